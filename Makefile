@@ -1,0 +1,66 @@
+# Everything a person does here, one word each. A fresh machine needs Python 3.11 or newer and make, nothing else.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+DISTRIBUTIONS := contracts services node-executor
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up down demo test check bench properties scenarios schemas format lock
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## make .venv with everything in it, from requirements.lock
+
+up: $(INSTALLED) ## start everything on this machine and print where to find it; Ctrl-C stops it
+	@$(BIN)/headrace up
+
+down: $(INSTALLED) ## stop what `make up` started
+	@$(BIN)/headrace down
+
+demo: $(INSTALLED) ## start everything, play the worked example with real processes, tell the story, stop
+	@$(BIN)/headrace demo
+
+test: $(INSTALLED) ## run every test
+	@$(BIN)/pytest
+
+check: $(INSTALLED) ## format, lint, types, import rules, generated files, the shape of the tree
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m headrace.contracts.schemas --check
+	$(BIN)/pytest --quiet tests/architecture
+
+bench: $(INSTALLED) ## measure, and print the figures with machine, versions and spread
+	@$(BIN)/python tests/bench/run.py
+
+properties: $(INSTALLED) ## 10,000 random histories through the rules
+	HEADRACE_HISTORIES=10000 $(BIN)/pytest tests/properties
+
+scenarios: $(INSTALLED) ## play every scenario file against its expectations
+	@$(BIN)/pytest tests/scenarios
+
+schemas: $(INSTALLED) ## write the generated files again: JSON Schemas and AsyncAPI
+	@$(BIN)/python -m headrace.contracts.schemas
+
+format: $(INSTALLED) ## bring every file into the one format
+	@$(BIN)/ruff format --quiet
+	@$(BIN)/ruff check --quiet --fix
+
+lock: ## resolve the newest versions into requirements.lock, with uv in a throw-away environment
+	@$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@.lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+		--no-header --no-emit-package headrace-contracts --extra yaml --group dev $(DISTRIBUTIONS:%=%/pyproject.toml) > .lock/pins
+	@{ echo '# Every package of the development environment, pinned by version and hash, for Python 3.11 and newer. Made by `make lock`.'; \
+		cat .lock/pins; } > requirements.lock
+	@rm -rf .lock
+
+$(INSTALLED): requirements.lock $(DISTRIBUTIONS:%=%/pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headrace needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@test -x $(BIN)/python || { echo "Making .venv"; $(PYTHON) -m venv .venv || { echo "Could not make .venv; on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf .venv; exit 1; }; }
+	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into .venv; the first time takes about a minute"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-build-isolation --no-deps $(DISTRIBUTIONS:%=--editable ./%)
+	@touch $@

@@ -1,0 +1,153 @@
+"""Facts: what happened, in the past tense, noun first (`lease.granted.v1`). The only thing ever written to the ledger.
+
+A published type never changes its meaning. A new field has a default; a new meaning is a new version with an upcaster.
+Adding a fact: the struct here, the union below, its writers in `writers`, its fold in `headrace.domain`, a golden file, a
+scenario, and the glossary. Moments called `at` are the stating node's own clock, in microseconds since 1970 (R37);
+everything else uses the time of the record (R34).
+"""
+
+from __future__ import annotations
+
+from headrace.contracts.facts.admission import (
+    JobAdmittedV1,
+    JobCancelRequestedV1,
+    JobRejectedV1,
+    RefusalsCountedV1,
+    WishesJudgedV1,
+    WishRefusedV1,
+)
+from headrace.contracts.facts.allocation import (
+    JobDismissedV1,
+    JobEndedV1,
+    JobRequeuedV1,
+    LeaseGrantedV1,
+    LeaseRevokedV1,
+    StopOrderedV1,
+)
+from headrace.contracts.facts.fact import Fact
+from headrace.contracts.facts.governance import (
+    GroupAppliedV1,
+    GroupDeletedV1,
+    NodeCordonedV1,
+    NodeUncordonedV1,
+    PolicyAppliedV1,
+    PolicyDeletedV1,
+    PoolAppliedV1,
+    PoolDeletedV1,
+    ProfileAppliedV1,
+    ProfileDeletedV1,
+    TenantAppliedV1,
+    TenantDeletedV1,
+    UserAppliedV1,
+    UserDeletedV1,
+)
+from headrace.contracts.facts.nodes import (
+    CheckpointRegisteredV1,
+    LeaseEndedV1,
+    LeaseRungV1,
+    LeaseStartedV1,
+    NodeRegisteredV1,
+    NodeStoppedV1,
+)
+from headrace.contracts.facts.preemption import (
+    LeaseOverdueV1,
+    NodeLostV1,
+    NominationEndedV1,
+    PreemptionDismissedV1,
+    PreemptionNoneV1,
+    PreemptionOrderedV1,
+    PreemptionProposedV1,
+    PreemptionSettledV1,
+    ReclaimOpenedV1,
+)
+
+AnyFact = (
+    TenantAppliedV1
+    | TenantDeletedV1
+    | UserAppliedV1
+    | UserDeletedV1
+    | GroupAppliedV1
+    | GroupDeletedV1
+    | PoolAppliedV1
+    | PoolDeletedV1
+    | ProfileAppliedV1
+    | ProfileDeletedV1
+    | PolicyAppliedV1
+    | PolicyDeletedV1
+    | NodeCordonedV1
+    | NodeUncordonedV1
+    | JobAdmittedV1
+    | JobRejectedV1
+    | WishRefusedV1
+    | JobCancelRequestedV1
+    | RefusalsCountedV1
+    | WishesJudgedV1
+    | LeaseGrantedV1
+    | LeaseRevokedV1
+    | StopOrderedV1
+    | JobRequeuedV1
+    | JobEndedV1
+    | JobDismissedV1
+    | ReclaimOpenedV1
+    | PreemptionProposedV1
+    | PreemptionNoneV1
+    | PreemptionOrderedV1
+    | PreemptionDismissedV1
+    | NominationEndedV1
+    | PreemptionSettledV1
+    | LeaseOverdueV1
+    | NodeLostV1
+    | NodeRegisteredV1
+    | NodeStoppedV1
+    | LeaseStartedV1
+    | LeaseRungV1
+    | CheckpointRegisteredV1
+    | LeaseEndedV1
+)
+"""Every fact this version can read."""
+
+__all__ = [
+    "AnyFact",
+    "CheckpointRegisteredV1",
+    "Fact",
+    "GroupAppliedV1",
+    "GroupDeletedV1",
+    "JobAdmittedV1",
+    "JobCancelRequestedV1",
+    "JobDismissedV1",
+    "JobEndedV1",
+    "JobRejectedV1",
+    "JobRequeuedV1",
+    "LeaseEndedV1",
+    "LeaseGrantedV1",
+    "LeaseOverdueV1",
+    "LeaseRevokedV1",
+    "LeaseRungV1",
+    "LeaseStartedV1",
+    "NodeCordonedV1",
+    "NodeLostV1",
+    "NodeRegisteredV1",
+    "NodeStoppedV1",
+    "NodeUncordonedV1",
+    "NominationEndedV1",
+    "PolicyAppliedV1",
+    "PolicyDeletedV1",
+    "PoolAppliedV1",
+    "PoolDeletedV1",
+    "PreemptionDismissedV1",
+    "PreemptionNoneV1",
+    "PreemptionOrderedV1",
+    "PreemptionProposedV1",
+    "PreemptionSettledV1",
+    "ProfileAppliedV1",
+    "ProfileDeletedV1",
+    "ReclaimOpenedV1",
+    "RefusalsCountedV1",
+    "StopOrderedV1",
+    "TenantAppliedV1",
+    "TenantDeletedV1",
+    "UserAppliedV1",
+    "UserDeletedV1",
+    "WishRefusedV1",
+    "WishesJudgedV1",
+]

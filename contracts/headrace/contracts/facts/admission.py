@@ -1,0 +1,82 @@
+"""Facts of *admission*: each wish on SUBMIT was judged, in order, exactly once (R13, R14)."""
+
+from __future__ import annotations
+
+from headrace.contracts.facts.fact import Fact, Value
+
+
+class Dependency(Value, frozen=True, kw_only=True):
+    """Another job that has to have ended first: `when` is `ok` (succeeded) or `any`."""
+
+    job: str
+    when: str = "ok"
+
+
+class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
+    """The job may run some day; from now on only the allocator moves it.
+
+    `job` is the job key. `request` is what one replica takes; `replicas` start together (R2). `text` is the sealed
+    `JobText`, base64; `digest` names the content of the wish, so that the same id with other content is noticed (R14).
+    `trace` is the W3C traceparent of the submit. Spans in microseconds.
+    """
+
+    job: str
+    policy: str
+    profile: str
+    request: dict[str, int]
+    replicas: int = 1
+    preemptible: bool = True
+    priority: int = 0
+    max_retries: int = 0
+    time_limit: int | None = None
+    after: tuple[Dependency, ...] = ()
+    name: str = ""
+    labels: dict[str, str] = {}
+    digest: str = ""
+    text: str = ""
+    trace: str = ""
+
+
+class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):
+    """The job can never run, or not now in such numbers. `reason` is a `RejectReason`; `message` has the numbers and the way out."""
+
+    job: str
+    policy: str
+    profile: str
+    reason: str
+    message: str
+    name: str = ""
+    digest: str = ""
+    retry_after: int | None = None
+
+
+class WishRefusedV1(Fact, frozen=True, kw_only=True, tag="wish.refused.v1"):
+    """A message on SUBMIT that names no job: it could not be read, or its subject is none."""
+
+    wish: int
+    subject: str
+    reason: str
+    message: str
+
+
+class JobCancelRequestedV1(Fact, frozen=True, kw_only=True, tag="job.cancel_requested.v1"):
+    """The owner wants the job to end."""
+
+    job: str
+    by: str
+    reason: str = ""
+
+
+class RefusalsCountedV1(Fact, frozen=True, kw_only=True, tag="refusals.counted.v1"):
+    """So many refusals of one kind within a second: a flood is one fact, not one each (R14)."""
+
+    tenant: str
+    user: str
+    reason: str
+    count: int
+
+
+class WishesJudgedV1(Fact, frozen=True, kw_only=True, tag="wishes.judged.v1"):
+    """Every wish on SUBMIT up to `through` has been judged: admission's position, written with its effect."""
+
+    through: int

@@ -1,0 +1,74 @@
+"""Facts of the *allocator*: who holds what, and how jobs go on. Nobody else grants, revokes or ends a job."""
+
+from __future__ import annotations
+
+from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder
+
+
+class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
+    """One replica may hold these devices and amounts on one node until it is released or revoked.
+
+    A gang's leases stand in one record (R2). `amounts` is all that is charged: device units as `gpu`, cpu, memory, and, in the
+    lease of rank 0, one `job`. `inside` says whether the job fitted in its unused reservation when granted (R15);
+    `resume_from` is the newest checkpoint registered by an earlier attempt (R29).
+    """
+
+    job: str
+    attempt: int
+    rank: int = 0
+    node: str
+    pool: str
+    devices: tuple[DeviceShare, ...] = ()
+    amounts: dict[str, int]
+    inside: bool = False
+    resume_from: str = ""
+    rule: str = "R15"
+
+
+class LeaseRevokedV1(Fact, frozen=True, kw_only=True, tag="lease.revoked.v1"):
+    """The lease is taken back without the node's word, because the node is lost (R32)."""
+
+    job: str
+    attempt: int
+    rank: int = 0
+    cause: str
+
+
+class StopOrderedV1(Fact, frozen=True, kw_only=True, tag="stop.ordered.v1"):
+    """The job's attempt has to stop; the node walks this ladder without further contact (R28)."""
+
+    job: str
+    attempt: int
+    ladder: Ladder
+
+
+class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
+    """The job is pending again and keeps its admission time.
+
+    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`. `min_runtime` is the job's own from now
+    on, doubled after each preemption (R29); `not_before` holds it back after a loss (R32); microseconds.
+    """
+
+    job: str
+    attempt: int
+    cause: str
+    min_runtime: int = 0
+    not_before: int = 0
+
+
+class JobEndedV1(Fact, frozen=True, kw_only=True, tag="job.ended.v1"):
+    """The job has reached its final state: `succeeded`, `failed` or `cancelled`."""
+
+    job: str
+    attempt: int
+    state: str
+    cause: str
+    exit_code: int | None = None
+
+
+class JobDismissedV1(Fact, frozen=True, kw_only=True, tag="job.dismissed.v1"):
+    """A pending job can no longer run (R10, R13): its final state is `rejected`. `reason` is a `RejectReason`."""
+
+    job: str
+    reason: str
+    message: str

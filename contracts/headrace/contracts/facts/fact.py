@@ -1,0 +1,47 @@
+"""The base of every fact, and the values that facts share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Whole = Annotated[int, msgspec.Meta(ge=-(2**53) + 1, le=2**53 - 1)]
+"""An integer said by somebody who is not one of our services: no larger than every JSON reader and every database holds."""
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A part of a fact. Unknown fields are tolerated: a newer writer may add one with a default."""
+
+
+class Fact(Value, frozen=True, tag_field="type"):
+    """Something that happened. `type` names it and its version; defaults are left out of the bytes."""
+
+
+class DeviceShare(Value, frozen=True, kw_only=True):
+    """Units of one device (R1): 126,000 is the whole of it. `device` is the node's own name for it."""
+
+    device: str
+    units: int
+
+
+class Place(Value, frozen=True, kw_only=True):
+    """Where one replica goes: a node and the units of its devices. `amounts` is all that the replica is charged with."""
+
+    node: str
+    devices: tuple[DeviceShare, ...] = ()
+    amounts: dict[str, int] = {}
+
+
+class Ladder(Value, frozen=True, kw_only=True):
+    """All rungs of one stop, with their graces in microseconds; the node completes it alone (R28).
+
+    `cause` is one of `preempted`, `cancelled`, `time_limit`, `drain`, `gang_broken`. `then` is what happens to the job
+    afterwards: `requeue`, `suspend` or `cancel` (R29).
+    """
+
+    cause: str
+    callback_grace: int
+    term_grace: int
+    then: str = "requeue"
+    preemptor: str = ""

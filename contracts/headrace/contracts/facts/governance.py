@@ -1,0 +1,105 @@
+"""Facts of administration, stated by *governance*: an object was written or removed, a node was set aside.
+
+An object's revision is the sequence of the record that last wrote it (R9). One record holds a whole document set, all or
+nothing. `author` is `<tenant>.<user>` of who asked; `reason` is what they gave as the reason.
+"""
+
+from __future__ import annotations
+
+from headrace.contracts.documents import Group, Policy, Pool, Profile, Tenant, User
+from headrace.contracts.facts.fact import Fact
+
+
+class AuthoredFact(Fact, frozen=True, kw_only=True):
+    """A fact that somebody asked for."""
+
+    author: str
+    reason: str = ""
+
+
+class TenantAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.applied.v1"):
+    """The tenant is now as written."""
+
+    tenant: Tenant
+
+
+class TenantDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.deleted.v1"):
+    """The tenant is gone."""
+
+    name: str
+
+
+class UserAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.applied.v1"):
+    """The user is now as written."""
+
+    user: User
+
+
+class UserDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.deleted.v1"):
+    """The user is gone."""
+
+    tenant: str
+    handle: str
+
+
+class GroupAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="group.applied.v1"):
+    """The group is now as written; its policies' queues are open to its members by this act alone (R12)."""
+
+    group: Group
+
+
+class GroupDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="group.deleted.v1"):
+    """The group is gone."""
+
+    tenant: str
+    name: str
+
+
+class PoolAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="pool.applied.v1"):
+    """The pool is now as written; nodes belong to it by label."""
+
+    pool: Pool
+
+
+class PoolDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="pool.deleted.v1"):
+    """The pool is gone."""
+
+    name: str
+
+
+class ProfileAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="profile.applied.v1"):
+    """The profile is now as written."""
+
+    profile: Profile
+
+
+class ProfileDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="profile.deleted.v1"):
+    """The profile is gone."""
+
+    tenant: str = ""
+    name: str
+
+
+class PolicyAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="policy.applied.v1"):
+    """The policy is now as written; its queues are those it links (R12)."""
+
+    policy: Policy
+
+
+class PolicyDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="policy.deleted.v1"):
+    """The policy and its queues are gone."""
+
+    tenant: str
+    name: str
+
+
+class NodeCordonedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.cordoned.v1"):
+    """Nothing new is granted on the node."""
+
+    node: str
+
+
+class NodeUncordonedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.uncordoned.v1"):
+    """The node takes new work again."""
+
+    node: str

@@ -1,0 +1,91 @@
+"""Facts of a *node executor*: what it has, and what became of each lease on it. A node speaks of itself only.
+
+`at` is the node's clock, in microseconds since 1970 (R37).
+"""
+
+from __future__ import annotations
+
+from headrace.contracts.facts.fact import Fact, Value, Whole
+
+
+class Device(Value, frozen=True, kw_only=True):
+    """One GPU as the node sees it. `memory` in MiB."""
+
+    device: str
+    model: str
+    memory: Whole
+    mig: bool = False
+
+
+class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"):
+    """The node is here, with this hardware. Said at every start; `holding` are the leases whose jobs still run on it."""
+
+    node: str
+    labels: dict[str, str] = {}
+    devices: tuple[Device, ...] = ()
+    cpu: Whole
+    memory: Whole
+    executor: str = ""
+    isolation: str = "watchdog"
+    holding: tuple[str, ...] = ()
+    at: Whole
+
+
+class NodeStoppedV1(Fact, frozen=True, kw_only=True, tag="node.stopped.v1"):
+    """The executor is going down in an orderly way; nothing runs on the node any more."""
+
+    node: str
+    at: Whole
+
+
+class LeaseStartedV1(Fact, frozen=True, kw_only=True, tag="lease.started.v1"):
+    """The job's process runs. `isolation` is the level really obtained, never overstated."""
+
+    job: str
+    attempt: Whole
+    rank: Whole = 0
+    at: Whole
+    isolation: str = "watchdog"
+
+
+class LeaseRungV1(Fact, frozen=True, kw_only=True, tag="lease.rung.v1"):
+    """One rung of the ladder was taken (R28): `told`, `callback`, `suspend`, `term`, `kill`, `verify`. `took` in microseconds."""
+
+    job: str
+    attempt: Whole
+    rank: Whole = 0
+    rung: str
+    at: Whole
+    took: Whole
+    result: str
+
+
+class CheckpointRegisteredV1(Fact, frozen=True, kw_only=True, tag="checkpoint.registered.v1"):
+    """The job saved its work, and the node found the file there (R25). `uri` is where; `step` the job's own count."""
+
+    job: str
+    attempt: Whole
+    uri: str
+    step: Whole = 0
+    at: Whole
+
+
+class LeaseEndedV1(Fact, frozen=True, kw_only=True, tag="lease.ended.v1"):
+    """The process is gone, the devices are verified free: the lease is released.
+
+    `outcome`: `exited`, `killed` (by the ladder's last rung), `refused` (never started, the node's fault; R36), `never_started` (a stop
+    came first), `lost` (the executor cannot say). `exit_code` as a shell would tell it (128 + signal). `finished`: the job declared
+    itself finished (R30). `stopping`: a ladder was being walked when it ended; without it the job ended by itself, even if a stop
+    was on its way. `exited_at` is when the process ended, `at` when the devices were free.
+    """
+
+    job: str
+    attempt: Whole
+    rank: Whole = 0
+    outcome: str
+    exit_code: Whole | None = None
+    finished: bool = False
+    stopping: bool = False
+    message: str = ""
+    exited_at: Whole
+    at: Whole

@@ -1,0 +1,90 @@
+"""What a node is told (plain messages, no facts): pushed for speed on `hr.orders.<node>`, asked for in full to be sure.
+
+Strategy: level, not edge. An answer to `hr.query.orders.node.<node>` lists all that should run; a push carries only what is new.
+Both carry `through`, the ledger sequence they reflect: a node keeps the highest it acted on and ignores older ones. It stops
+a lease only on a stop order, or on the lease's absence from an answer whose `through` is not older than the lease's `granted`.
+"""
+
+from __future__ import annotations
+
+from headrace.contracts.facts.fact import DeviceShare, Ladder, Value
+
+
+class StartOrder(Value, frozen=True, kw_only=True):
+    """Run this replica on exactly these devices. `granted` is the sequence of the grant; `resume_from` a checkpoint or empty."""
+
+    lease: str
+    job: str
+    attempt: int
+    rank: int = 0
+    replicas: int = 1
+    peers: tuple[str, ...] = ()
+    granted: int
+    devices: tuple[DeviceShare, ...] = ()
+    amounts: dict[str, int]
+    name: str = ""
+    queue: str = ""
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    secret_env: tuple[str, ...] = ()
+    image: str = ""
+    workdir: str = ""
+    on_abort: tuple[str, ...] = ()
+    resume_from: str = ""
+    trace: str = ""
+
+
+class StopOrder(Value, frozen=True, kw_only=True):
+    """Walk this ladder for the lease (R28). `ordered` is the sequence of the order."""
+
+    lease: str
+    ordered: int
+    ladder: Ladder
+
+
+class Orders(Value, frozen=True, kw_only=True):
+    """A push. `number` counts pushes to this node by this feed process; a gap only means that an answer should be asked for."""
+
+    node: str
+    number: int
+    through: int
+    starts: tuple[StartOrder, ...] = ()
+    stops: tuple[StopOrder, ...] = ()
+
+
+class NodeAnswer(Value, frozen=True, kw_only=True):
+    """All that the node should be running, and the sequence of its own last record (0: none), for its next append."""
+
+    node: str
+    through: int
+    last_record: int
+    starts: tuple[StartOrder, ...] = ()
+    stops: tuple[StopOrder, ...] = ()
+
+
+class Heartbeat(Value, frozen=True, kw_only=True):
+    """On `hr.telemetry.<node>.heartbeat`: the node lives. `at` is its clock."""
+
+    node: str
+    at: int
+    running: int
+    last_record: int
+
+
+class LogsRequest(Value, frozen=True, kw_only=True):
+    """Asked of a node on `hr.logs.<node>`: the output of a job's attempt from `offset` on (bytes)."""
+
+    job: str
+    attempt: int
+    rank: int = 0
+    offset: int = 0
+    limit: int = 256 * 1024
+
+
+class LogsAnswer(Value, frozen=True, kw_only=True):
+    """`data` is UTF-8 with undecodable bytes replaced; `next_offset` is where to go on; `ended`: no more will come."""
+
+    data: str = ""
+    next_offset: int = 0
+    ended: bool = False
+    error: str = ""

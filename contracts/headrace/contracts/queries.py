@@ -1,0 +1,243 @@
+"""Questions and answers over request-reply (`hr.query.<service>.<what>.<tenant>.<user>`): plain messages, no facts.
+
+Every answer is an `Answer`: either `error` is set, one line that names the field at fault and the way out, or `body` holds the
+struct the question asks for, as JSON. `sequence` is the ledger sequence that the answer reflects.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.contracts.facts.fact import Value
+
+
+class Answer(Value, frozen=True, kw_only=True):
+    """The envelope of every answer. `code` is a stable token (`NOT_FOUND`, `INVALID`, `REFUSED`, `UNAVAILABLE`), empty when well."""
+
+    sequence: int
+    code: str = ""
+    error: str = ""
+    body: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class ApplyRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `apply`: documents as people write them (the JSON of the YAML), all or nothing (R9)."""
+
+    documents: dict[str, object]
+    dry_run: bool = False
+    reason: str = ""
+    revisions: dict[str, int] = {}
+
+
+class Change(Value, frozen=True, kw_only=True):
+    """One line of a plan: `action` is `create`, `update`, `delete` or `keep`; `fields` names what changes, `was -> will be`."""
+
+    kind: str
+    name: str
+    action: str
+    fields: tuple[str, ...] = ()
+
+
+class ApplyAnswer(Value, frozen=True, kw_only=True):
+    """The plan, its warnings, and whether it was written. `running` and `pending` jobs are touched by it."""
+
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...] = ()
+    applied: bool = False
+    running: int = 0
+    pending: int = 0
+
+
+class DeleteRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `delete`."""
+
+    kind: str
+    name: str
+    tenant: str = ""
+    mode: str = ""
+    reason: str = ""
+
+
+class GetRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `get`: documents of a kind (`tenant` ... `policy`), or one by name."""
+
+    kind: str
+    name: str = ""
+
+
+class NodeRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `cordon` / `uncordon`."""
+
+    node: str
+    reason: str = ""
+
+
+class JobsRequest(Value, frozen=True, kw_only=True):
+    """To *feed* `jobs`: the asker's tenant's jobs, newest first. Empty fields do not filter. `limit` at most 10,000."""
+
+    states: tuple[str, ...] = ()
+    queue: str = ""
+    user: str = ""
+    limit: int = 1_000
+
+
+class JobRequest(Value, frozen=True, kw_only=True):
+    """To *feed* `job`, `why`, `logs`: one job by its id (or whole key)."""
+
+    job: str
+    offset: int = 0
+    attempt: int = 0
+    rank: int = 0
+
+
+class AttemptView(Value, frozen=True, kw_only=True):
+    """One attempt of a job. Times in microseconds since 1970, 0 where not yet."""
+
+    attempt: int
+    pool: str
+    nodes: tuple[str, ...]
+    devices: tuple[str, ...] = ()
+    granted_at: int = 0
+    started_at: int = 0
+    ended_at: int = 0
+    exit_code: int | None = None
+    cause: str = ""
+    resume_from: str = ""
+
+
+class JobView(Value, frozen=True, kw_only=True):
+    """A job as its tenant sees it. `state` is one of the states of the interfaces page; `reason` a wait or reject reason."""
+
+    id: str
+    job: str
+    tenant: str
+    user: str
+    name: str
+    queue: str
+    state: str
+    preemptible: bool = True
+    priority: int = 0
+    request: dict[str, int] = {}
+    replicas: int = 1
+    admitted_at: int = 0
+    ended_at: int = 0
+    preemptions: int = 0
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    checkpoint: str = ""
+    labels: dict[str, str] = {}
+    attempts: tuple[AttemptView, ...] = ()
+
+
+class ScopeView(Value, frozen=True, kw_only=True):
+    """Use of one key in one scope, in units of the key."""
+
+    key: str
+    used: int
+    reservation: int
+    limit: int | None = None
+    reserved: int = 0
+    borrowed: int = 0
+
+
+class QueueView(Value, frozen=True, kw_only=True):
+    """A queue, and what its policy holds."""
+
+    name: str
+    tenant: str
+    policy: str
+    profile: str
+    pending: int
+    running: int
+    scopes: tuple[ScopeView, ...] = ()
+
+
+class PoolKeyView(Value, frozen=True, kw_only=True):
+    """One governed key of a pool. `kept` is nominated for preemptors and charged to nobody."""
+
+    key: str
+    capacity: int
+    usable: int
+    used: int
+    free: int
+    kept: int = 0
+
+
+class PoolView(Value, frozen=True, kw_only=True):
+    """A pool and what is free in it."""
+
+    name: str
+    nodes: int
+    keys: tuple[PoolKeyView, ...] = ()
+    running: int = 0
+    pending: int = 0
+
+
+class NodeView(Value, frozen=True, kw_only=True):
+    """A node; `state` is `ready`, `cordoned`, `stopped` or `lost`."""
+
+    name: str
+    pool: str
+    state: str
+    labels: dict[str, str] = {}
+    model: str = ""
+    gpus: int = 0
+    gpu_free: int = 0
+    cpu: int = 0
+    cpu_free: int = 0
+    memory: int = 0
+    memory_free: int = 0
+    leases: int = 0
+    last_heard: int = 0
+
+
+class WhyView(Value, frozen=True, kw_only=True):
+    """Why a job waits (R22): the one reason, a sentence with the numbers, who or what is in the way, and the place in line."""
+
+    job: str
+    state: str
+    reason: str
+    message: str
+    blockers: tuple[str, ...] = ()
+    position: int = 0
+    could_reclaim: bool = False
+    expected_start: int | None = None
+    assumption: str = ""
+
+
+class ServiceView(Value, frozen=True, kw_only=True):
+    """One service as it sees itself: `folded` is the ledger sequence it has reached, `lag` how far behind the tip that is."""
+
+    service: str
+    folded: int
+    now: int
+    engine: str
+    detail: dict[str, int] = {}
+
+
+class UsageRequest(Value, frozen=True, kw_only=True):
+    """To *accounting* `usage`: the books of `[since, until)` (microseconds; 0 for open ends), grouped by the keys in `by`."""
+
+    since: int = 0
+    until: int = 0
+    by: tuple[str, ...] = ("group",)
+
+
+class UsageRow(Value, frozen=True, kw_only=True):
+    """One line of the books: exact integers of unit-microseconds as text, because they outgrow what JSON readers hold."""
+
+    group: dict[str, str]
+    key: str
+    total: str
+    reserved: str
+    borrowed: str
+    lost: str = "0"
+    jobs: int = 0
+
+
+class UsageAnswer(Value, frozen=True, kw_only=True):
+    """The books, through the ledger sequence `through`."""
+
+    through: int
+    rows: tuple[UsageRow, ...]

@@ -1,0 +1,102 @@
+"""The names on the bus (interfaces page, The bus). The only place where a subject is put together or taken apart."""
+
+from __future__ import annotations
+
+from headrace.contracts.ids import IdError, is_job_id, is_token
+
+SUBMIT_STREAM = "SUBMIT"
+LEDGER_STREAM = "LEDGER"
+FEED_STREAM = "FEED"
+
+SUBMIT_SUBJECTS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*")
+LEDGER_SUBJECTS = ("hr.ledger.*", "hr.ledger.node.*")
+FEED_SUBJECTS = ("hr.feed.>",)
+
+NODE_WRITER = "node."
+"""Writers that are nodes are called `node.<name>` in records; services go by their own name."""
+
+
+def submit(tenant: str, user: str, policy: str, profile: str) -> str:
+    """Where a user publishes a job for a queue."""
+    return f"hr.submit.{tenant}.{user}.{policy}.{profile}"
+
+
+def cancel(tenant: str, user: str, job_id: str) -> str:
+    """Where a user publishes the wish that a job ends."""
+    return f"hr.cancel.{tenant}.{user}.{job_id}"
+
+
+def parse_submit(subject: str) -> tuple[str, str, str, str]:
+    """(tenant, user, policy, profile) of a submit subject; `IdError` where it is none."""
+    parts = subject.split(".")
+    if len(parts) != 6 or parts[:2] != ["hr", "submit"] or not all(map(is_token, parts[2:])):
+        raise IdError(f"{subject!r} is no submit subject; it looks like hr.submit.<tenant>.<user>.<policy>.<profile>")
+    return parts[2], parts[3], parts[4], parts[5]
+
+
+def parse_cancel(subject: str) -> tuple[str, str, str]:
+    """(tenant, user, job id) of a cancel subject; `IdError` where it is none."""
+    parts = subject.split(".")
+    if (
+        len(parts) != 5
+        or parts[:2] != ["hr", "cancel"]
+        or not (is_token(parts[2]) and is_token(parts[3]) and is_job_id(parts[4]))
+    ):
+        raise IdError(f"{subject!r} is no cancel subject; it looks like hr.cancel.<tenant>.<user>.<job id>")
+    return parts[2], parts[3], parts[4]
+
+
+def ledger(writer: str) -> str:
+    """Where `writer` (`allocator`, `node.gpu01`) appends its records."""
+    return f"hr.ledger.{writer}"
+
+
+def ledger_writer(subject: str) -> str:
+    """The writer whose subject this is; `IdError` where it is no ledger subject."""
+    writer = subject.removeprefix("hr.ledger.")
+    if writer == subject or not is_token(writer.removeprefix(NODE_WRITER)):
+        raise IdError(f"{subject!r} is no ledger subject; it looks like hr.ledger.<service> or hr.ledger.node.<node>")
+    return writer
+
+
+def node_writer(node: str) -> str:
+    """What a node is called in its records: `node.<name>`."""
+    return NODE_WRITER + node
+
+
+def feed(tenant: str, noun: str, verb: str, name: str) -> str:
+    """Where one derived fact for outsiders is published."""
+    return f"hr.feed.{tenant}.{noun}.{verb}.{name}"
+
+
+def orders(node: str) -> str:
+    """Where a node hears what it is to do now."""
+    return f"hr.orders.{node}"
+
+
+def node_logs(node: str) -> str:
+    """Where a node answers requests for the output of its jobs."""
+    return f"hr.logs.{node}"
+
+
+def telemetry(node: str, kind: str) -> str:
+    """Where a node publishes heartbeats and samples, kept by nobody."""
+    return f"hr.telemetry.{node}.{kind}"
+
+
+def query(service: str, what: str, tenant: str, user: str) -> str:
+    """Where a user asks a service; the asker is read from the subject only."""
+    return f"hr.query.{service}.{what}.{tenant}.{user}"
+
+
+def node_query(node: str) -> str:
+    """Where a node asks the feed for all it should be running."""
+    return f"hr.query.orders.node.{node}"
+
+
+def parse_query(subject: str) -> tuple[str, str, str, str]:
+    """(service, what, tenant, user) of a query subject; `IdError` where it is none."""
+    parts = subject.split(".")
+    if len(parts) != 6 or parts[:2] != ["hr", "query"] or not all(map(is_token, parts[2:])):
+        raise IdError(f"{subject!r} is no query subject; it looks like hr.query.<service>.<what>.<tenant>.<user>")
+    return parts[2], parts[3], parts[4], parts[5]

@@ -1,0 +1,74 @@
+"""What a submitter publishes: wishes, not yet judged (stream SUBMIT). Bytes from outside; `codec` decodes them.
+
+A message on `hr.submit.<tenant>.<user>.<policy>.<profile>` is one `JobWish`, or `{"jobs": [...]}` with up to 1,000 of
+them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`; `{}` will do. Tenant, user and queue are read from
+the subject only, because only the subject is checked by the bus.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+JOBS_MAX = 1_000
+COMMAND_MAX = 256
+TEXT_MAX = 64 * 1024
+PRIORITY_MAX = 1_000_000
+RETRIES_MAX = 1_000
+
+
+class After(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Start only after another job of the same user has ended: `when` is `ok` (succeeded) or `any`."""
+
+    job: str
+    when: str = "ok"
+
+
+class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One job as its owner wishes it.
+
+    `id` is a lower-case ULID (R14). `request` may lower the profile's amounts, in the words of the documents (`gpu: "0.25"`).
+    `time_limit` is a duration such as `1h30m`. `on_abort` is a command that runs when the job has to yield (R28).
+    `secret_env` names variables whose values the node finds by reference; no value travels. `trace` is a W3C traceparent.
+    """
+
+    id: str
+    command: tuple[str, ...]
+    name: str = ""
+    env: dict[str, str] = {}
+    secret_env: tuple[str, ...] = ()
+    image: str = ""
+    workdir: str = ""
+    preemptible: bool = True
+    priority: Annotated[int, msgspec.Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] = 0
+    on_abort: tuple[str, ...] = ()
+    retries: Annotated[int, msgspec.Meta(ge=0, le=RETRIES_MAX)] = 0
+    time_limit: str = ""
+    after: tuple[After, ...] = ()
+    request: dict[str, str | int | float] = {}
+    labels: dict[str, str] = {}
+    trace: str = ""
+
+
+class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to 1,000 jobs for one queue in one message."""
+
+    jobs: tuple[JobWish, ...]
+
+
+class CancelWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A wish that a job ends; it stands behind the job's submit."""
+
+    reason: str = ""
+
+
+class JobText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What only the job's node has to read; sealed in the record under a key of the tenant."""
+
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    secret_env: tuple[str, ...] = ()
+    image: str = ""
+    workdir: str = ""
+    on_abort: tuple[str, ...] = ()

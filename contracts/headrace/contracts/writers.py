@@ -1,0 +1,88 @@
+"""The law: which writer may state which fact, about which object. One writer for each kind of fact.
+
+Readers check it for every record (`headrace.domain.entitlement`); a record that breaks it is void. A node may speak of
+itself and of leases on itself only.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts.fact import Fact
+from headrace.contracts.subjects import NODE_WRITER
+
+ADMISSION = "admission"
+ALLOCATOR = "allocator"
+PREEMPTION = "preemption"
+GOVERNANCE = "governance"
+NODE = "node"
+
+SERVICES = (ADMISSION, ALLOCATOR, PREEMPTION, GOVERNANCE)
+"""Services that write to the ledger; feed and accounting only read it."""
+
+
+class Law(NamedTuple):
+    """One row: `writer` may state `fact` about `about`, which has to be in one of `states` for it to have an effect."""
+
+    writer: str
+    fact: type[Fact]
+    about: str
+    states: str
+
+
+LAWS: tuple[Law, ...] = (
+    Law(GOVERNANCE, f.TenantAppliedV1, "a tenant", "any"),
+    Law(GOVERNANCE, f.TenantDeletedV1, "a tenant", "exists"),
+    Law(GOVERNANCE, f.UserAppliedV1, "a user", "any"),
+    Law(GOVERNANCE, f.UserDeletedV1, "a user", "exists"),
+    Law(GOVERNANCE, f.GroupAppliedV1, "a group", "any"),
+    Law(GOVERNANCE, f.GroupDeletedV1, "a group", "exists"),
+    Law(GOVERNANCE, f.PoolAppliedV1, "a pool", "any"),
+    Law(GOVERNANCE, f.PoolDeletedV1, "a pool", "exists"),
+    Law(GOVERNANCE, f.ProfileAppliedV1, "a profile", "any"),
+    Law(GOVERNANCE, f.ProfileDeletedV1, "a profile", "exists"),
+    Law(GOVERNANCE, f.PolicyAppliedV1, "a policy", "any"),
+    Law(GOVERNANCE, f.PolicyDeletedV1, "a policy", "exists"),
+    Law(GOVERNANCE, f.NodeCordonedV1, "a node", "registered"),
+    Law(GOVERNANCE, f.NodeUncordonedV1, "a node", "cordoned"),
+    Law(ADMISSION, f.JobAdmittedV1, "a job", "unknown"),
+    Law(ADMISSION, f.JobRejectedV1, "a job", "unknown"),
+    Law(ADMISSION, f.WishRefusedV1, "a message on SUBMIT", "not judged"),
+    Law(ADMISSION, f.JobCancelRequestedV1, "a job", "not ended"),
+    Law(ADMISSION, f.RefusalsCountedV1, "a tenant", "any"),
+    Law(ADMISSION, f.WishesJudgedV1, "SUBMIT", "any"),
+    Law(ALLOCATOR, f.LeaseGrantedV1, "a job", "pending"),
+    Law(ALLOCATOR, f.LeaseRevokedV1, "a lease", "held"),
+    Law(ALLOCATOR, f.StopOrderedV1, "a job", "starting, running"),
+    Law(ALLOCATOR, f.JobRequeuedV1, "a job", "no lease left"),
+    Law(ALLOCATOR, f.JobEndedV1, "a job", "pending, no lease left"),
+    Law(ALLOCATOR, f.JobDismissedV1, "a job", "pending"),
+    Law(ALLOCATOR, f.ReclaimOpenedV1, "a job", "pending"),
+    Law(ALLOCATOR, f.PreemptionOrderedV1, "a proposal", "open"),
+    Law(ALLOCATOR, f.PreemptionDismissedV1, "a search", "open"),
+    Law(ALLOCATOR, f.NominationEndedV1, "a nomination", "open"),
+    Law(PREEMPTION, f.PreemptionProposedV1, "a search", "open"),
+    Law(PREEMPTION, f.PreemptionNoneV1, "a search", "open"),
+    Law(PREEMPTION, f.PreemptionSettledV1, "a preemption", "ordered, all victims gone"),
+    Law(PREEMPTION, f.LeaseOverdueV1, "a lease", "past its ladder"),
+    Law(PREEMPTION, f.NodeLostV1, "a node", "registered"),
+    Law(NODE, f.NodeRegisteredV1, "itself", "any"),
+    Law(NODE, f.NodeStoppedV1, "itself", "registered"),
+    Law(NODE, f.LeaseStartedV1, "a lease on itself", "granted"),
+    Law(NODE, f.LeaseRungV1, "a lease on itself", "held"),
+    Law(NODE, f.CheckpointRegisteredV1, "a job with a lease on itself", "held"),
+    Law(NODE, f.LeaseEndedV1, "a lease on itself", "held"),
+)
+
+_WRITER_OF: dict[type[Fact], str] = {law.fact: law.writer for law in LAWS}
+
+
+def writer_kind(by: str) -> str:
+    """`node` for `node.<name>`, else the service's own name."""
+    return NODE if by.startswith(NODE_WRITER) else by
+
+
+def may_state(by: str, fact: type[Fact]) -> bool:
+    """Whether `by` may state facts of this type at all; about which object is looked at by the reader, who knows the state."""
+    return _WRITER_OF.get(fact) == writer_kind(by)

@@ -1,0 +1,260 @@
+"""The tests of R13, in their order; the first that fails is the reason. Pure: values in, a fact out."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
+from headrace.contracts.codec import encode
+from headrace.contracts.durations import DAY, MINUTE, DurationError, parse_duration
+from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.ids import job_id_time, job_key
+from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
+from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX, JobText
+from headrace.domain.admissible import Rejection, never_fits
+from headrace.domain.requests import intern_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.documents import Group, PolicyProfile, Profile
+    from headrace.contracts.wishes import JobWish
+    from headrace.domain.state import PolicyState, State
+
+ID_AGE_MAX = 1 * DAY
+ID_AHEAD_MAX = 5 * MINUTE
+RETRY_AFTER = 10_000_000
+LABELS_MAX = 64
+PRIORITY_MAX = 1_000_000
+RETRIES_MAX = 1_000
+
+
+class Asker(NamedTuple):
+    """Who submits where, as the subject says; nothing of it is read from the payload."""
+
+    tenant: str
+    user: str
+    policy: str
+    profile: str
+
+
+class _Read(NamedTuple):
+    """What a well-formed wish says, in our own terms."""
+
+    request: Amounts
+    time_limit: int | None
+    after: tuple[Dependency, ...]
+
+
+def wish_digest(asker: Asker, wish: JobWish) -> str:
+    """Names the content of a wish, so that the same id with other content is noticed (R14). The trace is no content."""
+    content = (asker.policy, asker.profile, *(getattr(wish, name) for name in wish.__struct_fields__ if name != "trace"))
+    return blake2b(encode(content), digest_size=8).hexdigest()
+
+
+def judge(
+    state: State,
+    asker: Asker,
+    wish: JobWish,
+    now: int,
+    *,
+    pending: int,
+    batch: Collection[str],
+    seal: Callable[[str, str, JobText], str],
+) -> f.JobAdmittedV1 | f.JobRejectedV1:
+    """The fact about one wish with a usable, new id.
+
+    `pending`: jobs already admitted in this batch for the policy; `batch`: keys of jobs admitted in it, on which others may depend;
+    `seal(tenant, job, text)`: the job's text as it stands in the record.
+    """
+    key = job_key(asker.tenant, asker.user, wish.id)
+    digest = wish_digest(asker, wish)
+    read = _read(state, asker, wish, now, batch)
+    if isinstance(read, Rejection):
+        return _rejected(key, asker, wish, digest, read)
+    queue = _queue(state, asker)
+    if isinstance(queue, Rejection):
+        return _rejected(key, asker, wish, digest, queue)
+    policy, profile = queue
+    amounts = _within_profile(profile, read.request)
+    if isinstance(amounts, Rejection):
+        return _rejected(key, asker, wish, digest, amounts)
+    request = intern_request(state.requests, amounts, profile.replicas, profile)
+    beyond = asker.user in policy.document.beyond_limit
+    never = never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=beyond)
+    if never is not None:
+        return _rejected(key, asker, wish, digest, never)
+    most = policy.document.max_pending
+    if policy.pending + pending >= most:
+        full = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs are pending in policy {asker.policy}; try again in 10 s")
+        return _rejected(key, asker, wish, digest, full, RETRY_AFTER)
+    text = JobText(
+        command=wish.command,
+        env=wish.env,
+        secret_env=wish.secret_env,
+        image=wish.image,
+        workdir=wish.workdir,
+        on_abort=wish.on_abort,
+    )
+    return f.JobAdmittedV1(
+        job=key,
+        policy=asker.policy,
+        profile=asker.profile,
+        request=amounts,
+        replicas=profile.replicas,
+        preemptible=wish.preemptible,
+        priority=wish.priority,
+        max_retries=wish.retries,
+        time_limit=read.time_limit,
+        after=read.after,
+        name=wish.name,
+        labels=wish.labels,
+        digest=digest,
+        text=seal(asker.tenant, key, text),
+        trace=wish.trace,
+    )
+
+
+def _rejected(
+    key: str, asker: Asker, wish: JobWish, digest: str, rejection: Rejection, retry_after: int | None = None
+) -> f.JobRejectedV1:
+    return f.JobRejectedV1(
+        job=key,
+        policy=asker.policy,
+        profile=asker.profile,
+        reason=rejection.reason,
+        message=rejection.message,
+        name=wish.name[:256],
+        digest=digest,
+        retry_after=retry_after,
+    )
+
+
+def _malformed(message: str) -> Rejection:
+    return Rejection(RejectReason.MALFORMED, message)
+
+
+def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection[str]) -> _Read | Rejection:
+    """Well-formed: everything in the wish can be understood, and its id is of today (R14)."""
+    wrong = _wrong_text(wish)
+    if wrong:
+        return _malformed(wrong)
+    request: Amounts = {}
+    for name, written in wish.request.items():
+        try:
+            if not is_key(name):
+                return _malformed(f"request: {name!r} is no resource; write gpu, cpu, memory or a key of the pool")
+            request[name] = parse_amount(name, str(written))
+        except AmountError as error:
+            return _malformed(f"request.{name}: {error}")
+    try:
+        time_limit = parse_duration(wish.time_limit) if wish.time_limit else None
+    except DurationError as error:
+        return _malformed(f"time_limit: {error}")
+    if not now - ID_AGE_MAX <= job_id_time(wish.id) <= now + ID_AHEAD_MAX:
+        return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")
+    after = []
+    for dependency in wish.after:
+        other = dependency.job if "." in dependency.job else f"{asker.tenant}.{asker.user}.{dependency.job}"
+        known = other in state.jobs or other in state.answered or other in batch
+        if not known or not other.startswith(asker.tenant + "."):
+            return _malformed(f"after: no job {dependency.job} is known; submit it first, with its id in full")
+        if dependency.when not in ("ok", "any"):
+            return _malformed(f"after: {dependency.when!r} is no condition; write ok or any")
+        after.append(Dependency(job=other, when=dependency.when))
+    return _Read(request, time_limit, tuple(after))
+
+
+def _wrong_text(wish: JobWish) -> str:
+    """What is wrong with the plain fields; empty where nothing is."""
+    if not wish.command or not wish.command[0]:
+        return "command: it is empty; give the program and its arguments as a list of strings"
+    if len(wish.command) > COMMAND_MAX or sum(map(len, wish.command)) > TEXT_MAX:
+        return f"command: at most {COMMAND_MAX} words and {TEXT_MAX} characters; put more into a script"
+    if any("\0" in word for word in (*wish.command, *wish.on_abort, *wish.env.values(), wish.workdir)):
+        return "command, on_abort, env, workdir: a NUL character cannot be passed to a process"
+    if any(not name or "=" in name or "\0" in name for name in (*wish.env, *wish.secret_env)):
+        return "env: a variable's name is not empty and has no '='"
+    if sum(len(name) + len(value) for name, value in wish.env.items()) > TEXT_MAX:
+        return f"env: at most {TEXT_MAX} characters in all"
+    if len(wish.labels) > LABELS_MAX or any(len(k) > 63 or len(v) > 256 for k, v in wish.labels.items()):
+        return f"labels: at most {LABELS_MAX}, names of 63 and values of 256 characters"
+    if len(wish.name) > 256:
+        return "name: at most 256 characters"
+    if not -PRIORITY_MAX <= wish.priority <= PRIORITY_MAX:
+        return f"priority: between -{PRIORITY_MAX} and {PRIORITY_MAX}"
+    if not 0 <= wish.retries <= RETRIES_MAX:
+        return f"retries: between 0 and {RETRIES_MAX}"
+    return ""
+
+
+def _queue(state: State, asker: Asker) -> tuple[PolicyState, Profile] | Rejection:
+    """Known tenant, user and queue; the user may use the queue (R12)."""
+    if not state.has_tenant(asker.tenant):
+        return Rejection(RejectReason.UNKNOWN_TENANT, f"there is no tenant {asker.tenant}")
+    policy = state.policies.get((asker.tenant, asker.policy))
+    link = _link(policy, asker.profile)
+    profile = state.profile(asker.tenant, asker.profile)
+    if policy is None or link is None or profile is None:
+        return Rejection(RejectReason.UNKNOWN_QUEUE, _unknown_queue(state, asker))
+    group = state.group(asker.tenant, policy.document.group)
+    if policy.document.group and not _is_member(group, asker.user):
+        message = f"{asker.user} is not in group {policy.document.group}, whose queue {asker.policy}/{asker.profile} is"
+        return Rejection(RejectReason.NOT_ALLOWED, message)
+    if link.submitters and asker.user not in link.submitters:
+        message = f"queue {asker.policy}/{asker.profile} takes jobs from {', '.join(link.submitters)} only"
+        return Rejection(RejectReason.NOT_ALLOWED, message)
+    open_pools = [name for name in profile.pools if _may_enter(state, name, asker.tenant, policy.document.group)]
+    if not open_pools:
+        return Rejection(RejectReason.NOT_ALLOWED, f"no pool of profile {asker.profile} is open to {asker.tenant}")
+    return policy, profile
+
+
+def _link(policy: PolicyState | None, profile: str) -> PolicyProfile | None:
+    links = policy.document.profiles if policy is not None else ()
+    return next((link for link in links if link.name == profile), None)
+
+
+def _is_member(group: Group | None, user: str) -> bool:
+    return group is not None and (user in group.members or user in group.service_accounts)
+
+
+def _may_enter(state: State, pool: str, tenant: str, group: str) -> bool:
+    """A pool's `access` allows or denies tenants and groups, whatever profiles say (R12)."""
+    found = state.pools.get(pool)
+    if found is None:
+        return True
+    names, access = (tenant, f"{tenant}/{group}"), found.document.access
+    return not any(name in access.deny for name in names) and (
+        not access.allow or any(name in access.allow for name in names)
+    )
+
+
+def _unknown_queue(state: State, asker: Asker) -> str:
+    """Name the queues that the asker could have meant: those of policies whose group the asker is in."""
+    mine = [
+        f"{policy.document.name}/{link.name}"
+        for policy in state.policies.values()
+        if policy.document.tenant == asker.tenant
+        and (not policy.document.group or _is_member(state.group(asker.tenant, policy.document.group), asker.user))
+        for link in policy.document.profiles
+    ]
+    known = f"yours are {', '.join(sorted(mine)[:8])}" if mine else "you have none"
+    return f"there is no queue {asker.policy}/{asker.profile}; {known}"
+
+
+def _within_profile(profile: Profile, asked: Amounts) -> Amounts | Rejection:
+    """The profile's amounts, lowered where the wish says so (R3, R13)."""
+    amounts = dict(profile.request)
+    for key, amount in asked.items():
+        ceiling = profile.request.get(key, 0)
+        if amount > ceiling:
+            most = f"profile {profile.name} gives {format_amount(key, ceiling)}"
+            return Rejection(RejectReason.BEYOND_PROFILE, f"request.{key}: {format_amount(key, amount)} is asked for, {most}")
+        if key == GPU and amount > GPU_UNITS and amount % GPU_UNITS:
+            return _malformed(f"request.gpu: {format_amount(key, amount)} is no whole number of GPUs; from one up it has to be (R3)")
+        amounts[key] = amount
+    return {key: amount for key, amount in amounts.items() if amount}

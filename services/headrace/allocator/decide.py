@@ -1,0 +1,66 @@
+"""One round of the allocator: everything it has to state at this moment, given the ledger so far. Pure.
+
+Naive meaning: answer what has happened to jobs; judge proposals; end what is kept too long; then grant until nothing more can be.
+Two departures. Orders and their ends change what is free in ways a grant of the same round would have to see, so when there are
+any, grants wait for the next round, which follows at once. And pending jobs are looked over (R10) only when documents or hardware
+have changed since they last were; looking again would find nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from headrace.allocator.granting import grant
+from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
+from headrace.allocator.settlement import next_time_limit, review_pending, settle
+from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
+
+if TYPE_CHECKING:
+    from headrace.contracts.facts import AnyFact
+    from headrace.domain.state import State
+
+SETTLED_MAX = 500
+"""Settled jobs in one record; with the grants of a round it stays under the record's limit of facts."""
+
+_ABOUT_A_JOB = (JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1)
+
+
+class Allocator:
+    """The rules of the allocator over one state. `reviewed` is a memo, not a truth: forgetting it costs time only."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.reviewed = -1
+
+    def decide(self, now: int) -> tuple[AnyFact, ...]:
+        """The facts to state at log time `now`; empty when there is nothing to say."""
+        state = self.state
+        orders: list[AnyFact] = [*judge_proposals(state, now), *end_nominations(state, now)]
+        if orders:
+            return tuple(orders)
+        settled: list[AnyFact] = list(islice(settle(state, now), SETTLED_MAX))
+        if self.reviewed != state.documents_sequence:
+            dismissed = list(islice(review_pending(state), SETTLED_MAX))
+            settled += dismissed
+            if not dismissed:
+                self.reviewed = state.documents_sequence
+        skip = frozenset(fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB))
+        return (*settled, *grant(state, now, skip))
+
+    def next_wakeup(self) -> int | None:
+        """The log time at which something is due although nothing new is read (R34)."""
+        state = self.state
+        moments = [next_time_limit(state), state.pending.next_ripe()]
+        for pool in state.pools.values():
+            if pool.search is not None:
+                moments.append(pool.search.opened_at + SEARCH_MAX)
+            moments += _retries(state, pool.document.name)
+        moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _retries(state: State, pool: str) -> list[int]:
+    """When heads of groups whose possible victims are protected may search again (R25)."""
+    heads = [group.head() for group in state.pending.groups.values()]
+    return [job.retry_at[pool] for job in heads if job is not None and pool in job.retry_at and job.retry_at[pool] > state.now]

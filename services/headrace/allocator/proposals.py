@@ -1,0 +1,83 @@
+"""Judging what preemption found, and ending what is kept for too long (R26, R27). Plan is not apply: a plan is looked at again here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.allocator.settlement import stop
+from headrace.contracts import facts as f
+from headrace.contracts.durations import SECOND
+from headrace.domain import victims
+from headrace.domain.state import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.contracts.facts import AnyFact
+    from headrace.domain.state import Preemption, Search, State
+
+SEARCH_MAX = 2 * SECOND
+"""How long a search may keep others waiting (R19)."""
+
+
+def judge_proposals(state: State, now: int) -> Iterator[AnyFact]:
+    """Orders for proposals that are still legal and sufficient; dismissals for the rest, and for searches without an answer."""
+    for name in sorted(state.pools):
+        search = state.pools[name].search
+        if search is None:
+            continue
+        if search.proposal is not None:
+            yield from _judge(state, search, now)
+        elif now - search.opened_at >= SEARCH_MAX:
+            yield _dismissed(search, "no answer within 2 s")
+        elif search.job.state is not JobState.PENDING:
+            yield _dismissed(search, "the preemptor waits no longer")
+
+
+def _judge(state: State, search: Search, now: int) -> Iterator[AnyFact]:
+    proposal = search.proposal
+    if proposal is None:
+        return
+    pool = state.pools[search.pool]
+    plan = victims.Plan(proposal.cause, proposal.victims, proposal.places)
+    places = victims.review(state, search.job, pool, plan, now)
+    if isinstance(places, str):
+        yield _dismissed(search, places)
+        return
+    yield f.PreemptionOrderedV1(
+        preemption=search.id,
+        job=search.job.key,
+        pool=search.pool,
+        cause=plan.cause,
+        victims=plan.victims,
+        places=places,
+        rule=proposal.rule,
+    )
+    for victim in plan.victims:
+        yield stop(state.jobs[victim.job], "preempted", preemptor=search.job.key)
+
+
+def _dismissed(search: Search, why: str) -> AnyFact:
+    return f.PreemptionDismissedV1(preemption=search.id, job=search.job.key, pool=search.pool, why=why)
+
+
+def end_nominations(state: State, now: int) -> Iterator[AnyFact]:
+    """Nominations whose place has become unusable, or whose preemptor has not started in time after the last victim left (R27)."""
+    for preemption in state.preemptions.values():
+        if preemption.kept:
+            why = _why_over(state, preemption, now)
+            if why:
+                yield f.NominationEndedV1(preemption=preemption.id, job=preemption.job.key, why=why)
+
+
+def _why_over(state: State, preemption: Preemption, now: int) -> str:
+    if any(place.node not in state.nodes or not state.nodes[place.node].grantable for place in preemption.places):
+        return "a place in it has become unusable"
+    end = nomination_end(state, preemption)
+    return "the preemptor did not start in time" if end is not None and now >= end else ""
+
+
+def nomination_end(state: State, preemption: Preemption) -> int | None:
+    """When the nomination runs out; None while victims are still leaving in time."""
+    timeout = state.pools[preemption.pool].document.nomination_timeout
+    return preemption.all_left_at + timeout if preemption.all_left_at else None

@@ -1,0 +1,12 @@
+"""The log and the wire: how bytes get from one process to another, and how a process starts and stops.
+
+The question it answers: *what has been written, in which order, and how do I write the next thing?*
+
+- `log` says what a log is; `jetstream` and `memory` are the two that there are, behind one test suite.
+- `chain` appends the records of one writer, each conditional on its last; `loop` is the one service loop:
+  read, fold, decide at the tip, append.
+- `streams` and `accounts` say what the NATS server has to be; `sealing` keeps the jobs' texts.
+- `process` runs a service; `telemetry` is its logs and traces.
+
+It never looks inside a fact and never decides. Everything asynchronous in Headrace's services starts here.
+"""

@@ -1,0 +1,169 @@
+"""The connection to NATS: waits for a server that is not up yet, comes back for ever, and asks cheaply.
+
+Strategy: `ask` is a request over one reply inbox that lives as long as the connection, with a counter for a token: a tenth of
+the cost of nats-py's. What is asked and not answered fails at once when the server goes away, so that a writer learns of it
+in milliseconds and not by a timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+from nats import errors
+
+from headrace.bus.guard import GuardedClient
+from headrace.bus.log import LogError, LogRefused, LogUnavailable
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+ASK_TIMEOUT = 3.0
+"""Seconds an answer may take; a durable append under a busy disk takes well under one."""
+
+RECONNECT_WAIT = 0.1
+PING_INTERVAL = 10
+WAIT_FIRST, WAIT_MOST = 0.1, 1.0
+
+_FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]*)"')
+_NO_RESPONDERS = "503"
+
+_log = structlog.get_logger("headrace.bus")
+
+
+class Connection(GuardedClient):
+    """One connection of one user. `closed_for_good` is set when the server threw the user out and it will not come back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed_for_good = asyncio.Event()
+        self._asked = 0
+        self._inbox = ""
+        self._unanswered: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
+        self._watchers: set[Callable[[], None]] = set()
+        self._last_complaint = ""
+
+    async def ask(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, timeout: float = ASK_TIMEOUT
+    ) -> Msg:
+        """The answer to a request.
+
+        Raises `LogUnavailable` where nobody listens, the server is away or goes away, or nothing comes within `timeout`
+        seconds: it may or may not have been heard. Raises `LogRefused` where this user may not publish there, or it is too big.
+        """
+        if not self.is_connected:
+            raise LogUnavailable("NATS is away")
+        self._asked += 1
+        token = str(self._asked)
+        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._unanswered[token] = (subject, future)
+        try:
+            await self.publish(subject, payload, reply=self._inbox + token, headers=dict(headers) if headers else None)
+            async with asyncio.timeout(timeout):
+                answer = await future
+        except TimeoutError:
+            raise LogUnavailable(f"no answer on {subject} within {timeout:g} s") from None
+        except errors.MaxPayloadError:
+            raise LogRefused(f"{len(payload)} bytes on {subject}: the server takes at most {self.max_payload}") from None
+        except errors.Error as error:
+            raise LogUnavailable(f"NATS is away: {error}") from error
+        finally:
+            del self._unanswered[token]
+        if answer.headers and not answer.data and answer.headers.get("Status") == _NO_RESPONDERS:
+            raise LogUnavailable(f"nobody listens on {subject}: is that stream or service there?")
+        return answer
+
+    def watch(self, came_back: Callable[[], None]) -> Callable[[], None]:
+        """Call `came_back` whenever the server is back after it was away; what is returned ends that."""
+        self._watchers.add(came_back)
+        return lambda: self._watchers.discard(came_back)
+
+    async def open(self, url: str, user: str, password: str, name: str) -> None:
+        """Connect once; raises what nats-py raises. From then on the connection is repaired for ever."""
+        await self.connect(
+            url.split(","),
+            name=name or user,
+            user=user or None,
+            password=password or None,
+            inbox_prefix=f"_INBOX_{user}" if user else "_INBOX",
+            error_cb=self._complained,
+            disconnected_cb=self._lost,
+            reconnected_cb=self._back,
+            closed_cb=self._closed,
+            allow_reconnect=False,  # only until the first connection stands: else nats-py hides why it does not
+            max_reconnect_attempts=1,
+            reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
+            ping_interval=PING_INTERVAL,
+        )
+        self.options["allow_reconnect"] = True
+        self.options["max_reconnect_attempts"] = -1
+        self._inbox = f"{self.new_inbox()}."
+        await self.subscribe(self._inbox + "*", cb=self._answered, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    async def _answered(self, message: Msg) -> None:
+        waiting = self._unanswered.get(message.subject[len(self._inbox) :])
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_result(message)
+
+    async def _lost(self) -> None:
+        if not self.is_closed:
+            _log.warning("nats_lost", url=_address(self))
+        self._fail_unanswered(LogUnavailable, "NATS went away before it answered")
+
+    async def _back(self) -> None:
+        self._last_complaint = ""
+        _log.info("nats_back", url=_address(self))
+        for came_back in tuple(self._watchers):
+            came_back()
+
+    async def _closed(self) -> None:
+        self.closed_for_good.set()
+        self._fail_unanswered(LogUnavailable, "the connection to NATS is closed")
+
+    async def _complained(self, error: Exception) -> None:
+        complaint = str(error) or type(error).__name__
+        forbidden = _FORBIDDEN.search(complaint)
+        if forbidden:  # nats-py has made it lower case
+            self._fail_unanswered(LogRefused, f"this user may not publish to {forbidden[1]}", forbidden[1])
+        if self._inbox and complaint != self._last_complaint:  # while the server is away the same one comes ten times a second
+            self._last_complaint = complaint
+            _log.warning("nats_complains", complaint=complaint)
+
+    def _fail_unanswered(self, kind: type[LogError], why: str, subject: str = "") -> None:
+        for asked, future in self._unanswered.values():
+            if not future.done() and subject in {"", asked.lower()}:
+                future.set_exception(kind(why))
+
+
+async def connect(url: str, user: str = "", password: str = "", *, name: str = "") -> Connection:
+    """A connection to the server(s) at `url` (comma between several), waiting for as long as there is none, with one log line.
+
+    Raises `LogRefused` where the server does not know the user or the password.
+    """
+    wait = WAIT_FIRST
+    while True:
+        connection = Connection()
+        try:
+            await connection.open(url, user, password, name)
+        except (OSError, TimeoutError, errors.Error) as error:
+            with contextlib.suppress(Exception):
+                await connection.close()
+            if "authorization" in str(error).lower():
+                raise LogRefused(
+                    f"NATS at {url} does not let {user or 'nobody'!r} in: look at the user and the password"
+                ) from None
+            if wait == WAIT_FIRST:
+                _log.info("nats_awaited", url=url, reason=str(error))
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, WAIT_MOST)
+        else:
+            return connection
+
+
+def _address(connection: Connection) -> str:
+    url = connection.connected_url
+    return f"{url.hostname}:{url.port}" if url else ""

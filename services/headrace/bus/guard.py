@@ -1,0 +1,36 @@
+"""nats-py made safe against what a hostile publisher can put on the wire: one bad message must not stop a service.
+
+Strategy: the server forwards any byte in a subject that is no blank, and any header block; nats-py 2.16 reads neither. A form
+feed in a subject makes its parser give up the connection, bytes that are no UTF-8 (in a subject or in a status line) end its
+read loop for good; stored in a stream, such a message would come again after each restart. Here lines are split at blanks
+only, as the server does, subjects that are no text arrive with U+FFFD (no token, so whoever judges them refuses), and
+headers that cannot be read are none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nats.aio.client import Client
+from nats.protocol import parser
+
+parser.MSG_RE = re.compile(rb"\AMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)\r\n")
+parser.HMSG_RE = re.compile(rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)[ \t]+(\d+)\r\n")
+
+
+class GuardedClient(Client):
+    """The client of nats-py, for processes that read what strangers publish."""
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        await super()._process_msg(sid, _as_text(subject), _as_text(reply), data, headers)
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)
+        except (ValueError, IndexError):
+            return None
+
+
+def _as_text(raw: bytes) -> bytes:
+    """The bytes themselves where they are UTF-8, else with U+FFFD where they are not."""
+    return raw if raw.isascii() else raw.decode("utf-8", "replace").encode()

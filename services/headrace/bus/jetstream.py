@@ -1,0 +1,169 @@
+"""The log on NATS JetStream. Durable when the server runs with `sync_interval: always`: what is acknowledged is on the disk."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from headrace.bus.connection import ASK_TIMEOUT, Connection
+from headrace.bus.jetstream_reader import JetStreamReader
+from headrace.bus.log import LogRefused, LogUnavailable, Message, WrongLast
+from headrace.bus.streams import BEGINS_LATE
+
+EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
+MESSAGE_ID = "Nats-Msg-Id"
+
+_WRONG_LAST = 10071
+_NOT_FOUND = (10037, 404)
+_PASSING = frozenset(
+    {
+        10008,  # JetStream is temporarily unavailable
+        10009,  # that server is not the leader
+        10023,  # insufficient resources
+        10039,  # JetStream is not enabled for the account yet
+        10076,  # JetStream is not enabled yet
+        10164,  # another append on the subject is under way
+    }
+)
+"""Refusals that are a matter of time: the server starts, elects, or still has an earlier try of ours in its hands."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class _Fault(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Ack(msgspec.Struct):
+    seq: int = 0
+    error: _Fault | None = None
+
+
+class _Stored(msgspec.Struct):
+    subject: str
+    seq: int
+    time: str
+    data: str = ""
+
+
+class _Found(msgspec.Struct):
+    message: _Stored | None = None
+    error: _Fault | None = None
+
+
+class StreamState(msgspec.Struct):
+    """Where a stream begins and ends; `first_seq` is `last_seq + 1` in an empty one."""
+
+    first_seq: int
+    last_seq: int
+
+
+class _Info(msgspec.Struct):
+    state: StreamState | None = None
+    ts: str = ""
+    error: _Fault | None = None
+
+
+_ack = msgspec.json.Decoder(_Ack)
+_found = msgspec.json.Decoder(_Found)
+_info = msgspec.json.Decoder(_Info)
+
+
+class JetStreamLog:
+    """One stream of a NATS server. `timeout`: seconds until an unanswered request counts as `LogUnavailable`.
+
+    `begins_late` says that the stream is purged on purpose; by default that is so for SUBMIT and FEED.
+    """
+
+    def __init__(
+        self, connection: Connection, stream: str, *, timeout: float = ASK_TIMEOUT, begins_late: bool | None = None
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._timeout = timeout
+        self._begins_late = stream in BEGINS_LATE if begins_late is None else begins_late
+
+    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+        """See `Log.append`."""
+        headers = {} if expected_last is None else {EXPECTED_LAST: str(expected_last)}
+        if message_id:
+            headers[MESSAGE_ID] = message_id
+        answer = await self._connection.ask(subject, payload, headers, self._timeout)
+        ack = _ack.decode(answer.data)
+        if ack.error is not None:
+            raise _refusal(ack.error, subject)
+        return ack.seq
+
+    async def read(self, after: int) -> JetStreamReader:
+        """See `Log.read`."""
+        return JetStreamReader(self._connection, self._stream, after, self.state, begins_late=self._begins_late)
+
+    async def last(self, subject: str) -> Message | None:
+        """See `Log.last`. The stream's leader answers, so that a writer sees what it has just written."""
+        return await self._look(msgspec.json.encode({"last_by_subj": subject}))
+
+    async def get(self, sequence: int) -> Message | None:
+        """See `Log.get`. Any replica answers; one that does not have it yet is not believed."""
+        wish = b'{"seq":%d}' % sequence
+        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, timeout=self._timeout)
+        headers = answer.headers or {}
+        if "Nats-Sequence" not in headers:
+            return await self._look(wish)
+        stamped = _microseconds(headers["Nats-Time-Stamp"])
+        return Message(int(headers["Nats-Sequence"]), headers["Nats-Subject"], stamped, answer.data)
+
+    async def tip(self) -> int:
+        """See `Log.tip`."""
+        return (await self.state()).last_seq
+
+    async def now(self) -> int:
+        """See `Log.now`."""
+        return _microseconds((await self._inform())[1])
+
+    async def state(self) -> StreamState:
+        """Where the stream begins and ends, from its leader."""
+        return (await self._inform())[0]
+
+    async def purge_through(self, sequence: int) -> None:
+        """See `Log.purge_through`."""
+        keep_from = min(sequence, await self.tip()) + 1  # beyond the end the server would skip sequences
+        wish = b'{"seq":%d}' % keep_from
+        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish, timeout=self._timeout)
+        ack = _ack.decode(answer.data)
+        if ack.error is not None:
+            raise _refusal(ack.error, self._stream)
+
+    async def _look(self, wish: bytes) -> Message | None:
+        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, timeout=self._timeout)
+        found = _found.decode(answer.data)
+        if found.error is not None:
+            if found.error.err_code in _NOT_FOUND or found.error.code in _NOT_FOUND:
+                return None
+            raise _refusal(found.error, self._stream)
+        stored = found.message
+        return (
+            None if stored is None else Message(stored.seq, stored.subject, _microseconds(stored.time), b64decode(stored.data))
+        )
+
+    async def _inform(self) -> tuple[StreamState, str]:
+        info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", timeout=self._timeout)).data)
+        if info.error is not None:
+            raise _refusal(info.error, self._stream)
+        return info.state or StreamState(1, 0), info.ts
+
+
+def _refusal(fault: _Fault, about: str) -> WrongLast | LogUnavailable | LogRefused:
+    text = f"{about}: {fault.description} ({fault.err_code})"
+    if fault.err_code == _WRONG_LAST:
+        return WrongLast(text)
+    return LogUnavailable(text) if fault.err_code in _PASSING else LogRefused(text)
+
+
+def _microseconds(time: str) -> int:
+    """Microseconds since 1970 of the server's RFC 3339 with nanoseconds."""
+    return (datetime.fromisoformat(time) - _EPOCH) // _MICROSECOND

@@ -1,0 +1,99 @@
+"""What a log is: an ordered, gapless, append-only sequence of messages by subject. Two twins implement it.
+
+The law: sequences start at 1 and have no gaps; a reader that finds one raises `LogBroken` and never skips. An append is
+conditional on the last sequence of its subject, so that a second instance or a zombie can never fork a writer's history.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class LogError(Exception):
+    """Something about the log went wrong.
+
+    LogError
+    ├── LogUnavailable   the server cannot be reached, or did not answer in time: try again
+    ├── LogRefused       the server said no (a full subject, no permission): the message says why
+    ├── WrongLast        the subject has another last message than the writer thought: read on, decide again
+    └── LogBroken        a gap or a damaged message: stop, a person has to look
+    """
+
+
+class LogUnavailable(LogError):
+    """The server cannot be reached, or did not answer in time."""
+
+
+class LogRefused(LogError):
+    """The server refused the message; the text says why."""
+
+
+class WrongLast(LogError):
+    """Another message stands on the subject since the writer last looked."""
+
+
+class LogBroken(LogError):
+    """A gap in the sequences, or bytes that are not those that were written."""
+
+
+class Message(NamedTuple):
+    """One stored message. `stamped` is the server's time of storage, in microseconds since 1970."""
+
+    sequence: int
+    subject: str
+    stamped: int
+    payload: bytes
+
+
+class Reader(Protocol):
+    """An open read position. Messages come in order, without gaps, each exactly once."""
+
+    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
+        """At least one message and at most `limit`; an empty list after `wait` seconds without any (None: no end).
+
+        Raises `LogBroken` on a gap that the stream itself has; a message lost on the way is fetched again silently.
+        """
+
+    @property
+    def buffered(self) -> int:
+        """How many messages have arrived and were not handed out yet."""
+
+    def wake(self) -> None:
+        """Let the `batch` that waits, or else the next one that would, return at once, empty if there is nothing."""
+
+    async def close(self) -> None:
+        """Stop reading; more than once does no harm."""
+
+
+class Log(Protocol):
+    """One stream."""
+
+    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+        """Store durably and return the sequence.
+
+        `expected_last` is the sequence of the subject's last message (0: none); None appends without a condition. `message_id`
+        makes a repeated append within two minutes the same message (SUBMIT only). Raises `WrongLast`, `LogRefused`,
+        `LogUnavailable`; after the last the message may or may not be stored.
+        """
+
+    async def read(self, after: int) -> Reader:
+        """A reader whose first message is the first one stored with a sequence greater than `after`.
+
+        If the stream no longer holds `after + 1` but something later, the first `batch` raises `LogBroken` unless the stream was
+        purged on purpose (SUBMIT): then it begins at the first message there is.
+        """
+
+    async def last(self, subject: str) -> Message | None:
+        """The last message on a subject (no wildcards)."""
+
+    async def get(self, sequence: int) -> Message | None:
+        """One message by its sequence; None where it is not there (any more)."""
+
+    async def tip(self) -> int:
+        """The sequence of the last message in the stream; 0 where it is empty."""
+
+    async def now(self) -> int:
+        """The time by which the log stamps what it stores, in microseconds since 1970."""
+
+    async def purge_through(self, sequence: int) -> None:
+        """Forget messages up to and including `sequence` (SUBMIT, once judged)."""

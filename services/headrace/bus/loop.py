@@ -1,0 +1,210 @@
+"""The one service loop: read, fold, decide at the tip, append. The only asynchronous code of a deciding service.
+
+What it means, naively:
+
+    read what is there and fold it;
+    at the tip (nothing read is unfolded, and the last own record has come back) decide;
+    append what was decided as one record;
+    it comes back through the read like anybody's; decide again, until there is nothing to decide;
+    then wait for a message, for the moment `next_wakeup` names, or for a nudge.
+
+So a decision is a function of a prefix of the log and of `now`, and a service's only effect is what it appends. Facts of
+others that arrive between the decision and the append are no conflict: the next round answers them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from headrace.bus.chain import Chain
+from headrace.bus.log import Log, LogError, LogUnavailable, Message, Reader, WrongLast
+from headrace.bus.telemetry import span
+from headrace.contracts.facts import AnyFact
+
+BATCH = 200
+"""Messages folded before queries and signals get their turn."""
+
+MICROSECONDS = 1_000_000
+AHEAD_ALLOWED = 1 * MICROSECONDS
+"""How far this machine's clock may be ahead of the log's before the log's is used: at two seconds records are void (R34)."""
+
+SHORTEST_WAIT = 0.001
+RETRY = 0.5
+
+_log = structlog.get_logger("headrace.bus")
+
+
+class Deposed(LogError):
+    """Somebody else has appended in this writer's name: stop, start again, and rebuild from the log."""
+
+
+class Draft(NamedTuple):
+    """What is to be stated in one record, what led to it, and the W3C traceparent it continues."""
+
+    facts: tuple[AnyFact, ...]
+    cause: str = ""
+    trace: str = ""
+
+
+class Fold(Protocol):
+    """The state as the fold of a prefix of the log."""
+
+    def read(self, message: Message) -> object:
+        """Fold the next message; what it returns is nothing to the loop. Total: a bad record is void and counted; only what has to stop a reader raises `LogBroken`."""
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last message folded."""
+
+    @property
+    def now(self) -> int:
+        """The time of the log: the running maximum of the records' times, microseconds since 1970 (R34)."""
+
+    def last_of(self, writer: str) -> tuple[int, str]:
+        """(sequence, digest) of the writer's last record; (0, "") where there is none."""
+
+
+class Decider(Protocol):
+    """Chooses, and changes nothing."""
+
+    def decide(self, now: int) -> Draft | None:
+        """What to state at the tip at the time `now`; None: nothing. Called again after each own record."""
+
+    def next_wakeup(self) -> int | None:
+        """When `decide` could give something else with no new message: log time in microseconds; None: never."""
+
+
+class ServiceLoop:
+    """Keeps one fold at the tip of one log, and states what its decider decides.
+
+    `clock`: this machine's, microseconds since 1970. Without `chain` and `decider` it only follows. Hooks, all optional:
+    `at_tip` once, when what was in the log at the start has been folded; `after_fold` behind each message from the first on;
+    `on_appended` when a draft has become durable at a sequence, before it is folded.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        fold: Fold,
+        clock: Callable[[], int],
+        *,
+        chain: Chain | None = None,
+        decider: Decider | None = None,
+        at_tip: Callable[[], None] | None = None,
+        after_fold: Callable[[Message], None] | None = None,
+        on_appended: Callable[[Draft, int], None] | None = None,
+    ) -> None:
+        if (chain is None) != (decider is None):
+            raise ValueError("who decides needs a chain to append to, and the reverse")
+        self._log = log
+        self._fold = fold
+        self._clock = clock
+        self._chain = chain
+        self._decider = decider
+        self._at_tip = at_tip
+        self._after_fold = after_fold
+        self._on_appended = on_appended
+        self._reader: Reader | None = None
+        self._ahead = 0
+        self._stated = 0
+
+    def nudge(self) -> None:
+        """Something outside the log (a wish, a request, a heartbeat) could change the decision: look again."""
+        if self._reader is not None:
+            self._reader.wake()
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises `Deposed`, `LogBroken`, `LogRefused`: the process has to stop."""
+        reader = self._reader = await self._log.read(self._fold.sequence)
+        try:
+            await self._catch_up(reader)
+            while True:
+                wait = await self._decide() if self._is_at_tip(reader) else None
+                self._read(await reader.batch(BATCH, wait))
+                await asyncio.sleep(0)
+        finally:
+            self._reader = None
+            await reader.close()
+
+    async def _catch_up(self, reader: Reader) -> None:
+        """Fold what is in the log now, then go on behind this writer's last record."""
+        tip = await _patiently(self._log.tip)
+        while self._fold.sequence < tip:
+            self._read(await reader.batch(BATCH))
+            await asyncio.sleep(0)
+        server = await _patiently(self._log.now)
+        self._compare_clocks(self._clock() - server)
+        if self._chain is not None:
+            self._chain.restore(*self._fold.last_of(self._chain.writer))
+        _log.info("caught_up", sequence=self._fold.sequence)
+        if self._at_tip is not None:
+            self._at_tip()
+
+    def _is_at_tip(self, reader: Reader) -> bool:
+        return not reader.buffered and (self._chain is None or self._fold.sequence >= self._chain.last)
+
+    async def _decide(self) -> float | None:
+        """Decide once, and append what there is to state. Returns how many seconds to wait for a message (None: no end)."""
+        if self._chain is None or self._decider is None:
+            return None
+        now = max(self._fold.now, self._time())
+        draft = self._decider.decide(now)
+        if draft is None:
+            wakeup = self._decider.next_wakeup()
+            return None if wakeup is None else max(SHORTEST_WAIT, (wakeup - self._time()) / MICROSECONDS)
+        self._stated = self._clock()
+        try:
+            with span(f"{self._chain.writer} append", draft.trace, facts=len(draft.facts)) as traced:
+                sequence = await self._chain.append(now, self._fold.sequence, draft.facts, draft.cause, traced.traceparent)
+        except WrongLast as error:
+            raise Deposed(f"somebody else writes as {self._chain.writer}: {error}") from error
+        if self._on_appended is not None:
+            self._on_appended(draft, sequence)
+        return None
+
+    def _read(self, messages: list[Message]) -> None:
+        for message in messages:
+            self._fold.read(message)
+            if self._chain is not None and message.sequence == self._chain.last:
+                self._compare_clocks(self._stated - message.stamped)
+            if self._after_fold is not None:
+                self._after_fold(message)
+
+    def _time(self) -> int:
+        """This machine's time, or the log's where this machine is too far ahead of it (R34)."""
+        return self._clock() - self._ahead
+
+    def _compare_clocks(self, ahead: int) -> None:
+        if ahead > AHEAD_ALLOWED and not self._ahead:
+            _log.error(
+                "clock_ahead", seconds=ahead / MICROSECONDS, help="this machine's clock is wrong: the log's time is used"
+            )
+        self._ahead = ahead if ahead > AHEAD_ALLOWED else 0
+
+
+async def _patiently(question: Callable[[], Awaitable[int]]) -> int:
+    while True:
+        try:
+            return await question()
+        except LogUnavailable as error:
+            _log.warning("log_awaited", reason=str(error))
+            await asyncio.sleep(RETRY)
+
+
+async def follow(log: Log, after: int, limit: int = 1_000, wait: float | None = None) -> AsyncIterator[list[Message]]:
+    """The messages behind `after`, in batches, without end: for services that only read.
+
+    With `wait`, an empty batch after so many seconds of silence. Raises `LogBroken`.
+    """
+    reader = await log.read(after)
+    try:
+        while True:
+            batch = await reader.batch(limit, wait)
+            if batch or wait is not None:
+                yield batch
+    finally:
+        await reader.close()

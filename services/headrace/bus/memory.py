@@ -1,0 +1,172 @@
+"""The in-memory twin of the log: the same promises as JetStream's, in one process, with the clock as an argument.
+
+The simulator uses the synchronous core (`append_now`, `messages_after`); services and tests use the asynchronous face, which
+is the same as the real one's. One test suite holds both to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headrace.bus.log import LogBroken, LogRefused, Message, WrongLast
+from headrace.bus.wakeup import Wakeup
+
+DUPLICATE_WINDOW = 120_000_000
+"""How long a message id is remembered, in microseconds: two minutes, as on the real SUBMIT."""
+
+
+class _Known(NamedTuple):
+    sequence: int
+    stamped: int
+
+
+class MemoryLog:
+    """One stream. `clock` gives the time of storage in microseconds; `cap` bounds the messages of one subject (0: no bound).
+
+    `begins_late`: the stream is purged on purpose, so a reader may find its beginning gone (SUBMIT).
+    """
+
+    def __init__(self, clock: Callable[[], int], *, cap: int = 0, begins_late: bool = False) -> None:
+        self._clock = clock
+        self._cap = cap
+        self.begins_late = begins_late
+        self._messages: list[Message] = []
+        self._forgotten = 0
+        self._last_of: dict[str, Message] = {}
+        self._count_of: dict[str, int] = {}
+        self._known: dict[str, _Known] = {}
+        self._readers: set[MemoryReader] = set()
+
+    @property
+    def first(self) -> int:
+        """The sequence of the first message still there, or of the next one to come."""
+        return self._forgotten + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last message ever stored; 0 where there was none."""
+        return self._forgotten + len(self._messages)
+
+    def append_now(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+        """Store and return the sequence; what `Log.append` promises, at once."""
+        last = self._last_of.get(subject)
+        if expected_last is not None and expected_last != (last.sequence if last else 0):
+            raise WrongLast(f"the last message on {subject} is {last.sequence if last else 0}, not {expected_last}")
+        now = self._clock()
+        if message_id and (known := self._remembered(message_id, now)):
+            return known.sequence
+        if self._cap and self._count_of.get(subject, 0) >= self._cap:
+            raise LogRefused(f"maximum messages per subject exceeded: {subject} has {self._cap}")
+        message = Message(self.last_sequence + 1, subject, now, bytes(payload))
+        self._messages.append(message)
+        self._last_of[subject] = message
+        self._count_of[subject] = self._count_of.get(subject, 0) + 1
+        if message_id:
+            self._known[message_id] = _Known(message.sequence, now)
+        for reader in self._readers:
+            reader.stored()
+        return message.sequence
+
+    def messages_after(self, sequence: int, limit: int | None = None) -> list[Message]:
+        """What is stored with a greater sequence, in order, at most `limit` messages."""
+        start = max(0, sequence - self._forgotten)
+        return self._messages[start : None if limit is None else start + limit]
+
+    def count_after(self, sequence: int) -> int:
+        """How many messages there are with a greater sequence."""
+        return max(0, min(len(self._messages), self.last_sequence - sequence))
+
+    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+        """See `Log.append`."""
+        return self.append_now(subject, payload, expected_last, message_id)
+
+    async def read(self, after: int) -> MemoryReader:
+        """See `Log.read`."""
+        reader = MemoryReader(self, after)
+        self._readers.add(reader)
+        return reader
+
+    async def last(self, subject: str) -> Message | None:
+        """See `Log.last`."""
+        return self._last_of.get(subject)
+
+    async def get(self, sequence: int) -> Message | None:
+        """See `Log.get`."""
+        return self._messages[sequence - self.first] if self.first <= sequence <= self.last_sequence else None
+
+    async def tip(self) -> int:
+        """See `Log.tip`."""
+        return self.last_sequence
+
+    async def now(self) -> int:
+        """See `Log.now`."""
+        return self._clock()
+
+    async def purge_through(self, sequence: int) -> None:
+        """See `Log.purge_through`."""
+        gone = self._messages[: max(0, sequence - self._forgotten)]
+        del self._messages[: len(gone)]
+        self._forgotten += len(gone)
+        for message in gone:
+            self._count_of[message.subject] -= 1
+            if self._last_of[message.subject] is message:
+                del self._last_of[message.subject], self._count_of[message.subject]
+
+    def forget_reader(self, reader: MemoryReader) -> None:
+        """A closed reader is woken no more."""
+        self._readers.discard(reader)
+
+    def _remembered(self, message_id: str, now: int) -> _Known | None:
+        while self._known:  # the oldest stand first
+            oldest = next(iter(self._known))
+            if self._known[oldest].stamped > now - DUPLICATE_WINDOW:
+                break
+            del self._known[oldest]
+        return self._known.get(message_id)
+
+
+class MemoryReader:
+    """A position in a `MemoryLog`."""
+
+    def __init__(self, log: MemoryLog, after: int) -> None:
+        self._log = log
+        self._after = after
+        self._wakeup = Wakeup()
+
+    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
+        """See `Reader.batch`."""
+        self._look_for_gap()
+        if not self.buffered:
+            await self._wakeup.sleep(wait)
+            self._look_for_gap()
+        messages = self._log.messages_after(self._after, limit)
+        if messages:
+            self._after = messages[-1].sequence
+        return messages
+
+    @property
+    def buffered(self) -> int:
+        """See `Reader.buffered`."""
+        return self._log.count_after(self._after)
+
+    def wake(self) -> None:
+        """See `Reader.wake`."""
+        self._wakeup.ring()
+
+    def stored(self) -> None:
+        """Something has been stored: nobody needs to be told but a sleeper."""
+        if self._wakeup.asleep:
+            self._wakeup.ring()
+
+    async def close(self) -> None:
+        """See `Reader.close`."""
+        self._log.forget_reader(self)
+
+    def _look_for_gap(self) -> None:
+        if self._after > self._log.last_sequence:
+            raise LogBroken(f"the log ends at {self._log.last_sequence}, but {self._after} has been read: it lost its end")
+        if self._after < self._log.first - 1:
+            if not self._log.begins_late:
+                raise LogBroken(f"the log begins at {self._log.first}, but {self._after + 1} has not been read: a gap")
+            self._after = self._log.first - 1

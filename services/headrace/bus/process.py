@@ -1,0 +1,101 @@
+"""Runs a service as a process: logs, signals, the connection, and an exit code that says what its supervisor is to do.
+
+Exit codes: 0 stopped as asked; 1 failed; 3 deposed (somebody else writes in this name: start again and rebuild); 4 the log is
+broken (a person has to look: starting again will not help).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import structlog
+
+from headrace.bus import telemetry
+from headrace.bus.connection import Connection, connect
+from headrace.bus.log import LogBroken, LogUnavailable
+from headrace.bus.loop import Deposed
+
+URL = "HEADRACE_NATS_URL"
+USER = "HEADRACE_NATS_USER"
+PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
+DATA = "HEADRACE_DATA"
+
+STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
+
+
+class Service(NamedTuple):
+    """What a service finds when it starts. `data`: the directory of this installation."""
+
+    name: str
+    connection: Connection
+    data: Path
+    log: Any
+
+
+def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoReturn:
+    """Run `main` until it returns, fails, or SIGTERM or SIGINT cancels it; then leave the process with its exit code."""
+    telemetry.configure(name)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        code = runner.run(_serve(name, main, os.environ))
+    telemetry.flush()
+    raise SystemExit(code)
+
+
+def settle() -> None:
+    """What is there now stays: keep the garbage collector from walking it again and again. For `at_tip`."""
+    gc.collect()
+    gc.freeze()
+
+
+async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str]) -> int:
+    log = structlog.get_logger(f"headrace.{name}")
+    work = asyncio.ensure_future(_connected(name, main, environment, log))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, work.cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        log.info("stopped")
+    except Deposed as error:
+        log.warning("deposed", reason=str(error))
+        return DEPOSED
+    except LogBroken as error:
+        log.critical("log_broken", reason=str(error), help="the service stops here until a person has looked at the log")
+        return BROKEN
+    except Exception as error:
+        log.exception("failed", reason=str(error))
+        return FAILED
+    return STOPPED
+
+
+async def _connected(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any) -> None:
+    url = environment.get(URL, "nats://127.0.0.1:4222")
+    connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)
+    log.info("started", url=url, pid=os.getpid())
+    work = asyncio.ensure_future(main(Service(name, connection, Path(environment.get(DATA, "data")), log)))
+    thrown_out = asyncio.ensure_future(connection.closed_for_good.wait())
+    try:
+        await asyncio.wait({work, thrown_out}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise LogUnavailable("the NATS server has closed the connection for good")
+        await work
+    finally:
+        thrown_out.cancel()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await connection.close()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

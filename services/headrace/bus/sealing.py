@@ -1,0 +1,135 @@
+"""Keeps jobs' texts (command, environment, image) unreadable in the log, under one key per tenant.
+
+Erasing a tenant's texts destroys its key, never a record. A sealed text names its key, so that one whose key is gone is told
+from one that was tampered with.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from base64 import b64decode, b64encode
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from headrace.contracts.ids import IdError, is_token
+
+KEY_BYTES = 32
+_NAME_BYTES = 8
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_VERSION = b"\x01"
+
+
+class SealError(Exception):
+    """A sealed text cannot be opened.
+
+    SealError
+    ├── SealBroken   it was changed, belongs elsewhere, or is none
+    └── KeyGone      its key has been destroyed: the text is erased for good
+    """
+
+
+class SealBroken(SealError):
+    """The text was changed, or sealed for something else."""
+
+
+class KeyGone(SealError):
+    """The key of this text has been destroyed."""
+
+
+class _Key(NamedTuple):
+    inode: int
+    name: bytes
+    cipher: AESGCM
+
+
+class Keyring:
+    """The keys in `directory`, one file per tenant, readable by this user only. Several processes may share it."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._directory = directory
+        self._keys: dict[str, _Key] = {}
+
+    def seal(self, tenant: str, text: bytes, aad: str) -> str:
+        """`text` as base64 that only this tenant's key opens, and only for the same `aad` (the job's key)."""
+        key = self._key(tenant) or self._make(tenant)
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return b64encode(_VERSION + key.name + nonce + key.cipher.encrypt(nonce, text, aad.encode())).decode()
+
+    def open(self, tenant: str, sealed: str, aad: str) -> bytes:
+        """The text that was sealed for `tenant` and `aad`. Raises `KeyGone`, `SealBroken`."""
+        try:
+            raw = b64decode(sealed, validate=True)
+        except ValueError:
+            raise SealBroken("this is no sealed text: it is not base64") from None
+        if len(raw) < 1 + _NAME_BYTES + _NONCE_BYTES + _TAG_BYTES or raw[:1] != _VERSION:
+            raise SealBroken("this is no sealed text: it is too short, or of another version")
+        name, nonce, hidden = raw[1:9], raw[9:21], raw[21:]
+        key = self._key(tenant)
+        if key is None or key.name != name:
+            raise KeyGone(f"the key of {tenant} for this text is gone: it was erased")
+        try:
+            return key.cipher.decrypt(nonce, hidden, aad.encode())
+        except InvalidTag:
+            raise SealBroken(f"a text of {tenant} has been changed, or was sealed for something else than {aad}") from None
+
+    def destroy(self, tenant: str) -> None:
+        """Erase everything ever sealed for `tenant`, for good; once more does no harm."""
+        self._path(tenant).unlink(missing_ok=True)
+        _sync(self._directory)
+        self._keys.pop(tenant, None)
+
+    def _key(self, tenant: str) -> _Key | None:
+        """The key as it lies on the disk now: another process may have made or destroyed it."""
+        path = self._path(tenant)
+        try:
+            inode = path.stat().st_ino
+        except FileNotFoundError:
+            self._keys.pop(tenant, None)
+            return None
+        key = self._keys.get(tenant)
+        if key is None or key.inode != inode:
+            secret = path.read_bytes()
+            if len(secret) != KEY_BYTES:
+                raise SealBroken(f"{path} is no key: it has {len(secret)} bytes and not {KEY_BYTES}")
+            key = self._keys[tenant] = _Key(inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
+        return key
+
+    def _make(self, tenant: str) -> _Key:
+        """A new key, on the disk before anything is sealed with it; where another process was faster, its key."""
+        draft = self._directory / f".{tenant}.{secrets.token_hex(8)}"
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, self._path(tenant))
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+        _sync(self._directory)
+        key = self._key(tenant)
+        if key is None:
+            raise KeyGone(f"the key of {tenant} was destroyed in the moment it was made")
+        return key
+
+    def _path(self, tenant: str) -> Path:
+        if not is_token(tenant):
+            raise IdError(f"{tenant!r} is no tenant")
+        return self._directory / f"{tenant}.key"
+
+
+def _sync(directory: Path) -> None:
+    """What was made or removed in `directory` survives a power cut."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,168 @@
+"""What a service says about itself: JSON lines on stderr, and traces by OTLP where an endpoint is configured.
+
+Strategy: without `OTEL_EXPORTER_OTLP_ENDPOINT` nothing of OpenTelemetry is imported, and a span is an object that hands the
+traceparent on unchanged.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import structlog
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Tracer
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+LEVEL = "HEADRACE_LOG_LEVEL"
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+_log = structlog.get_logger("headrace.bus")
+
+
+class Span(Protocol):
+    """A piece of work inside a trace; `traceparent` is what whoever goes on with it is to be given ("" outside of any)."""
+
+    traceparent: str
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        """End; an error is noted and goes on."""
+
+
+class _Silent:
+    """A span nobody records."""
+
+    __slots__ = ("traceparent",)
+
+    def __init__(self, traceparent: str) -> None:
+        self.traceparent = traceparent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        return
+
+
+class _Recorded:
+    """A span of OpenTelemetry that continues a remote one."""
+
+    __slots__ = ("_open", "traceparent")
+
+    def __init__(self, tracer: Tracer, name: str, parent: re.Match[str], attributes: dict[str, Any]) -> None:
+        from opentelemetry import trace
+
+        remote = trace.SpanContext(
+            int(parent[1], 16), int(parent[2], 16), is_remote=True, trace_flags=trace.TraceFlags(int(parent[3], 16))
+        )
+        context = trace.set_span_in_context(trace.NonRecordingSpan(remote))
+        self._open = tracer.start_span(name, context, attributes=attributes)
+        own = self._open.get_span_context()
+        self.traceparent = f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self._open.record_exception(error)
+        self._open.end()
+
+
+class _Tracing:
+    """What `configure` has set up for this process."""
+
+    tracer: Tracer | None = None
+    provider: TracerProvider | None = None
+
+
+def configure(service: str) -> None:
+    """Set up the logs and, where it is configured, the traces of this process."""
+    configure_logs(service)
+    if os.environ.get(ENDPOINT):
+        configure_traces(service)
+
+
+def configure_logs(service: str) -> None:
+    """One JSON object a line on stderr: `time`, `level`, `service`, `event`, and what the event brings; other libraries' too."""
+    level = logging.getLevelNamesMapping().get(os.environ.get(LEVEL, "INFO").upper(), logging.INFO)
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.format_exc_info,
+        _Named(service),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    foreign = logging.StreamHandler(sys.stderr)
+    foreign.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()],
+        )
+    )
+    logging.basicConfig(handlers=[foreign], level=max(level, logging.WARNING), force=True)
+
+
+def configure_traces(service: str) -> None:
+    """Send spans by OTLP over HTTP, as the environment variables of OpenTelemetry say."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        _log.error("traces_off", reason=f"{ENDPOINT} is set, but {error.name} is not installed")
+        return
+    provider = TracerProvider(resource=Resource.create({"service.name": f"headrace-{service}"}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    _Tracing.provider = provider
+    _Tracing.tracer = provider.get_tracer("headrace")
+
+
+def flush() -> None:
+    """Send what has not been sent, at the end of the process."""
+    if _Tracing.provider is not None:
+        _Tracing.provider.shutdown()
+
+
+def span(name: str, traceparent: str, **attributes: str | int | bool) -> Span:
+    """A context manager: the work inside belongs to the trace of `traceparent` ("" or nonsense: to none)."""
+    if _Tracing.tracer is None or not traceparent:
+        return _Silent(traceparent)
+    parent = _TRACEPARENT.fullmatch(traceparent)
+    return _Recorded(_Tracing.tracer, name, parent, attributes) if parent else _Silent("")
+
+
+def new_traceparent() -> str:
+    """The beginning of a trace, for work that brings none; "" where nobody records."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01" if _Tracing.tracer is not None else ""
+
+
+class _Named:
+    """Puts the service's name into every line."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def __call__(self, _logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event["service"] = self._service
+        return event

@@ -1,0 +1,103 @@
+"""What can ever run (R13): the tests that look at documents and known hardware, not at who holds what now.
+
+Admission asks it for new jobs, the allocator again for pending ones after documents or capacity have changed (R10).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.reasons import RejectReason
+from headrace.domain.capacity import capacity_of
+from headrace.domain.placement import replicas_if_empty
+from headrace.domain.scopes import scopes_of, with_reservation
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents import Profile
+    from headrace.domain.requests import Request
+    from headrace.domain.state import PolicyState, PoolState, State
+
+
+class Rejection(NamedTuple):
+    """A stable reason, and a line with the numbers and the way out."""
+
+    reason: RejectReason
+    message: str
+
+
+_ORDER = list(RejectReason)
+
+
+def never_fits(
+    state: State, policy: PolicyState, profile: Profile, request: Request, *, preemptible: bool, beyond: bool
+) -> Rejection | None:
+    """None if at least one pool of the profile could run it when empty; else why the pool that came closest could not."""
+    closest: Rejection | None = None
+    for name in profile.pools:
+        pool = state.pools.get(name)
+        if pool is None:
+            continue
+        rejection = _never_in(state, policy, pool, request, preemptible=preemptible, beyond=beyond)
+        if rejection is None:
+            return None
+        if closest is None or _ORDER.index(rejection.reason) > _ORDER.index(closest.reason):
+            closest = rejection
+    if closest is None:
+        return Rejection(RejectReason.NO_SUITABLE_NODE, f"none of the profile's pools ({', '.join(profile.pools)}) exists")
+    return closest
+
+
+def _never_in(
+    state: State, policy: PolicyState, pool: PoolState, request: Request, *, preemptible: bool, beyond: bool
+) -> Rejection | None:
+    return (
+        _beyond_hardware(pool, request)
+        or _beyond_limits(state, policy, pool, request, beyond=beyond)
+        or (None if preemptible else _beyond_reservation(state, policy, pool, request))
+    )
+
+
+def _beyond_hardware(pool: PoolState, request: Request) -> Rejection | None:
+    """Capacity, then nodes. Before the first node has registered nothing is known about either (R6), save of keys no node brings."""
+    name = pool.document.name
+    for key, asked in request.total.items():
+        known = capacity_of(pool, key)
+        if known is None or not asked or (not pool.nodes and key in (GPU, CPU, MEMORY) and key not in pool.document.capacity):
+            continue
+        known = pool.document.capacity.get(key, 0) if not pool.nodes else known
+        if asked > known and (key in pool.governed or key not in (CPU, MEMORY)):
+            what = f"it asks for {format_amount(key, asked)} {key}, pool {name} has {format_amount(key, known)}"
+            return Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, what)
+    if pool.nodes:
+        possible = replicas_if_empty(pool, request.shape)
+        if possible < request.replicas:
+            what = "no node of pool {} could hold it" if not possible else "the nodes of pool {} could hold {} of its {} replicas"
+            return Rejection(RejectReason.NO_SUITABLE_NODE, what.format(name, possible, request.replicas))
+    return None
+
+
+def _beyond_limits(
+    state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool
+) -> Rejection | None:
+    for scope in scopes_of(state, policy, pool.document.name):
+        if beyond and scope.kind == "policy":
+            continue
+        for key, asked in request.total.items():
+            if key in pool.governed and key in scope.limit and asked > scope.limit[key]:
+                reason = RejectReason.EXCEEDS_TENANT_LIMIT if scope.kind == "tenant" else RejectReason.EXCEEDS_POLICY_LIMIT
+                limit = format_amount(key, scope.limit[key])
+                return Rejection(reason, f"it asks for {format_amount(key, asked)} {key}, the limit of {scope.name} is {limit}")
+    return None
+
+
+def _beyond_reservation(state: State, policy: PolicyState, pool: PoolState, request: Request) -> Rejection | None:
+    for scope in with_reservation(state, policy, pool.document.name):
+        for key, asked in request.total.items():
+            reserved = (scope.reservation or {}).get(key, 0)
+            if asked and key in pool.governed and asked > reserved:
+                what = f"it asks for {format_amount(key, asked)} {key} without being preemptible, {scope.name} has a reservation of "
+                return Rejection(
+                    RejectReason.EXCEEDS_RESERVATION, what + format_amount(key, reserved) + "; submit it as preemptible"
+                )
+    return None

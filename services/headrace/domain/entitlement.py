@@ -1,0 +1,55 @@
+"""Whether a record may be there at all: written by whom it says, in its turn, about what is its own (R34; `contracts.writers`).
+
+A record that fails is *void*: every fold skips it in the same way and counts it. A void record of a node harms only that node, which is
+set aside; one of our own services means that a process or the log is broken, and stops the reader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts import facts as f
+from headrace.contracts.durations import SECOND
+from headrace.contracts.subjects import NODE_WRITER
+from headrace.contracts.writers import SERVICES, may_state
+
+if TYPE_CHECKING:
+    from headrace.contracts.records import Record
+    from headrace.domain.state import State
+
+CLOCK_AHEAD_MAX = 2 * SECOND
+
+_OF_A_LEASE = (f.LeaseStartedV1, f.LeaseRungV1, f.LeaseEndedV1)
+_OF_THE_NODE = (f.NodeRegisteredV1, f.NodeStoppedV1)
+
+
+def objection(state: State, record: Record, writer: str, stamped: int) -> str:
+    """Why the record is void; empty where it is good. `writer` is who the subject says wrote it, `stamped` the server's time."""
+    if record.by != writer:
+        return f"it says it is by {record.by}, its subject says {writer}"
+    if record.now > stamped + CLOCK_AHEAD_MAX:
+        return f"its time is {record.now - stamped} us ahead of the server's (R34)"
+    if writer in SERVICES and record.prev != state.writers.get(writer, (0, ""))[1]:
+        return "it does not name its writer's last record"
+    for fact in record.facts:
+        if not may_state(writer, type(fact)):
+            return f"{writer} may not state {type(fact).__struct_config__.tag}"
+    if writer.startswith(NODE_WRITER):
+        return _node_objection(state, record, writer[len(NODE_WRITER) :])
+    return "" if writer in SERVICES else f"{writer} writes nothing here"
+
+
+def _node_objection(state: State, record: Record, node: str) -> str:
+    for fact in record.facts:
+        if isinstance(fact, _OF_THE_NODE) and fact.node != node:
+            return f"it speaks of node {fact.node}"
+        if isinstance(fact, _OF_A_LEASE):
+            job = state.jobs.get(fact.job)
+            lease = job.leases.get(fact.rank) if job is not None and job.attempt == fact.attempt else None
+            if lease is not None and lease.node != node:
+                return f"it speaks of a lease on node {lease.node}"
+        if isinstance(fact, f.CheckpointRegisteredV1):
+            job = state.jobs.get(fact.job)
+            if job is not None and job.leases and all(lease.node != node for lease in job.leases.values()):
+                return f"it speaks of job {fact.job}, which has no lease here"
+    return ""

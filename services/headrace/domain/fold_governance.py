@@ -1,0 +1,194 @@
+"""The fold of what administrators wrote (R7, R12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.domain.capacity import recount
+from headrace.domain.scopes import policy_scope
+from headrace.domain.state import PolicyState, PoolState, Scope, Written
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents import Policy, Tenant
+    from headrace.domain.state import NodeState, State
+
+
+def _tenant_applied(state: State, fact: f.TenantAppliedV1, sequence: int, _place: int) -> None:
+    tenant = fact.tenant
+    state.tenants[tenant.name] = Written(tenant, sequence)
+    _set_shares(state, tenant)
+    _changed(state, sequence)
+
+
+def _set_shares(state: State, tenant: Tenant) -> None:
+    wanted = {(tenant.name, share.pool): share for share in tenant.shares}
+    for key in [key for key in state.shares if key[0] == tenant.name and key not in wanted]:
+        del state.shares[key]
+    for key, share in wanted.items():
+        scope = state.shares.get(key)
+        if scope is None:
+            scope = state.shares[key] = Scope("tenant", f"tenant {tenant.name} in pool {share.pool}")
+            _refill_share(state, scope, *key)
+        scope.reservation, scope.limit = share.reservation, dict(share.limit)
+
+
+def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
+    """A new share starts with what the tenant's policies hold already."""
+    for policy in state.policies.values():
+        held = policy.scopes.get(pool)
+        if policy.document.tenant != tenant or held is None:
+            continue
+        for total, part in ((share.leased, held.leased), (share.use, held.use), (share.firm, held.firm)):
+            for key, value in part.items():
+                total[key] = total.get(key, 0) + value
+
+
+def _tenant_deleted(state: State, fact: f.TenantDeletedV1, sequence: int, _place: int) -> None:
+    state.tenants.pop(fact.name, None)
+    for key in [key for key in state.shares if key[0] == fact.name]:
+        del state.shares[key]
+    _changed(state, sequence)
+
+
+def _user_applied(state: State, fact: f.UserAppliedV1, sequence: int, _place: int) -> None:
+    state.users[fact.user.tenant, fact.user.handle] = Written(fact.user, sequence)
+
+
+def _user_deleted(state: State, fact: f.UserDeletedV1, _sequence: int, _place: int) -> None:
+    state.users.pop((fact.tenant, fact.handle), None)
+
+
+def _group_applied(state: State, fact: f.GroupAppliedV1, sequence: int, _place: int) -> None:
+    state.groups[fact.group.tenant, fact.group.name] = Written(fact.group, sequence)
+
+
+def _group_deleted(state: State, fact: f.GroupDeletedV1, _sequence: int, _place: int) -> None:
+    state.groups.pop((fact.tenant, fact.name), None)
+
+
+def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: int) -> None:
+    pool = state.pools.get(fact.pool.name)
+    if pool is None:
+        pool = state.pools[fact.pool.name] = PoolState(fact.pool, sequence)
+    pool.document, pool.revision = fact.pool, sequence
+    for node in state.nodes.values():
+        join_pool(state, node)
+    recount(pool)
+    _changed(state, sequence)
+
+
+def _pool_deleted(state: State, fact: f.PoolDeletedV1, sequence: int, _place: int) -> None:
+    pool = state.pools.pop(fact.name, None)
+    if pool is not None:
+        for node in list(pool.nodes.values()):
+            pool.index.remove(node)
+            node.pool = None
+            join_pool(state, node)
+    _changed(state, sequence)
+
+
+def join_pool(state: State, node: NodeState) -> None:
+    """Put a node into the pool whose selector matches its labels; the first by name where several do. A node that holds leases stays."""
+    if node.pool is not None and node.leases:
+        return
+    wanted = next(
+        (
+            state.pools[name]
+            for name in sorted(state.pools)
+            if state.pools[name].document.selector.items() <= node.labels.items()
+        ),
+        None,
+    )
+    if wanted is node.pool:
+        return
+    if node.pool is not None:
+        node.pool.index.remove(node)
+        del node.pool.nodes[node.name]
+        recount(node.pool)
+    node.pool = wanted
+    if wanted is not None:
+        wanted.nodes[node.name] = node
+        wanted.index.put(node)
+        recount(wanted)
+
+
+def _profile_applied(state: State, fact: f.ProfileAppliedV1, sequence: int, _place: int) -> None:
+    state.profiles[fact.profile.tenant, fact.profile.name] = Written(fact.profile, sequence)
+    _changed(state, sequence)
+
+
+def _profile_deleted(state: State, fact: f.ProfileDeletedV1, sequence: int, _place: int) -> None:
+    state.profiles.pop((fact.tenant, fact.name), None)
+    _changed(state, sequence)
+
+
+def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place: int) -> None:
+    document = fact.policy
+    key = (document.tenant, document.name)
+    policy = state.policies.get(key)
+    if policy is None:
+        wide = Scope("policy", f"policy {document.tenant}/{document.name}")
+        policy = state.policies[key] = PolicyState(document, sequence, wide)
+    policy.document, policy.revision = document, sequence
+    policy.wide.reservation, policy.wide.limit = _wide_reservation(document), dict(document.limit)
+    for pool in {*policy.scopes, *document.per_pool}:
+        scope, block = policy_scope(policy, pool), document.per_pool.get(pool)
+        scope.reservation, scope.limit = (block.reservation, dict(block.limit)) if block else (None, {})
+    _changed(state, sequence)
+
+
+def _wide_reservation(document: Policy) -> dict[str, int] | None:
+    """A policy with no reservation block at all has reservation 0 policy-wide (R7)."""
+    if document.reservation is None and all(block.reservation is None for block in document.per_pool.values()):
+        return {}
+    return document.reservation
+
+
+def _policy_deleted(state: State, fact: f.PolicyDeletedV1, sequence: int, _place: int) -> None:
+    state.policies.pop((fact.tenant, fact.name), None)
+    _changed(state, sequence)
+
+
+def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
+    _cordon(state, fact.node, fact.reason or "cordoned by " + fact.author)
+
+
+def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _place: int) -> None:
+    _cordon(state, fact.node, "")
+
+
+def _cordon(state: State, name: str, reason: str) -> None:
+    node = state.nodes.get(name)
+    if node is not None:
+        node.cordoned = reason
+        if node.pool is not None:
+            node.pool.index.put(node)
+            node.pool.epoch += 1
+
+
+def _changed(state: State, sequence: int) -> None:
+    """What may ever run, and what may be reclaimed, has to be looked at again."""
+    state.documents_sequence = sequence
+    for pool in state.pools.values():
+        pool.epoch += 1
+    for policy in state.policies.values():
+        policy.share_base.clear()
+
+
+HANDLERS: dict[type, Any] = {
+    f.TenantAppliedV1: _tenant_applied,
+    f.TenantDeletedV1: _tenant_deleted,
+    f.UserAppliedV1: _user_applied,
+    f.UserDeletedV1: _user_deleted,
+    f.GroupAppliedV1: _group_applied,
+    f.GroupDeletedV1: _group_deleted,
+    f.PoolAppliedV1: _pool_applied,
+    f.PoolDeletedV1: _pool_deleted,
+    f.ProfileAppliedV1: _profile_applied,
+    f.ProfileDeletedV1: _profile_deleted,
+    f.PolicyAppliedV1: _policy_applied,
+    f.PolicyDeletedV1: _policy_deleted,
+    f.NodeCordonedV1: _node_cordoned,
+    f.NodeUncordonedV1: _node_uncordoned,
+}

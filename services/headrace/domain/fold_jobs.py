@@ -1,0 +1,230 @@
+"""The fold of jobs: from admission to their end (R13, R14, R29)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.facts.fact import Place
+from headrace.domain import capacity
+from headrace.domain.fold_nodes import held, release
+from headrace.domain.nominations import end_nomination, lift_bar
+from headrace.domain.requests import intern_request
+from headrace.domain.state import FINAL, IDS_REMEMBERED, Answered, Attempt, Ending, JobRecord, JobState, LeaseState
+
+if TYPE_CHECKING:
+    from headrace.domain.state import State
+
+
+def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int) -> None:
+    tenant, user, _ = fact.job.split(".")
+    policy = state.policies.get((tenant, fact.policy))
+    if policy is None or fact.job in state.jobs:
+        return
+    job = JobRecord(
+        key=fact.job,
+        policy=policy,
+        profile=fact.profile,
+        request=intern_request(state.requests, fact.request, fact.replicas, state.profile(tenant, fact.profile)),
+        preemptible=fact.preemptible,
+        beyond=user in policy.document.beyond_limit,
+        priority=fact.priority,
+        max_retries=fact.max_retries,
+        time_limit=fact.time_limit,
+        admitted_at=state.now,
+        order=(sequence, place),
+        name=fact.name,
+        labels=fact.labels,
+        digest=fact.digest,
+        trace=fact.trace,
+        pending_since=state.now,
+    )
+    state.jobs[fact.job] = job
+    policy.pending += 1
+    for dependency in fact.after:
+        _wait_for(state, job, dependency.job, dependency.when)
+    state.pending.add(job, state.now)
+
+
+def _wait_for(state: State, job: JobRecord, other_key: str, when: str) -> None:
+    other = state.jobs.get(other_key)
+    ended = other.state if other is not None else _answered(state, other_key)
+    if ended is None or ended in FINAL:
+        if when != "any" and ended is not JobState.SUCCEEDED:
+            _doom(state, job, other_key)
+        return
+    job.waits_for[other_key] = when
+    state.dependants.setdefault(other_key, []).append(Dependency(job=job.key, when=when))
+
+
+def _answered(state: State, key: str) -> JobState | None:
+    answered = state.answered.get(key)
+    return answered.state if answered else None
+
+
+def _doom(state: State, job: JobRecord, other: str) -> None:
+    """A job it depends on did not succeed: it can never start, and the allocator has to end it."""
+    state.pending.remove(job)
+    job.doomed_by = other
+    state.doomed[job.key] = job
+
+
+def _job_rejected(state: State, fact: f.JobRejectedV1, _sequence: int, _place: int) -> None:
+    if fact.job not in state.jobs and fact.job not in state.answered:
+        state.answered[fact.job] = Answered(fact.digest, JobState.REJECTED, state.now)
+        state.forgetting.append((state.now + IDS_REMEMBERED, fact.job))
+
+
+def _nothing(_state: State, _fact: object, _sequence: int, _place: int) -> None:
+    """For readers of the ledger only; the fold keeps nothing of it."""
+
+
+def _cancel_requested(state: State, fact: f.JobCancelRequestedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.state not in FINAL:
+        job.cancel_by = fact.by
+        state.cancels[job.key] = job
+
+
+def _wishes_judged(state: State, fact: f.WishesJudgedV1, _sequence: int, _place: int) -> None:
+    state.judged = max(state.judged, fact.through)
+
+
+def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, _place: int) -> None:
+    job, pool, node = state.jobs.get(fact.job), state.pools.get(fact.pool), state.nodes.get(fact.node)
+    if job is None or pool is None or node is None or job.state not in (JobState.PENDING, JobState.STARTING):
+        return
+    if job.state is JobState.PENDING:
+        _leave_line(state, job, fact)
+    lease = LeaseState(
+        job, fact.attempt, fact.rank, fact.node, fact.pool, fact.devices, fact.amounts, sequence, state.now
+    )
+    capacity.take(state, job, pool, Place(node=fact.node, devices=fact.devices, amounts=fact.amounts))
+    job.leases[fact.rank] = lease
+    node.leases[f"{job.key}/{fact.rank}"] = lease
+    attempt = job.attempts[-1]
+    attempt.nodes += (fact.node,)
+    attempt.devices += tuple(share.device for share in fact.devices)
+    pool.epoch += 1
+
+
+def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1) -> None:
+    """From pending to starting: a new attempt begins, and what was kept for the job is now to be held by it."""
+    end_nomination(state, job)
+    state.pending.remove(job)
+    job.policy.pending -= 1
+    job.state, job.attempt = JobState.STARTING, fact.attempt
+    job.endings = []
+    job.started_at = 0
+    job.attempts.append(Attempt(fact.attempt, fact.pool, (), (), state.now, resume_from=fact.resume_from))
+    job.policy.jobs[job.key] = job
+
+
+def _lease_revoked(state: State, fact: f.LeaseRevokedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is not None:
+        stopping = lease.job.state is JobState.STOPPING
+        release(state, lease, Ending(fact.rank, "revoked", None, False, stopping, fact.cause, lease.node), state.now)
+
+
+def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is None or not job.leases or job.attempt != fact.attempt:
+        return
+    if job.stop is None or fact.ladder.cause == "cancelled":
+        job.stop = fact.ladder
+    job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
+    state.cancels.pop(job.key, None)
+    state.limited.pop(job.key, None)
+    state.unsettled.pop(job.key, None)
+    for lease in job.leases.values():
+        state.pools[lease.pool].epoch += 1
+
+
+def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is None or job.leases or job.state in FINAL or job.attempt != fact.attempt:
+        return
+    _close_attempt(state, job, fact.cause)
+    if fact.cause == "preempted":
+        job.preemptions += 1
+    elif fact.cause == "failed":
+        job.retries_used += 1
+    elif fact.cause in ("node_lost", "node_stopped"):
+        job.losses += 1
+    job.state, job.stop, job.yields_to = JobState.PENDING, None, ""
+    job.min_runtime, job.not_before, job.pending_since = fact.min_runtime, fact.not_before, state.now
+    job.policy.pending += 1
+    state.pending.add(job, state.now)
+
+
+def _close_attempt(state: State, job: JobRecord, cause: str) -> None:
+    """The attempt is over and settled."""
+    state.unsettled.pop(job.key, None)
+    if job.attempts:
+        attempt = job.attempts[-1]
+        attempt.ended_at, attempt.cause = state.now, cause
+        attempt.exit_code = next((ending.exit_code for ending in job.endings if ending.exit_code), None)
+        if attempt.exit_code is None and job.endings:
+            attempt.exit_code = job.endings[0].exit_code
+
+
+def _job_ended(state: State, fact: f.JobEndedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is None or job.state in FINAL:
+        return
+    if job.state is not JobState.PENDING:
+        _close_attempt(state, job, fact.cause)
+    message = next((ending.message for ending in job.endings if ending.message), "")
+    _finish(state, job, JobState(fact.state), fact.cause, message)
+    job.exit_code = fact.exit_code
+
+
+def _job_dismissed(state: State, fact: f.JobDismissedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.state is JobState.PENDING:
+        _finish(state, job, JobState.REJECTED, fact.reason, fact.message)
+
+
+def _finish(state: State, job: JobRecord, final: JobState, reason: str, message: str) -> None:
+    if job.state is JobState.PENDING:
+        job.policy.pending -= 1
+    end_nomination(state, job)
+    lift_bar(state, job.key)
+    state.pending.remove(job)
+    for table in (state.cancels, state.unsettled, state.limited, state.doomed):
+        table.pop(job.key, None)
+    job.state, job.ended_at, job.reason, job.message = final, state.now, reason, message
+    job.stop, job.yields_to = None, ""
+    job.policy.jobs.pop(job.key, None)
+    state.ended.append(job)
+    _tell_dependants(state, job)
+
+
+def _tell_dependants(state: State, job: JobRecord) -> None:
+    for dependency in state.dependants.pop(job.key, ()):
+        dependant = state.jobs.get(dependency.job)
+        if dependant is None or dependant.state is not JobState.PENDING:
+            continue
+        dependant.waits_for.pop(job.key, None)
+        if dependency.when != "any" and job.state is not JobState.SUCCEEDED:
+            _doom(state, dependant, job.key)
+        elif not dependant.waits_for:
+            state.pending.add(dependant, state.now)
+
+
+HANDLERS: dict[type, Any] = {
+    f.JobAdmittedV1: _job_admitted,
+    f.JobRejectedV1: _job_rejected,
+    f.WishRefusedV1: _nothing,
+    f.JobCancelRequestedV1: _cancel_requested,
+    f.RefusalsCountedV1: _nothing,
+    f.WishesJudgedV1: _wishes_judged,
+    f.LeaseGrantedV1: _lease_granted,
+    f.LeaseRevokedV1: _lease_revoked,
+    f.StopOrderedV1: _stop_ordered,
+    f.JobRequeuedV1: _job_requeued,
+    f.JobEndedV1: _job_ended,
+    f.JobDismissedV1: _job_dismissed,
+}

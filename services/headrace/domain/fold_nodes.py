@@ -1,0 +1,158 @@
+"""The fold of what nodes say of themselves and their leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.facts.fact import Place
+from headrace.domain import capacity
+from headrace.domain.fold_governance import join_pool
+from headrace.domain.nominations import lift_bar
+from headrace.domain.state import DeviceState, Ending, JobState, NodeState
+
+if TYPE_CHECKING:
+    from headrace.domain.state import JobRecord, LeaseState, State
+
+
+def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _place: int) -> None:
+    node = state.nodes.get(fact.node)
+    if node is None:
+        node = state.nodes[fact.node] = NodeState(fact.node, {}, [], 0, 0, 0, 0, state.now)
+    elif node.pool is not None:
+        node.pool.index.remove(node)
+    node.labels, node.isolation, node.status, node.registered_at = dict(fact.labels), fact.isolation, "ready", state.now
+    node.cpu_free += fact.cpu - node.cpu
+    node.memory_free += fact.memory - node.memory
+    node.cpu, node.memory = fact.cpu, fact.memory
+    _set_devices(node, fact)
+    join_pool(state, node)
+    if node.pool is not None:
+        node.pool.index.put(node)
+        capacity.recount(node.pool)
+        node.pool.epoch += 1
+    state.documents_sequence = sequence
+    for policy in state.policies.values():
+        policy.share_base.clear()
+
+
+def _set_devices(node: NodeState, fact: f.NodeRegisteredV1) -> None:
+    """The devices as told now; what leases hold of those that are still there stays held."""
+    old = {device.name: device for device in node.devices}
+    node.devices = [
+        DeviceState(
+            device.device,
+            device.model,
+            device.memory,
+            old[device.device].free if device.device in old else GPU_UNITS,
+            old[device.device].nominated if device.device in old else 0,
+        )
+        for device in fact.devices
+    ]
+    models = sorted({device.model for device in fact.devices})
+    node.model = "+".join(models)
+
+
+def _node_stopped(state: State, fact: f.NodeStoppedV1, _sequence: int, _place: int) -> None:
+    set_status(state, fact.node, "stopped")
+
+
+def set_status(state: State, name: str, status: str) -> None:
+    """The node is no longer (or again) there to be granted; its leases stay until somebody ends them."""
+    node = state.nodes.get(name)
+    if node is None:
+        return
+    node.status = status
+    if node.pool is not None:
+        node.pool.index.put(node)
+        capacity.recount(node.pool)
+        node.pool.epoch += 1
+    for lease in node.leases.values():
+        state.unsettled[lease.job.key] = lease.job
+
+
+def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is None or lease.started_at:
+        return
+    job = lease.job
+    lease.started_at = state.now
+    if all(other.started_at for other in job.leases.values()) and len(job.leases) == job.request.replicas:
+        job.started_at = job.attempts[-1].started_at = state.now
+        if job.state is JobState.STARTING:
+            job.state = JobState.RUNNING
+            if job.time_limit is not None:
+                state.limited[job.key] = job
+        state.pools[lease.pool].epoch += 1
+        lift_bar(state, job.key)
+
+
+def _lease_rung(state: State, fact: f.LeaseRungV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    preemption = state.preemptions.get(lease.job.yields_to) if lease is not None else None
+    if preemption is not None and fact.rung == "told":
+        preemption.signalled_at = max(preemption.signalled_at, state.now)
+
+
+def _checkpoint_registered(state: State, fact: f.CheckpointRegisteredV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.attempt == fact.attempt and job.leases:
+        job.checkpoint, job.checkpoint_at, job.checkpoint_attempt = fact.uri, state.now, fact.attempt
+
+
+def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is None:
+        return
+    ending = Ending(fact.rank, fact.outcome, fact.exit_code, fact.finished, fact.stopping, fact.message, lease.node)
+    release(state, lease, ending, state.now - max(0, fact.at - fact.exited_at))
+
+
+def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> None:
+    """The lease holds nothing any more; the allocator has to settle what follows."""
+    job = lease.job
+    pool = state.pools[lease.pool]
+    place = Place(node=lease.node, devices=lease.devices, amounts=lease.amounts)
+    capacity.give_back(state, job, pool, place)
+    if job.yields_to:
+        capacity.yield_use(state, job.policy, pool, lease.amounts, -1)
+    node = state.nodes.get(lease.node)
+    if node is not None:
+        node.leases.pop(f"{job.key}/{lease.rank}", None)
+    del job.leases[lease.rank]
+    job.endings.append(ending)
+    if not job.leases:
+        job.policy.jobs.pop(job.key, None)
+        state.limited.pop(job.key, None)
+        _left(state, job, exited_at)
+    state.unsettled[job.key] = job
+    pool.epoch += 1
+
+
+def _left(state: State, job: JobRecord, exited_at: int) -> None:
+    """A victim has gone: note when, for the three parts of a preemption's time."""
+    preemption = state.preemptions.get(job.yields_to)
+    if preemption is None:
+        return
+    preemption.leaving.discard(job.key)
+    preemption.exited_at = max(preemption.exited_at, exited_at)
+    preemption.released_at = state.now
+    if not preemption.leaving:
+        preemption.all_left_at = state.now
+
+
+def held(state: State, key: str, attempt: int, rank: int) -> LeaseState | None:
+    """The lease, if it is still held by this attempt; facts of superseded attempts do not count (R32)."""
+    job = state.jobs.get(key)
+    return job.leases.get(rank) if job is not None and job.attempt == attempt else None
+
+
+HANDLERS: dict[type, Any] = {
+    f.NodeRegisteredV1: _node_registered,
+    f.NodeStoppedV1: _node_stopped,
+    f.LeaseStartedV1: _lease_started,
+    f.LeaseRungV1: _lease_rung,
+    f.CheckpointRegisteredV1: _checkpoint_registered,
+    f.LeaseEndedV1: _lease_ended,
+}

@@ -1,0 +1,90 @@
+"""Pending jobs, in groups whose members differ in nothing that a rule looks at but their own order.
+
+Strategy: all jobs of a group share queue, request, preemptibility and the pool they are barred from, so rank (1)-(5), limits, fit and reason
+are the same for all of them; only the head is ever looked at. Jobs that cannot start whatever happens (a dependency, a back-off, a
+nomination of their own) stand outside the groups. Entries of jobs that have left are dropped when they come to the top.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.domain.requests import Request
+    from headrace.domain.state import JobRecord, PolicyState
+
+
+@dataclass(slots=True, eq=False)
+class JobGroup:
+    """Pending jobs that differ only in priority and age. `size` counts those really waiting here."""
+
+    policy: PolicyState
+    profile: str
+    request: Request
+    preemptible: bool
+    beyond: bool
+    barred_from: str
+    heap: list[tuple[int, int, tuple[int, int], str, JobRecord]] = field(default_factory=list)
+    members: dict[str, JobRecord] = field(default_factory=dict)
+
+    def head(self) -> JobRecord | None:
+        """The next job: priority, then time admitted, then order of submission, then key (R15 (6)-(8))."""
+        while self.heap and self.members.get(self.heap[0][3]) is not self.heap[0][4]:
+            heapq.heappop(self.heap)
+        return self.heap[0][4] if self.heap else None
+
+
+class Pending:
+    """All groups, and the jobs that stand outside them until a time."""
+
+    __slots__ = ("_delayed", "groups")
+
+    def __init__(self) -> None:
+        self.groups: dict[tuple[object, ...], JobGroup] = {}
+        self._delayed: list[tuple[int, str, JobRecord]] = []
+
+    def add(self, job: JobRecord, now: int) -> None:
+        """Put a pending job in line, unless something of its own keeps it from starting."""
+        if job.waits_for or job.nomination is not None or job.doomed_by:
+            return
+        if job.not_before > now:
+            heapq.heappush(self._delayed, (job.not_before, job.key, job))
+            return
+        key = _key(job)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = JobGroup(
+                job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from
+            )
+        if job.key not in group.members:
+            group.members[job.key] = job
+            heapq.heappush(group.heap, (-job.priority, job.admitted_at, job.order, job.key, job))
+
+    def remove(self, job: JobRecord) -> None:
+        """Take a job out of the line, if it stands there."""
+        key = _key(job)
+        group = self.groups.get(key)
+        if group is not None and group.members.pop(job.key, None) is not None and not group.members:
+            del self.groups[key]
+
+    def group_of(self, job: JobRecord) -> JobGroup | None:
+        """The group in which the job stands in line, if it does."""
+        group = self.groups.get(_key(job))
+        return group if group is not None and job.key in group.members else None
+
+    def ripen(self, now: int) -> None:
+        """Let jobs whose back-off is over join the line. An index follows time here; no fact changes."""
+        while self._delayed and self._delayed[0][0] <= now:
+            _, _, job = heapq.heappop(self._delayed)
+            if job.state == "pending" and 0 < job.not_before <= now:
+                self.add(job, now)
+
+    def next_ripe(self) -> int | None:
+        """When the next back-off ends."""
+        return self._delayed[0][0] if self._delayed else None
+
+
+def _key(job: JobRecord) -> tuple[object, ...]:
+    return (*job.policy.key, job.profile, job.request.order, job.preemptible, job.beyond, job.barred_from)

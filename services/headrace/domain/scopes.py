@@ -1,0 +1,117 @@
+"""The arithmetic of reservations and limits (R5, R7, R17): which accounts a job touches, and whether it fits in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.amounts import CPU, JOB, MEMORY
+from headrace.domain.state import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.contracts.amounts import Amounts
+    from headrace.domain.state import PolicyState, PoolState, State
+
+_UNGOVERNED = frozenset({CPU, MEMORY, JOB})
+"""Keys that bind nothing here unless the pool's `capacity` names them (R5); any other key then has capacity 0."""
+
+
+class Shortfall(NamedTuple):
+    """The first test that failed: in `scope`, key `key`: `used` + `asked` > `ceiling`."""
+
+    scope: Scope
+    key: str
+    used: int
+    asked: int
+    ceiling: int
+
+
+def policy_scope(policy: PolicyState, pool: str) -> Scope:
+    """The policy's account in one pool, made when first needed; without a document block it limits nothing."""
+    scope = policy.scopes.get(pool)
+    if scope is None:
+        tenant, name = policy.key
+        block = policy.document.per_pool.get(pool)
+        scope = policy.scopes[pool] = Scope(
+            "policy",
+            f"policy {tenant}/{name} in pool {pool}",
+            block.reservation if block else None,
+            dict(block.limit) if block else {},
+        )
+    return scope
+
+
+def scopes_of(state: State, policy: PolicyState, pool: str) -> tuple[Scope, ...]:
+    """All accounts a job of `policy` touches in `pool`, the policy's own first, the tenant's share last."""
+    share = state.shares.get((policy.document.tenant, pool))
+    own = (policy.wide, policy_scope(policy, pool))
+    return (*own, share) if share is not None else own
+
+
+def with_reservation(state: State, policy: PolicyState, pool: str) -> tuple[Scope, ...]:
+    """The accounts at which a test of reservation looks (R7): those with a block; a policy without any is looked at policy-wide, with 0."""
+    share = state.shares.get((policy.document.tenant, pool))
+    looked_at = policy_side(policy, pool)
+    return (*looked_at, share) if share is not None and share.reservation is not None else looked_at
+
+
+def policy_side(policy: PolicyState, pool: str) -> tuple[Scope, ...]:
+    """The policy's own accounts with a reservation block, or its policy-wide one, whose reservation is then 0."""
+    own = tuple(scope for scope in (policy.wide, policy_scope(policy, pool)) if scope.reservation is not None)
+    return own or (policy.wide,)
+
+
+def over_reservation(scopes: Iterable[Scope], governed: frozenset[str], asked: Amounts, *, firm: bool = False) -> Shortfall | None:
+    """The first account whose reservation would be exceeded by `asked` more, on a governed key of it; None: it fits inside.
+
+    With `firm` only non-preemptible use counts, because the reservation is attributed to that first (R17).
+    """
+    for scope in scopes:
+        reservation = scope.reservation or {}
+        used = scope.firm if firm else scope.use
+        for key, amount in asked.items():
+            if key in governed and amount and used.get(key, 0) + amount > reservation.get(key, 0):
+                return Shortfall(scope, key, used.get(key, 0), amount, reservation.get(key, 0))
+    return None
+
+
+def over_limit(scopes: Iterable[Scope], governed: frozenset[str], asked: Amounts, *, beyond: bool = False) -> Shortfall | None:
+    """The first account whose limit would be exceeded. `beyond`: the member may exceed the policy's limits, never the tenant's (R12)."""
+    for scope in scopes:
+        if not scope.limit or (beyond and scope.kind == "policy"):
+            continue
+        for key, amount in asked.items():
+            if amount and key in governed and key in scope.limit and scope.use.get(key, 0) + amount > scope.limit[key]:
+                return Shortfall(scope, key, scope.use.get(key, 0), amount, scope.limit[key])
+    return None
+
+
+def over_capacity(pool: PoolState, asked: Amounts) -> tuple[str, int] | None:
+    """The first governed key of which the pool has too little left for `asked`, and how much is left (R6).
+
+    Both must hold: leases alone never exceed the usable capacity, nor would they with what is nominated in place of what yields.
+    """
+    for key, amount in asked.items():
+        if not amount or (key not in pool.governed and key in _UNGOVERNED):
+            continue
+        left = free_of(pool, key)
+        if amount > left:
+            return key, left
+    return None
+
+
+def free_of(pool: PoolState, key: str) -> int:
+    """Units of a governed key that anybody may be granted now."""
+    taken = max(pool.leased.get(key, 0), pool.use.get(key, 0))
+    return max(0, pool.usable.get(key, 0) - taken)
+
+
+def borrowed(scope: Scope, key: str) -> int:
+    """Leased above the reservation (R17)."""
+    return max(0, scope.leased.get(key, 0) - (scope.reservation or {}).get(key, 0))
+
+
+def is_above(scopes: Iterable[Scope], key: str) -> bool:
+    """Whether a side is above its reservation on a key, in every account that is looked at (R24): part of its use is borrowed."""
+    return all(scope.use.get(key, 0) > (scope.reservation or {}).get(key, 0) for scope in scopes)

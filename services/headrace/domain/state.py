@@ -1,0 +1,385 @@
+"""Everything that is true after a prefix of the ledger: plain data, changed by the fold only.
+
+Objects point at each other (a job at its policy, a lease at its node), so that no rule has to look anything up twice. All times
+are microseconds of log time (R34) unless they are called `at_node`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
+from headrace.contracts.durations import HOUR
+from headrace.domain.node_index import NodeIndex
+from headrace.domain.pending import Pending
+
+if TYPE_CHECKING:
+    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.facts.admission import Dependency
+    from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
+    from headrace.contracts.facts.preemption import Victim
+    from headrace.domain.requests import Request
+
+
+class JobState(StrEnum):
+    """Where a job is. The last four are final."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+
+
+FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.REJECTED})
+HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
+
+ENDED_KEPT = 1 * HOUR
+"""How long an ended job stays in the fold; older ones are answered from the books (R14)."""
+IDS_REMEMBERED = 25 * HOUR
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool (R7).
+
+    `leased` is what leases hold. `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is
+    the part of `leased` that is non-preemptible. `reservation` None means that the document has no such block.
+    """
+
+    kind: str
+    name: str
+    reservation: Amounts | None = None
+    limit: Amounts = field(default_factory=dict)
+    leased: Amounts = field(default_factory=dict)
+    use: Amounts = field(default_factory=dict)
+    firm: Amounts = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class PolicyState:
+    """A policy as written, and what its jobs hold. `scopes` has one account for each pool one of its jobs ever aimed at."""
+
+    document: Policy
+    revision: int
+    wide: Scope
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    """Jobs that hold leases, by key, in the order of their grants."""
+    pending: int = 0
+    share_base: dict[str, int] = field(default_factory=dict)
+    """Capacity of the pools reached, per key, for the dominant share (R15); emptied when capacity changes."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(tenant, name)."""
+        return self.document.tenant, self.document.name
+
+
+@dataclass(slots=True, eq=False)
+class DeviceState:
+    """One GPU. `free` is what no lease holds, `nominated` what is kept for preemptors, in units (R1)."""
+
+    name: str
+    model: str
+    memory: int
+    free: int
+    nominated: int = 0
+
+    @property
+    def open(self) -> int:
+        """Units that anybody may be granted."""
+        return max(0, self.free - self.nominated)
+
+
+@dataclass(slots=True, eq=False)
+class NodeState:
+    """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB."""
+
+    name: str
+    labels: dict[str, str]
+    devices: list[DeviceState]
+    cpu: int
+    memory: int
+    cpu_free: int
+    memory_free: int
+    registered_at: int
+    pool: PoolState | None = None
+    status: str = "ready"
+    cordoned: str = ""
+    isolation: str = ""
+    cpu_nominated: int = 0
+    memory_nominated: int = 0
+    leases: dict[str, LeaseState] = field(default_factory=dict)
+    model: str = ""
+    place: tuple[object, ...] | None = None
+    """The class in the pool's index that the node stands in; None while nothing may be granted on it."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it counts for usable capacity (R6)."""
+        return self.status == "ready"
+
+    @property
+    def grantable(self) -> bool:
+        """Whether anything may be granted on it now."""
+        return self.status == "ready" and not self.cordoned
+
+
+@dataclass(slots=True, eq=False)
+class PoolState:
+    """A pool as written, its nodes, and what is taken in it. `epoch` counts changes that may make a reclaim possible."""
+
+    document: Pool
+    revision: int
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    index: NodeIndex = field(default_factory=NodeIndex)
+    known: Amounts = field(default_factory=dict)
+    usable: Amounts = field(default_factory=dict)
+    leased: Amounts = field(default_factory=dict)
+    use: Amounts = field(default_factory=dict)
+    nominated: Amounts = field(default_factory=dict)
+    governed: frozenset[str] = frozenset()
+    epoch: int = 0
+    search: Search | None = None
+
+
+@dataclass(slots=True, eq=False)
+class LeaseState:
+    """The right of one replica to hold devices and amounts on one node."""
+
+    job: JobRecord
+    attempt: int
+    rank: int
+    node: str
+    pool: str
+    devices: tuple[DeviceShare, ...]
+    amounts: Amounts
+    sequence: int
+    granted_at: int
+    started_at: int = 0
+    overdue: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """How one replica's lease ended, until the allocator has settled the attempt."""
+
+    rank: int
+    outcome: str
+    exit_code: int | None
+    finished: bool
+    stopping: bool
+    message: str
+    node: str
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One try at running a job, kept for looking back. Times in log time, 0 where not yet."""
+
+    number: int
+    pool: str
+    nodes: tuple[str, ...]
+    devices: tuple[str, ...]
+    granted_at: int
+    started_at: int = 0
+    ended_at: int = 0
+    exit_code: int | None = None
+    cause: str = ""
+    resume_from: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class JobRecord:
+    """A job from its admission until an hour after its end. `order` is (record sequence, place in it): the order of submission."""
+
+    key: str
+    policy: PolicyState
+    profile: str
+    request: Request
+    preemptible: bool
+    beyond: bool
+    priority: int
+    max_retries: int
+    time_limit: int | None
+    admitted_at: int
+    order: tuple[int, int]
+    name: str
+    labels: dict[str, str]
+    digest: str
+    trace: str
+    state: JobState = JobState.PENDING
+    attempt: int = 0
+    leases: dict[int, LeaseState] = field(default_factory=dict)
+    endings: list[Ending] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    pending_since: int = 0
+    not_before: int = 0
+    started_at: int = 0
+    ended_at: int = 0
+    retries_used: int = 0
+    losses: int = 0
+    preemptions: int = 0
+    min_runtime: int = 0
+    waits_for: dict[str, str] = field(default_factory=dict)
+    doomed_by: str = ""
+    stop: Ladder | None = None
+    stop_sequence: int = 0
+    stop_at: int = 0
+    yields_to: str = ""
+    """The preemption it makes room for: its use counts no more (R17)."""
+    barred_from: str = ""
+    """The pool it may not re-enter before the preemptor it yielded to has started (R27)."""
+    nomination: Preemption | None = None
+    none_epoch: dict[str, int] = field(default_factory=dict)
+    retry_at: dict[str, int] = field(default_factory=dict)
+    protected: int = 0
+    checkpoint: str = ""
+    checkpoint_at: int = 0
+    checkpoint_attempt: int = 0
+    cancel_by: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant in its key."""
+        return self.policy.document.tenant
+
+    @property
+    def user(self) -> str:
+        """The user in its key."""
+        return self.key.split(".")[1]
+
+    @property
+    def queue(self) -> str:
+        """`<policy>/<profile>`."""
+        return f"{self.policy.document.name}/{self.profile}"
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """An open reclaim (R19): *preemption* looks for victims for `job` in a pool. `proposal` is its answer, until judged."""
+
+    id: str
+    job: JobRecord
+    pool: str
+    cause: str
+    sequence: int
+    opened_at: int
+    proposal: Proposal | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Proposal:
+    """A set of victims that preemption found, and where the preemptor would go."""
+
+    cause: str
+    victims: tuple[Victim, ...]
+    places: tuple[Place, ...]
+    rule: str
+
+
+@dataclass(slots=True, eq=False)
+class Preemption:
+    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27)."""
+
+    id: str
+    job: JobRecord
+    pool: str
+    cause: str
+    victims: tuple[Victim, ...]
+    places: tuple[Place, ...]
+    total: Amounts
+    sequence: int
+    ordered_at: int
+    leaving: set[str]
+    kept: bool = True
+    settled: bool = False
+    all_left_at: int = 0
+    signalled_at: int = 0
+    exited_at: int = 0
+    released_at: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Answered:
+    """What is remembered of a job that has left the fold, so that the same id is not judged twice (R14)."""
+
+    digest: str
+    state: JobState
+    at: int
+
+
+@dataclass(slots=True, eq=False)
+class Written:
+    """A governance object without arithmetic of its own, and the sequence that last wrote it."""
+
+    document: Tenant | User | Group | Profile
+    revision: int
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """The fold of a prefix of the ledger."""
+
+    sequence: int = 0
+    now: int = 0
+    writers: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Writer to (sequence, digest) of its last record."""
+    voids: dict[str, int] = field(default_factory=dict)
+    judged: int = 0
+    """The last wish on SUBMIT that admission has judged."""
+    documents_sequence: int = 0
+    """The last record that changed what may ever run: documents or hardware."""
+
+    tenants: dict[str, Written] = field(default_factory=dict)
+    users: dict[tuple[str, str], Written] = field(default_factory=dict)
+    groups: dict[tuple[str, str], Written] = field(default_factory=dict)
+    profiles: dict[tuple[str, str], Written] = field(default_factory=dict)
+    pools: dict[str, PoolState] = field(default_factory=dict)
+    policies: dict[tuple[str, str], PolicyState] = field(default_factory=dict)
+    shares: dict[tuple[str, str], Scope] = field(default_factory=dict)
+    """(tenant, pool) to the tenant's share there; a tenant without one is transparent (R7)."""
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    pending: Pending = field(default_factory=Pending)
+    requests: dict[tuple[object, ...], Request] = field(default_factory=dict)
+    unsettled: dict[str, JobRecord] = field(default_factory=dict)
+    """Jobs whose attempt has news that the allocator has not answered yet: an ending, a lost node."""
+    cancels: dict[str, JobRecord] = field(default_factory=dict)
+    doomed: dict[str, JobRecord] = field(default_factory=dict)
+    dependants: dict[str, list[Dependency]] = field(default_factory=dict)
+    """Job key to the (dependant, when) that wait for its end."""
+    limited: dict[str, JobRecord] = field(default_factory=dict)
+    """Running jobs that have a time limit."""
+    preemptions: dict[str, Preemption] = field(default_factory=dict)
+    barred: dict[str, list[JobRecord]] = field(default_factory=dict)
+    """Preemptor's key to its victims, until it has started or is out (R27)."""
+    preemptions_ordered: int = 0
+    ended: deque[JobRecord] = field(default_factory=deque)
+    answered: dict[str, Answered] = field(default_factory=dict)
+    forgetting: deque[tuple[int, str]] = field(default_factory=deque)
+
+    def profile(self, tenant: str, name: str) -> Profile | None:
+        """A tenant's own profile of that name, else the provider's."""
+        written = self.profiles.get((tenant, name)) or self.profiles.get(("", name))
+        return written.document if written and isinstance(written.document, Profile) else None
+
+    def group(self, tenant: str, name: str) -> Group | None:
+        """A group by name."""
+        written = self.groups.get((tenant, name))
+        return written.document if written and isinstance(written.document, Group) else None
+
+    def has_tenant(self, tenant: str) -> bool:
+        """Whether a tenant exists; `default` always does."""
+        return tenant == DEFAULT_TENANT or tenant in self.tenants

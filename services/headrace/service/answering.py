@@ -1,0 +1,76 @@
+"""Request-reply over the bus: subject in, `Answer` out, and no question that ends a service."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from headrace.bus.connection import Connection
+from headrace.contracts.codec import Malformed, encode
+from headrace.contracts.ids import IdError
+from headrace.contracts.queries import Answer, ServiceView
+from headrace.contracts.subjects import parse_query
+from headrace.service.engine import ENGINE
+from headrace.service.fold import LedgerFold
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+Handler = Callable[[str, str, bytes], Awaitable[object] | object]
+"""`handler(tenant, user, payload)` gives the body, or raises `Refused`."""
+
+_log = structlog.get_logger("headrace.answering")
+
+
+class Refused(Exception):
+    """The answer is no. `code` is a stable token; the text one line with the way out."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+async def serve(connection: Connection, service: str, fold: LedgerFold, handlers: Mapping[str, Handler]) -> None:
+    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`; `status` is answered for everybody."""
+    known = {"status": lambda _tenant, _user, _payload: status(service, fold), **handlers}
+
+    async def answer(message: Msg) -> None:
+        if message.reply:
+            await connection.publish(message.reply, encode(await _answer(known, fold, message)))
+
+    await connection.subscribe(f"hr.query.{service}.>", cb=answer)
+
+
+async def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Msg) -> Answer:
+    try:
+        _, what, tenant, user = parse_query(message.subject)
+        handler = handlers.get(what)
+        if handler is None:
+            raise Refused("NOT_FOUND", f"there is no question {what!r}; there are {', '.join(sorted(handlers))}")
+        body = handler(tenant, user, message.data)
+        if isinstance(body, Awaitable):
+            body = await body
+        return Answer(sequence=fold.sequence, body=msgspec.Raw(encode(body)))
+    except Refused as refusal:
+        return Answer(sequence=fold.sequence, code=refusal.code, error=str(refusal))
+    except (IdError, Malformed) as error:
+        return Answer(sequence=fold.sequence, code="INVALID", error=str(error))
+    except Exception as error:  # one bad question must not end the service  # noqa: BLE001
+        _log.exception("question_failed", subject=message.subject)
+        return Answer(sequence=fold.sequence, code="INTERNAL", error=f"{type(error).__name__}: see the service's log")
+
+
+def status(service: str, fold: LedgerFold) -> ServiceView:
+    """How far a service has folded."""
+    state = fold.state
+    detail = {
+        "jobs": len(state.jobs),
+        "pending": sum(policy.pending for policy in state.policies.values()),
+        "running": sum(len(policy.jobs) for policy in state.policies.values()),
+        "nodes": len(state.nodes),
+        "void_records": sum(state.voids.values()),
+    }
+    return ServiceView(service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, detail=detail)

@@ -1,0 +1,85 @@
+"""A deciding service put together: one fold, one chain, one loop, one pure decider."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.bus.chain import Chain
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.loop import Draft, ServiceLoop
+from headrace.bus.process import Service, settle
+from headrace.contracts.facts import AnyFact
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.domain.state import State
+from headrace.service.answering import Handler, serve
+from headrace.service.engine import ENGINE
+from headrace.service.fold import LedgerFold, wall_clock
+
+
+class PureDecider(Protocol):
+    """What a service's `decide` module gives."""
+
+    def decide(self, now: int) -> tuple[AnyFact, ...]:
+        """The facts to state at log time `now`; empty when there is nothing to say."""
+
+    def next_wakeup(self) -> int | None:
+        """The log time at which something is due although nothing new is read."""
+
+
+class _Drafting:
+    """Facts as the loop wants them: with the trace of the job that they are about."""
+
+    def __init__(self, state: State, decider: PureDecider) -> None:
+        self._state = state
+        self._decider = decider
+
+    def decide(self, now: int) -> Draft | None:
+        facts = self._decider.decide(now)
+        return Draft(facts, trace=trace_of(self._state, facts)) if facts else None
+
+    def next_wakeup(self) -> int | None:
+        return self._decider.next_wakeup()
+
+
+def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
+    """The W3C traceparent of the first job that the facts are about; empty where they are about none."""
+    for fact in facts:
+        job = state.jobs.get(getattr(fact, "job", ""))
+        trace: str = getattr(fact, "trace", "") or (job.trace if job is not None else "")
+        if trace:
+            return trace
+    return ""
+
+
+class Deciding:
+    """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip."""
+
+    def __init__(self, service: Service, writer: str, make: Callable[[State], PureDecider]) -> None:
+        self.service = service
+        self.fold = LedgerFold()
+        self.caught_up = asyncio.Event()
+        self.decider = make(self.fold.state)
+        log = JetStreamLog(service.connection, LEDGER_STREAM)
+        self.loop = ServiceLoop(
+            log,
+            self.fold,
+            wall_clock,
+            chain=Chain(log, writer, ENGINE),
+            decider=_Drafting(self.fold.state, self.decider),
+            at_tip=self._at_tip,
+        )
+
+    def _at_tip(self) -> None:
+        settle()
+        self.caught_up.set()
+
+    def nudge(self) -> None:
+        """Look again."""
+        self.loop.nudge()
+
+    async def run(self, handlers: dict[str, Handler] | None = None) -> None:
+        """Answer questions and decide, until cancelled or deposed."""
+        await serve(self.service.connection, self.service.name, self.fold, handlers or {})
+        await self.loop.run()

@@ -1,0 +1,15 @@
+"""Which software wrote a record: `audit verify` re-runs decisions of its own version only."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def _installed() -> str:
+    try:
+        return version("headrace-services")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "0"
+
+
+ENGINE = f"headrace/{_installed()}"

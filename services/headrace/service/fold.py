@@ -1,0 +1,32 @@
+"""The shared fold as the bus reads it."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from headrace.bus.log import LogBroken, Message
+from headrace.contracts.records import Record
+from headrace.domain.ledger import Ledger, LedgerBroken
+
+_log = structlog.get_logger("headrace.fold")
+
+
+class LedgerFold(Ledger):
+    """A `Ledger` that tells of void records and stops the reader, by `LogBroken`, where the ledger is not what it has to be."""
+
+    def read(self, message: Message) -> Record | None:  # type: ignore[override]  # the bus' own message is one
+        """Fold one message; the record, or None where it is void."""
+        try:
+            record = super().read(message)
+        except LedgerBroken as error:
+            raise LogBroken(str(error)) from error
+        if record is None:
+            _log.error("void_record", reason=self.void_reason, help="the node is set aside until an operator uncordons it")
+        return record
+
+
+def wall_clock() -> int:
+    """This machine's time, microseconds since 1970."""
+    return time.time_ns() // 1_000

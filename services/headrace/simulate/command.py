@@ -1,0 +1,84 @@
+"""`headrace simulate FILE...`: play scenario files and say whether they hold."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.contracts.codec import encode
+from headrace.contracts.document_tree import DocumentErrors
+from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.durations import SECOND, format_duration
+from headrace.simulate.expectations import differences, shown_state
+from headrace.simulate.scenario import read_scenario
+from headrace.simulate.world import START, Unrest, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(paths: Sequence[str], *, as_json: bool = False) -> int:
+    """Play each file; 0 when all expectations hold, 1 otherwise, each difference on a line of standard error."""
+    worst = 0
+    for path in paths:
+        worst = max(worst, _play(path, as_json=as_json))
+    return worst
+
+
+def _play(path: str, *, as_json: bool) -> int:
+    try:
+        scenario = read_scenario(read_tree(Path(path).read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"{path}: cannot be read: {error}", file=sys.stderr)
+        return 1
+    except DocumentErrors as errors:
+        for wrong in errors.errors:
+            print(f"{path}: {wrong}", file=sys.stderr)
+        return 1
+    world = World(scenario)
+    failed: list[str] = []
+    checked = 0
+    try:
+        for at, expect in world.run():
+            checked += 1
+            failed += differences(world, at, expect)
+    except Unrest as unrest:
+        failed.append(str(unrest))
+    for line in failed:
+        print(f"{path}: {line}", file=sys.stderr)
+    print(json.dumps(report(world, failed)) if as_json else _summary(path, world, checked, failed))
+    return 1 if failed else 0
+
+
+def _summary(path: str, world: World, checked: int, failed: list[str]) -> str:
+    verdict = f"{len(failed)} differences" if failed else "holds"
+    facts = sum(len(stated.facts) for stated in world.history)
+    span = format_duration(world.now - START)
+    return f"{path}: {verdict} ({checked} moments checked, {len(world.names)} jobs, {facts} facts, {span} of virtual time)"
+
+
+def report(world: World, failed: list[str]) -> dict[str, object]:
+    """Facts, final state and metrics of a run, as JSON values."""
+    jobs = {name: world.state.jobs.get(key) for name, key in world.names.items()}
+    waits = [
+        (attempt.started_at or attempt.granted_at) - job.admitted_at
+        for job in jobs.values()
+        if job is not None
+        for attempt in job.attempts[:1]
+    ]
+    return {
+        "failed": failed,
+        "facts": [
+            {"sequence": stated.sequence, "at": stated.at, "by": stated.by, "facts": json.loads(encode(stated.facts))}
+            for stated in world.history
+        ],
+        "jobs": {name: shown_state(job) for name, job in jobs.items()},
+        "metrics": {
+            "preemptions": world.state.preemptions_ordered,
+            "started": len(waits),
+            "wait_mean_s": sum(waits) // SECOND // max(1, len(waits)),
+            "wait_max_s": max(waits, default=0) // SECOND,
+        },
+    }

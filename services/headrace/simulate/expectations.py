@@ -1,0 +1,105 @@
+"""What a scenario expects, held against what is: one line for each difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.amounts import AmountError, format_amount, parse_amount
+from headrace.contracts.durations import format_duration
+from headrace.contracts.facts import JobRejectedV1
+from headrace.domain.explain import wait_of
+from headrace.domain.scopes import borrowed
+from headrace.domain.state import JobState
+from headrace.simulate.names import find_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.domain.state import JobRecord, State
+    from headrace.simulate.scenario import Expect
+    from headrace.simulate.world import World
+
+
+def shown_state(job: JobRecord | None) -> str:
+    """A job's state in the words of the interfaces page: starting is running, stopping is preempting where that is the cause."""
+    if job is None:
+        return "rejected"
+    if job.state is JobState.STARTING:
+        return "running"
+    if job.state is JobState.STOPPING:
+        return "preempting" if job.stop is not None and job.stop.cause == "preempted" else "running"
+    return job.state.value
+
+
+def differences(world: World, at: int, expect: Expect) -> Iterator[str]:
+    """`10s: job r-4: expected running, is pending` for everything that is not as expected."""
+    for what, wanted, found in _comparisons(world, expect):
+        if wanted != found:
+            yield f"{format_duration(at)}: {what}: expected {wanted}, is {found}"
+
+
+def _comparisons(world: World, expect: Expect) -> Iterator[tuple[str, str, str]]:
+    state = world.state
+    for name, wanted in expect.jobs.items():
+        yield f"job {name}", wanted, _state_of(world, name)
+    for name, wanted in expect.reasons.items():
+        yield f"reason of {name}", wanted, _reason_of(world, name)
+    for name, wanted in expect.job_pools.items():
+        yield f"pool of {name}", wanted, _pool_of(world, name)
+    for pool, keys in expect.pools.items():
+        for key, amounts in keys.items():
+            for what, written in amounts.items():
+                yield f"{key} {what} in pool {pool}", _plain(key, written), _in_pool(state, pool, key, what)
+    for policy, keys in expect.policies.items():
+        for key, amounts in keys.items():
+            for what, written in amounts.items():
+                yield f"{key} {what} of policy {policy}", _plain(key, written), _of_policy(state, policy, key, what)
+    if expect.preemptions is not None:
+        yield "preemptions", str(expect.preemptions), str(state.preemptions_ordered)
+
+
+def _plain(key: str, written: str) -> str:
+    try:
+        return format_amount(key, parse_amount(key, written))
+    except AmountError as error:
+        return str(error)
+
+
+def _state_of(world: World, name: str) -> str:
+    key = world.names.get(name)
+    if key is None:
+        return "never submitted"
+    answered = world.state.answered.get(key)
+    return answered.state.value if answered is not None else shown_state(world.state.jobs.get(key))
+
+
+def _reason_of(world: World, name: str) -> str:
+    key = world.names.get(name, "")
+    job = world.state.jobs.get(key)
+    if job is None:
+        rejections = [fact for stated in world.history for fact in stated.facts if isinstance(fact, JobRejectedV1)]
+        return next((fact.reason for fact in rejections if fact.job == key), "none")
+    return str(wait_of(world.state, job, world.now).reason) if job.state is JobState.PENDING else job.reason or "none"
+
+
+def _pool_of(world: World, name: str) -> str:
+    job = world.state.jobs.get(world.names.get(name, ""))
+    return next((lease.pool for lease in job.leases.values()), "none") if job is not None else "none"
+
+
+def _in_pool(state: State, name: str, key: str, what: str) -> str:
+    pool = state.pools.get(name)
+    if pool is None:
+        return "no such pool"
+    used = pool.leased.get(key, 0)
+    values = {"used": used, "free": max(0, pool.usable.get(key, 0) - used), "capacity": pool.known.get(key, 0)}
+    return format_amount(key, values[what]) if what in values else f"unknown; write {', '.join(values)}"
+
+
+def _of_policy(state: State, name: str, key: str, what: str) -> str:
+    policy = find_policy(state, *reversed(name.rsplit("/", 1)))
+    if policy is None:
+        return "no such policy"
+    used, over = policy.wide.leased.get(key, 0), borrowed(policy.wide, key)
+    values = {"used": used, "reserved": used - over, "borrowed": over}
+    return format_amount(key, values[what]) if what in values else f"unknown; write {', '.join(values)}"

@@ -1,0 +1,169 @@
+"""Simulated nodes and the jobs on them: what a node executor would state, in virtual time.
+
+A granted lease starts at once. A job ends when its `duration` is over, or never; told to stop, it leaves after `abort_takes`, and if its
+duration ends within that time it has declared itself finished (R30). Checkpoints come every `checkpoint_every`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import CPU_UNITS
+from headrace.contracts.facts.nodes import Device
+from headrace.contracts.subjects import node_writer
+
+if TYPE_CHECKING:
+    from headrace.contracts.facts import AnyFact
+    from headrace.simulate.scenario import Nodes, Submit
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One lease that runs on a simulated node. `ends` is when, microseconds of virtual time; None: not by itself."""
+
+    job: str
+    attempt: int
+    rank: int
+    node: str
+    behaviour: Submit
+    started: int
+    ends: int | None
+    exit_code: int = 0
+    stopping: bool = False
+    finished: bool = False
+    over: bool = False
+    checkpoints: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Machines:
+    """All simulated nodes. `behaviours` says how each job (by key) behaves; the world fills it."""
+
+    behaviours: dict[str, Submit] = field(default_factory=dict)
+    runs: dict[tuple[str, int, int], Run] = field(default_factory=dict)
+    nodes: dict[str, Nodes] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    _due: list[tuple[int, int, str, Run]] = field(default_factory=list)
+    _stated: list[tuple[str, AnyFact]] = field(default_factory=list)
+    _order: int = 0
+
+    def hear(self, fact: AnyFact, now: int) -> None:
+        """A fact has been folded: start what was granted, stop what was told to."""
+        match fact:
+            case f.LeaseGrantedV1():
+                self._start(fact, now)
+            case f.StopOrderedV1():
+                for run in [run for run in self.runs.values() if run.job == fact.job and run.attempt == fact.attempt]:
+                    self._stop(run, now)
+
+    def _start(self, fact: f.LeaseGrantedV1, now: int) -> None:
+        if fact.node in self.lost:
+            return
+        behaviour = self.behaviours[fact.job]
+        ends = None if behaviour.duration is None else now + behaviour.duration
+        run = Run(fact.job, fact.attempt, fact.rank, fact.node, behaviour, now, ends)
+        self.runs[run.job, run.attempt, run.rank] = run
+        self._state(run, f.LeaseStartedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now, isolation="simulated"))
+        if ends is not None:
+            self._at(ends, "end", run)
+        if behaviour.checkpoint_every:
+            self._at(now + behaviour.checkpoint_every, "checkpoint", run)
+
+    def _stop(self, run: Run, now: int) -> None:
+        if run.stopping or run.over:
+            return
+        run.stopping = True
+        told = f.LeaseRungV1(job=run.job, attempt=run.attempt, rank=run.rank, rung="told", at=now, took=0, result="ok")
+        self._state(run, told)
+        leaves = now + run.behaviour.abort_takes
+        if run.ends is not None and run.ends <= leaves:
+            run.finished = True
+            return
+        run.exit_code = 143
+        self._at(leaves, "end", run)
+
+    def finish(self, job: str, now: int, exit_code: int) -> None:
+        """The job's processes end by themselves now."""
+        for run in [run for run in self.runs.values() if run.job == job and not run.over]:
+            run.exit_code = exit_code
+            self._at(now, "end", run)
+
+    def lose(self, node: str) -> None:
+        """Everything on the node stops without a word."""
+        self.lost.add(node)
+        for key in [key for key, run in self.runs.items() if run.node == node]:
+            self.runs.pop(key).over = True
+
+    def register(self, nodes: Nodes, name: str, now: int) -> AnyFact:
+        """What the node says when it comes up."""
+        self.nodes[name] = nodes
+        self.lost.discard(name)
+        devices = tuple(
+            Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig) for number in range(nodes.gpus)
+        )
+        return f.NodeRegisteredV1(
+            node=name,
+            labels=nodes.labels,
+            devices=devices,
+            cpu=nodes.cpus * CPU_UNITS,
+            memory=nodes.memory,
+            executor="simulated",
+            isolation="simulated",
+            at=now,
+        )
+
+    def next_due(self) -> int | None:
+        """When the next thing happens on a node by itself."""
+        while self._due and self._due[0][3].over:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def pass_time(self, now: int) -> None:
+        """Let everything happen that is due."""
+        while self._due and self._due[0][0] <= now:
+            _, _, what, run = heapq.heappop(self._due)
+            if run.over:
+                continue
+            if what == "checkpoint":
+                self._checkpoint(run, now)
+            else:
+                self._end(run, now)
+
+    def _checkpoint(self, run: Run, now: int) -> None:
+        run.checkpoints += 1
+        uri = f"sim:{run.job}/{run.attempt}/{run.checkpoints}"
+        self._state(
+            run, f.CheckpointRegisteredV1(job=run.job, attempt=run.attempt, uri=uri, step=run.checkpoints, at=now)
+        )
+        self._at(now + (run.behaviour.checkpoint_every or 0), "checkpoint", run)
+
+    def _end(self, run: Run, now: int) -> None:
+        run.over = True
+        del self.runs[run.job, run.attempt, run.rank]
+        ended = f.LeaseEndedV1(
+            job=run.job,
+            attempt=run.attempt,
+            rank=run.rank,
+            outcome="exited",
+            exit_code=0 if run.finished else run.exit_code,
+            finished=run.finished,
+            stopping=run.stopping,
+            exited_at=now,
+            at=now,
+        )
+        self._state(run, ended)
+
+    def _state(self, run: Run, fact: AnyFact) -> None:
+        self._stated.append((node_writer(run.node), fact))
+
+    def _at(self, moment: int, what: str, run: Run) -> None:
+        self._order += 1
+        heapq.heappush(self._due, (moment, self._order, what, run))
+
+    def take_stated(self) -> list[tuple[str, AnyFact]]:
+        """(writer, fact) of everything the nodes have to say, once."""
+        stated, self._stated = self._stated, []
+        return stated

@@ -1,0 +1,26 @@
+"""Finding what a scenario names shortly: a policy without its tenant, a member who may submit, the nodes of a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.domain.state import PolicyState, State
+
+
+def find_policy(state: State, name: str, tenant: str = "") -> PolicyState | None:
+    """The policy of a tenant; without one, the first policy of that name in any tenant."""
+    if tenant:
+        return state.policies.get((tenant, name))
+    return next((policy for key, policy in sorted(state.policies.items()) if key[1] == name), None)
+
+
+def entitled_member(state: State, policy: PolicyState | None) -> str:
+    """The first member of the group whose policy it is; `sim` where it names no group."""
+    group = state.group(policy.document.tenant, policy.document.group) if policy is not None else None
+    return next(iter((*group.members, *group.service_accounts)), "sim") if group is not None else "sim"
+
+
+def node_names(name: str, count: int) -> list[str]:
+    """`hq-1`, `hq-2` ..., or just `n` for one (interfaces page)."""
+    return [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]

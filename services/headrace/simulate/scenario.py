@@ -1,0 +1,237 @@
+"""Scenario files (interfaces page, Scenarios): governance documents, nodes, a timeline of events and expectations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from headrace.contracts import document_words as w
+from headrace.contracts.document_forms import Form, FormError, Reading, Several, Shape, Table, read_as
+from headrace.contracts.document_reader import DOCUMENTS, read_documents
+from headrace.contracts.document_tree import DocumentError, DocumentErrors, Path, Tree
+from headrace.contracts.documents import DEFAULT_TENANT, Documents
+from headrace.contracts.durations import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.contracts.document_forms import Complaint
+
+T = TypeVar("T")
+
+OWN_KEYS = ("nodes", "timeline")
+COUNT_MAX = 1_000_000
+JOB_STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of everything that only scenarios have."""
+
+
+class Nodes(Part, frozen=True, kw_only=True):
+    """`count` nodes called `name-1` ..., or one called `name`. cpu in cores, memory in MiB."""
+
+    name: str
+    count: int = 1
+    labels: dict[str, str] = {}
+    gpus: int = 0
+    gpu_model: str = "GPU"
+    cpus: int = 128
+    memory: int = 1024 * 1024
+    mig: bool = False
+
+
+class Submit(Part, frozen=True, kw_only=True):
+    """Jobs that are submitted at one moment: `name`, or `name-1` ... `name-count`. Without `tenant` it is the one that has the policy.
+
+    Spans in microseconds.
+    """
+
+    name: str
+    queue: str
+    count: int = 1
+    tenant: str = ""
+    user: str = ""
+    duration: int | None = None
+    preemptible: bool = True
+    priority: int = 0
+    time_limit: int | None = None
+    max_retries: int = 0
+    abort_takes: int = 0
+    checkpoint_every: int | None = None
+    request: dict[str, str] = {}
+
+
+class Delete(Part, frozen=True, kw_only=True):
+    """An object to delete."""
+
+    kind: str
+    name: str
+    mode: str = ""
+    tenant: str = DEFAULT_TENANT
+
+
+class Expect(Part, frozen=True, kw_only=True):
+    """What has to be true at a moment; amounts as people write them."""
+
+    jobs: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    job_pools: dict[str, str] = {}
+    pools: dict[str, dict[str, dict[str, str]]] = {}
+    policies: dict[str, dict[str, dict[str, str]]] = {}
+    preemptions: int | None = None
+
+
+class Moment(Part, frozen=True, kw_only=True):
+    """One entry of the timeline: `at` in microseconds since the start, and one thing that happens."""
+
+    at: int
+    submit: Submit | None = None
+    node_lost: str = ""
+    node_back: str = ""
+    cancel: str = ""
+    finish: str = ""
+    fail: str = ""
+    apply: Documents | None = None
+    delete: Delete | None = None
+    expect: Expect | None = None
+
+
+class Scenario(Part, frozen=True, kw_only=True):
+    """A whole file."""
+
+    documents: Documents
+    nodes: tuple[Nodes, ...] = ()
+    timeline: tuple[Moment, ...] = ()
+
+
+class _Anything(Form[str]):
+    """Text of any kind, as written."""
+
+    def read(self, written: object, at: Path, reading: Reading) -> str:  # noqa: ARG002  # a word needs no place
+        """The text."""
+        if not isinstance(written, str):
+            raise FormError("write one word or number here")
+        return written
+
+    def write(self, value: str) -> object:
+        """The text."""
+        return value
+
+
+def _any_key(key: str) -> str:
+    return key
+
+
+def _check_submit(submit: Submit) -> Iterator[Complaint]:
+    if submit.queue.count("/") != 1:
+        yield ("queue",), f"{submit.queue!r} is no queue; write <policy>/<profile>"
+
+
+def _check_moment(moment: Moment) -> Iterator[Complaint]:
+    happenings = [name for name in moment.__struct_fields__ if name != "at" and getattr(moment, name) not in (None, "")]
+    if len(happenings) != 1:
+        yield (), f"one thing happens in each entry, here are {len(happenings)}; write more entries with the same 'at'"
+
+
+_TEXT = _Anything()
+_WORDS = Table(_TEXT, _any_key, "{name: value}")
+_AMOUNTS = Table(Table(_WORDS, _any_key, "{gpu: {used: 9}}"), _any_key, "{onprem: {gpu: {used: 9}}}")
+_STATES = Table(w.choice(*JOB_STATES), _any_key, "{job-1: running}")
+
+NODES = Shape(
+    Nodes,
+    {
+        "name": w.TOKEN,
+        "count": w.whole(1, COUNT_MAX),
+        "labels": w.LABELS,
+        "gpus": w.whole(0, 1_024),
+        "gpu_model": w.MODEL,
+        "cpus": w.whole(0, 1_000_000),
+        "memory": w.MEMORY_AMOUNT,
+        "mig": w.FLAG,
+    },
+)
+SUBMIT = Shape(
+    Submit,
+    {
+        "name": w.TOKEN,
+        "queue": _TEXT,
+        "count": w.whole(1, COUNT_MAX),
+        "tenant": w.TOKEN,
+        "user": w.TOKEN,
+        "duration": w.DURATION,
+        "preemptible": w.FLAG,
+        "priority": w.whole(-COUNT_MAX, COUNT_MAX),
+        "time_limit": w.DURATION,
+        "max_retries": w.whole(0, 1_000),
+        "abort_takes": w.DURATION,
+        "checkpoint_every": w.DURATION,
+        "request": _WORDS,
+    },
+    check=_check_submit,
+)
+DELETE = Shape(
+    Delete,
+    {
+        "kind": w.choice("policy", "profile", "pool", "group", "tenant"),
+        "name": w.TOKEN,
+        "mode": w.choice("freeze", "drain", "cancel"),
+        "tenant": w.TOKEN,
+    },
+)
+EXPECT = Shape(
+    Expect,
+    {
+        "jobs": _STATES,
+        "reasons": _WORDS,
+        "job_pools": _WORDS,
+        "pools": _AMOUNTS,
+        "policies": _AMOUNTS,
+        "preemptions": w.whole(),
+    },
+)
+MOMENT = Shape(
+    Moment,
+    {
+        "at": w.DURATION,
+        "submit": SUBMIT,
+        "node_lost": w.TOKEN,
+        "node_back": w.TOKEN,
+        "cancel": w.TOKEN,
+        "finish": w.TOKEN,
+        "fail": w.TOKEN,
+        "apply": DOCUMENTS,
+        "delete": DELETE,
+        "expect": EXPECT,
+    },
+    check=_check_moment,
+)
+_OWN = Shape(
+    Scenario,
+    {"nodes": Several(NODES), "timeline": Several(MOMENT)},
+    defaults={"documents": Documents()},
+)
+
+
+def read_scenario(tree: Tree) -> Scenario:
+    """The scenario in a tree; `DocumentErrors` with everything that is wrong, each with its line."""
+    errors: list[DocumentError] = []
+    documents, own = Documents(), Scenario(documents=Documents())
+    try:
+        documents = read_documents(tree, beside=OWN_KEYS)
+    except DocumentErrors as found:
+        errors += found.errors
+    try:
+        own = read_as(_OWN, Tree({key: value for key, value in tree.value.items() if key in OWN_KEYS}, tree.lines))
+    except DocumentErrors as found:
+        errors += found.errors
+    if errors:
+        raise DocumentErrors(errors)
+    return Scenario(documents=documents, nodes=own.nodes, timeline=own.timeline)
+
+
+def last_moment(scenario: Scenario) -> int:
+    """When the run ends: the last moment of the timeline, microseconds since the start."""
+    return max((moment.at for moment in scenario.timeline), default=1 * SECOND)

@@ -1,0 +1,233 @@
+"""A whole Headrace in one process and virtual time: the real pure parts over the in-memory log.
+
+Naive meaning: at each moment everything of the timeline happens, then admission, allocator, preemption and the nodes take turns, each
+reading what the others have stated, until nobody has anything to say. Then the moment's expectations are looked at, and time jumps to
+the next thing that is due.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.admission.decide import Admission
+from headrace.allocator.decide import Allocator
+from headrace.bus.memory import MemoryLog
+from headrace.contracts import facts as f
+from headrace.contracts.codec import encode
+from headrace.contracts.documents import DEFAULT_TENANT
+from headrace.contracts.durations import format_duration
+from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.records import RECORD_FACTS_MAX, Record
+from headrace.contracts.subjects import cancel, ledger, node_writer, submit
+from headrace.contracts.wishes import JobWish
+from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
+from headrace.domain.ledger import Ledger
+from headrace.preemption.decide import PreemptionWatch
+from headrace.simulate.machines import Machines
+from headrace.simulate.names import entitled_member, find_policy, node_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from headrace.contracts.documents import Documents
+    from headrace.contracts.facts import AnyFact
+    from headrace.simulate.scenario import Delete, Expect, Moment, Scenario, Submit
+
+START = 1_767_225_600_000_000
+"""Virtual time begins at 2026-01-01T00:00:00Z."""
+ENGINE = "simulate"
+ROUNDS_MAX = 100_000
+AUTHOR = "default.scenario"
+
+
+class Unrest(Exception):
+    """The deciders did not come to rest (R31)."""
+
+
+class Stated(NamedTuple):
+    """One record of the run: sequence, virtual time since the start (microseconds), writer, facts."""
+
+    sequence: int
+    at: int
+    by: str
+    facts: tuple[AnyFact, ...]
+
+
+class World:
+    """One run. `history` holds everything stated, `moments` the expectations met on the way."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.now = START
+        self.log = MemoryLog(lambda: self.now)
+        self.submits = MemoryLog(lambda: self.now)
+        self.ledger = Ledger()
+        self.state = self.ledger.state
+        self.admission = Admission(self.state, lambda _tenant, _job, _text: "")
+        self.allocator = Allocator(self.state)
+        self.preemption = PreemptionWatch(self.state)
+        self.machines = Machines()
+        self.history: list[Stated] = []
+        self.names: dict[str, str] = {}
+        self._submitted = 0
+
+    def run(self) -> Iterator[tuple[int, Expect]]:
+        """Play the timeline; yields (microseconds since the start, expectation) at the moment when it has to hold."""
+        self._append(GOVERNANCE, list(applied(self.scenario.documents)))
+        for nodes in self.scenario.nodes:
+            for name in node_names(nodes.name, nodes.count):
+                self._append(node_writer(name), [self.machines.register(nodes, name, self.now)])
+        timeline = sorted(self.scenario.timeline, key=lambda moment: moment.at)
+        position = 0
+        while position < len(timeline):
+            self._jump_to(START + timeline[position].at)
+            expected: list[Expect] = []
+            at = timeline[position].at
+            while position < len(timeline) and timeline[position].at == at:
+                moment = timeline[position]
+                if moment.expect is not None:
+                    expected.append(moment.expect)
+                else:
+                    self._happen(moment)
+                position += 1
+            self.settle()
+            for expect in expected:
+                yield at, expect
+
+    def _jump_to(self, target: int) -> None:
+        """Let time pass up to `target`, stopping wherever something is due before it."""
+        while True:
+            due = [self.machines.next_due(), self.allocator.next_wakeup(), self.preemption.next_wakeup()]
+            moment = min((moment for moment in due if moment is not None and moment > self.now), default=None)
+            late = any(moment is not None and moment <= self.now for moment in due[:1])
+            if late or moment is None or moment >= target:
+                break
+            self.now = moment
+            self.machines.pass_time(self.now)
+            self.settle()
+        self.now = target
+        self.machines.pass_time(self.now)
+
+    def settle(self) -> None:
+        """Everybody takes turns until nobody has anything to say."""
+        for _ in range(ROUNDS_MAX):
+            spoken = self._nodes_speak()
+            spoken |= self._append(ADMISSION, self.admission.decide(self.now))
+            spoken |= self._append(ALLOCATOR, self.allocator.decide(self.now))
+            spoken |= self._append(PREEMPTION, self.preemption.decide(self.now))
+            if not spoken:
+                return
+        raise Unrest(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - START)}")
+
+    def _nodes_speak(self) -> bool:
+        by_writer: dict[str, list[AnyFact]] = {}
+        for writer, fact in self.machines.take_stated():
+            by_writer.setdefault(writer, []).append(fact)
+        for writer, facts in by_writer.items():
+            for start in range(0, len(facts), RECORD_FACTS_MAX):
+                self._append(writer, facts[start : start + RECORD_FACTS_MAX])
+        self.machines.pass_time(self.now)
+        return bool(by_writer)
+
+    def _append(self, by: str, facts: Iterable[AnyFact]) -> bool:
+        """State facts as one record, through codec, log and fold; False when there are none."""
+        stated = tuple(facts)
+        if not stated:
+            return False
+        last, prev = self.ledger.last_of(by)
+        record = Record(
+            by=by,
+            now=max(self.now, self.state.now),
+            engine=ENGINE,
+            as_of=self.state.sequence,
+            prev="" if by.startswith("node.") else prev,
+            facts=stated,
+        )
+        sequence = self.log.append_now(ledger(by), encode(record), last)
+        (message,) = self.log.messages_after(sequence - 1)
+        if self.ledger.read(message) is None:
+            raise AssertionError(self.ledger.void_reason)
+        self.history.append(Stated(sequence, self.now - START, by, stated))
+        for fact in stated:
+            self.machines.hear(fact, self.now)
+        return True
+
+    def _happen(self, moment: Moment) -> None:
+        if moment.submit is not None:
+            self._submit(moment.submit)
+        if moment.cancel:
+            tenant, user, job = self.names[moment.cancel].split(".")
+            self._wish(cancel(tenant, user, job), b"{}")
+        if moment.finish:
+            self.machines.finish(self.names[moment.finish], self.now, 0)
+        if moment.fail:
+            self.machines.finish(self.names[moment.fail], self.now, 1)
+        if moment.node_lost:
+            self.machines.lose(moment.node_lost)
+            self._append(PREEMPTION, [f.NodeLostV1(node=moment.node_lost, silent_for=0)])
+        if moment.node_back:
+            nodes = self.machines.nodes[moment.node_back]
+            self._append(node_writer(moment.node_back), [self.machines.register(nodes, moment.node_back, self.now)])
+        if moment.apply is not None:
+            self._append(GOVERNANCE, list(applied(moment.apply)))
+        if moment.delete is not None:
+            self._append(GOVERNANCE, [deleted(moment.delete)])
+        self.machines.pass_time(self.now)
+
+    def _submit(self, jobs: Submit) -> None:
+        policy, profile = jobs.queue.split("/")
+        found = find_policy(self.state, policy, jobs.tenant)
+        tenant = found.document.tenant if found is not None else jobs.tenant or DEFAULT_TENANT
+        user = jobs.user or entitled_member(self.state, found)
+        for name in [jobs.name] if jobs.count == 1 else [f"{jobs.name}-{number}" for number in range(1, jobs.count + 1)]:
+            self._submitted += 1
+            job_id = make_job_id(self.now // 1_000, self._submitted.to_bytes(10, "big"))
+            self.names[name] = job_key(tenant, user, job_id)
+            self.machines.behaviours[self.names[name]] = jobs
+            wish = JobWish(
+                id=job_id,
+                command=("simulated",),
+                name=name,
+                preemptible=jobs.preemptible,
+                priority=jobs.priority,
+                retries=jobs.max_retries,
+                time_limit="" if jobs.time_limit is None else format_duration(jobs.time_limit),
+                request=dict(jobs.request),
+            )
+            self._wish(submit(tenant, user, policy, profile), encode(wish))
+
+    def _wish(self, subject: str, payload: bytes) -> None:
+        sequence = self.submits.append_now(subject, payload, None)
+        self.admission.waiting += self.submits.messages_after(sequence - 1)
+
+
+def applied(documents: Documents) -> Iterator[AnyFact]:
+    """The facts by which a document set becomes law, in the order in which kinds depend on each other."""
+    for tenant in documents.tenants:
+        yield f.TenantAppliedV1(author=AUTHOR, tenant=tenant)
+    for user in documents.users:
+        yield f.UserAppliedV1(author=AUTHOR, user=user)
+    for group in documents.groups:
+        yield f.GroupAppliedV1(author=AUTHOR, group=group)
+    for pool in documents.pools:
+        yield f.PoolAppliedV1(author=AUTHOR, pool=pool)
+    for profile in documents.profiles:
+        yield f.ProfileAppliedV1(author=AUTHOR, profile=profile)
+    for policy in documents.policies:
+        yield f.PolicyAppliedV1(author=AUTHOR, policy=policy)
+
+
+def deleted(wish: Delete) -> AnyFact:
+    """The fact by which one object is gone."""
+    tenant = wish.tenant or DEFAULT_TENANT
+    match wish.kind:
+        case "policy":
+            return f.PolicyDeletedV1(author=AUTHOR, tenant=tenant, name=wish.name)
+        case "profile":
+            return f.ProfileDeletedV1(author=AUTHOR, name=wish.name)
+        case "pool":
+            return f.PoolDeletedV1(author=AUTHOR, name=wish.name)
+        case "group":
+            return f.GroupDeletedV1(author=AUTHOR, tenant=tenant, name=wish.name)
+        case _:
+            return f.TenantDeletedV1(author=AUTHOR, name=wish.name)

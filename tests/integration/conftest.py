@@ -1,0 +1,125 @@
+"""A real NATS server for each test that asks for one: its own data directory, a free port, every acknowledged message on disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from headrace.bus.accounts import SERVICES, Credential, server_config
+from headrace.bus.connection import Connection, connect
+
+START_PATIENCE = 20.0
+
+CREDENTIALS = (
+    Credential("operator", "secret-operator", "operator"),
+    *(Credential(service, f"secret-{service}", "service") for service in SERVICES),
+    Credential("acme-alice", "secret-alice", "user", tenant="acme", user="alice"),
+    Credential("acme-bob", "secret-bob", "user", tenant="acme", user="bob"),
+    Credential("owner", "secret-owner", "admin"),
+    Credential("node-gpu01", "secret-gpu01", "node", node="gpu01"),
+    Credential("node-gpu02", "secret-gpu02", "node", node="gpu02"),
+)
+
+
+class NatsServer:
+    """A nats-server process on one data directory and, once it has one, one port: it can be killed and started again."""
+
+    def __init__(self, directory: Path, credentials: tuple[Credential, ...] = CREDENTIALS) -> None:
+        self.credentials = {credential.name: credential for credential in credentials}
+        self._directory = directory
+        self._port = -1
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self._port}"
+
+    @property
+    def store(self) -> Path:
+        return self._directory / "store"
+
+    def start(self) -> None:
+        ports = self._directory / "ports"
+        shutil.rmtree(ports, ignore_errors=True)
+        ports.mkdir()
+        config = self._directory / "nats.conf"
+        config.touch(mode=0o600)
+        config.write_text(server_config(self.credentials.values(), self.store, port=self._port, ports_file_dir=ports))
+        with (self._directory / "nats.log").open("ab") as log:
+            self._process = subprocess.Popen([_binary(), "-c", str(config)], stdout=log, stderr=log)
+        self._port = self._learn_port(ports)
+
+    def kill(self) -> None:
+        """As a power cut of the process would: no goodbye."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    async def connect(self, name: str) -> Connection:
+        return await connect(self.url, name, self.credentials[name].password)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(START_PATIENCE)
+            self._process = None
+
+    def _learn_port(self, ports: Path) -> int:
+        deadline = time.monotonic() + START_PATIENCE
+        while time.monotonic() < deadline:
+            assert self._process is not None
+            assert self._process.poll() is None, (self._directory / "nats.log").read_text()
+            for file in ports.glob("*.ports"):
+                try:
+                    return int(json.loads(file.read_text())["nats"][0].rpartition(":")[2])
+                except (ValueError, KeyError):  # not written to its end yet
+                    pass
+            time.sleep(0.005)
+        raise AssertionError((self._directory / "nats.log").read_text())
+
+
+def _binary() -> str:
+    beside = Path(sys.executable).parent / "nats-server"
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    assert found, "there is no nats-server beside this Python or on the PATH"
+    return found
+
+
+@pytest.fixture
+def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
+    """A running server with the accounts of `CREDENTIALS`; the test may kill and start it."""
+    directory = tmp_path / "nats"
+    directory.mkdir()
+    server = NatsServer(directory)
+    server.start()
+    yield server
+    server.kill()
+
+
+class Logins:
+    """Opens connections and closes them at the end of the test."""
+
+    def __init__(self, server: NatsServer, stack: AsyncExitStack) -> None:
+        self._server = server
+        self._stack = stack
+
+    async def __call__(self, name: str) -> Connection:
+        connection = await self._server.connect(name)
+        self._stack.push_async_callback(connection.close)
+        return connection
+
+
+@pytest.fixture
+async def login(nats_server: NatsServer) -> AsyncIterator[Logins]:
+    """`await login("allocator")` is a connection of that user, closed when the test ends."""
+    async with AsyncExitStack() as stack:
+        yield Logins(nats_server, stack)

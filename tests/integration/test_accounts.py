@@ -1,0 +1,231 @@
+"""The accounts of the NATS server keep outsiders out of the ledger, proven on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogRefused, LogUnavailable
+from headrace.bus.streams import ensure_streams
+from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+
+if TYPE_CHECKING:
+    from headrace.bus.connection import Connection
+    from nats.aio.msg import Msg
+
+    from .conftest import Logins
+
+SUBMIT = "hr.submit.acme.alice.dev.half"
+
+
+@pytest.fixture
+async def core(login: Logins) -> Connection:
+    operator: Connection = await login("operator")
+    await ensure_streams(operator)
+    return operator
+
+
+async def subjects(core: Connection, stream: str) -> dict[str, int]:
+    """How many messages each subject of a stream has."""
+    answer = await core.ask(f"$JS.API.STREAM.INFO.{stream}", b'{"subjects_filter":">"}')
+    counts: dict[str, int] = json.loads(answer.data)["state"].get("subjects") or {}
+    return counts
+
+
+async def acknowledged(connection: Connection, subject: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    ack: dict[str, Any] = json.loads((await connection.ask(subject, b"{}", headers)).data)
+    return ack
+
+
+async def test_a_user_gets_the_acknowledgement_of_a_submit_and_a_repeated_one_is_the_same(core: Connection, login: Logins) -> None:
+    alice = await login("acme-alice")
+    first = await acknowledged(alice, SUBMIT, {"Nats-Msg-Id": "acme.alice.1"})
+    second = await acknowledged(alice, SUBMIT, {"Nats-Msg-Id": "acme.alice.1"})
+    assert (first, second) == ({"stream": "SUBMIT", "seq": 1}, {"stream": "SUBMIT", "seq": 1, "duplicate": True})
+    assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: 1}
+
+
+async def test_a_node_appends_its_records_conditional_on_its_last(core: Connection, login: Logins) -> None:
+    ledger = JetStreamLog(core, LEDGER_STREAM)
+    node = await login("node-gpu01")
+    subject = "hr.ledger.node.gpu01"
+    expected = "Nats-Expected-Last-Subject-Sequence"
+    assert await acknowledged(node, subject, {expected: "0"}) == {"stream": "LEDGER", "seq": 1}
+    assert await acknowledged(node, subject, {expected: "1"}) == {"stream": "LEDGER", "seq": 2}
+    assert (await acknowledged(node, subject, {expected: "1"}))["error"]["err_code"] == 10071
+    assert await ledger.tip() == 2
+
+
+@pytest.mark.parametrize("subject", ["hr.ledger.allocator", "hr.ledger.node.gpu01", "hr.feed.acme.job.ended.x", "hr.orders.gpu01"])
+async def test_a_user_cannot_write_what_is_not_a_users_to_write(core: Connection, login: Logins, subject: str) -> None:
+    alice = await login("acme-alice")
+    with pytest.raises(LogRefused, match="may not publish"):
+        await alice.ask(subject, b"{}")
+    assert await subjects(core, LEDGER_STREAM) == {}
+
+
+@pytest.mark.parametrize("subject", ["hr.submit.acme.bob.dev.half", "hr.cancel.acme.bob.x", "hr.query.feed.jobs.acme.bob"])
+async def test_a_user_cannot_speak_as_another_user(core: Connection, login: Logins, subject: str) -> None:
+    alice = await login("acme-alice")
+    with pytest.raises(LogRefused, match="may not publish"):
+        await alice.ask(subject, b"{}")
+    assert await subjects(core, SUBMIT_STREAM) == {}
+
+
+@pytest.mark.parametrize("outsider", ["acme-alice", "owner", "node-gpu01"])
+async def test_nobody_outside_core_has_the_jetstream_api(core: Connection, login: Logins, outsider: str) -> None:
+    stranger = await login(outsider)
+    for what in ("INFO", "STREAM.INFO.LEDGER", "STREAM.PURGE.LEDGER", "CONSUMER.CREATE.LEDGER.x", "STREAM.MSG.GET.LEDGER"):
+        with pytest.raises(LogRefused, match="may not publish"):
+            await stranger.ask(f"$JS.API.{what}", b"{}")
+    assert core.is_connected
+
+
+async def test_the_owner_of_a_laptop_may_submit_as_anybody_but_not_write_the_ledger(core: Connection, login: Logins) -> None:
+    owner = await login("owner")
+    assert await acknowledged(owner, "hr.submit.acme.bob.dev.half") == {"stream": "SUBMIT", "seq": 1}
+    with pytest.raises(LogRefused):
+        await owner.ask("hr.ledger.governance", b"{}")
+    assert await subjects(core, LEDGER_STREAM) == {}
+
+
+REPLIES = ("hr.ledger.allocator", "hr.ledger.node.gpu02", "hr.submit.acme.bob.dev.half")
+
+
+async def test_an_acknowledgement_sent_elsewhere_writes_nothing(core: Connection, login: Logins) -> None:
+    alice, node = await login("acme-alice"), await login("node-gpu01")
+    for reply in REPLIES:
+        await alice.publish(SUBMIT, b"{}", reply=reply)
+        await node.publish("hr.ledger.node.gpu01", b"{}", reply=reply)
+    await _settled(alice, node, core)
+    assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: len(REPLIES)}
+    assert await subjects(core, LEDGER_STREAM) == {"hr.ledger.node.gpu01": len(REPLIES)}
+
+
+async def test_an_answer_sent_elsewhere_writes_nothing(core: Connection, login: Logins) -> None:
+    alice, node, feed = await login("acme-alice"), await login("node-gpu01"), await login("feed")
+    asked: list[str] = []
+
+    async def answer(question: Msg) -> None:
+        asked.append(question.subject)
+        await question.respond(b"a record, as it were")
+
+    await feed.subscribe("hr.query.feed.>", cb=answer)
+    await feed.subscribe("hr.query.orders.node.*", cb=answer)
+    await feed.flush()
+    for reply in REPLIES:
+        await alice.publish("hr.query.feed.jobs.acme.alice", b"{}", reply=reply)
+        await node.publish("hr.query.orders.node.gpu01", b"{}", reply=reply)
+    await _settled(alice, node, feed, core)
+    assert len(asked) == 2 * len(REPLIES)
+    assert (await subjects(core, SUBMIT_STREAM), await subjects(core, LEDGER_STREAM)) == ({}, {})
+
+
+async def test_a_consumer_cannot_be_made_to_deliver_into_the_ledger(core: Connection, login: Logins) -> None:
+    alice = await login("acme-alice")
+    wish = {"stream_name": "SUBMIT", "config": {"deliver_subject": "hr.ledger.allocator", "ack_policy": "none", "name": "x"}}
+    with pytest.raises(LogRefused):
+        await alice.ask("$JS.API.CONSUMER.CREATE.SUBMIT.x", json.dumps(wish).encode())
+    await acknowledged(alice, SUBMIT)
+    await _settled(alice, core)
+    assert await subjects(core, LEDGER_STREAM) == {}
+
+
+async def test_one_node_cannot_write_or_speak_for_another(core: Connection, login: Logins) -> None:
+    node = await login("node-gpu01")
+    for subject in ("hr.ledger.node.gpu02", "hr.ledger.allocator", "hr.telemetry.gpu02.heartbeat", "hr.query.orders.node.gpu02"):
+        with pytest.raises(LogRefused, match="may not publish"):
+            await node.ask(subject, b"{}")
+    assert await subjects(core, LEDGER_STREAM) == {}
+
+
+@pytest.mark.parametrize("header", [{"Nats-Rollup": "all"}, {"Nats-TTL": "1s"}, {"Nats-Batch-Id": "x", "Nats-Batch-Sequence": "1"}])
+async def test_headers_that_would_change_the_stream_are_refused(core: Connection, login: Logins, header: dict[str, str]) -> None:
+    alice = await login("acme-alice")
+    await acknowledged(alice, SUBMIT)
+    assert "error" in await acknowledged(alice, SUBMIT, header)
+    assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: 1}
+
+
+@pytest.mark.parametrize("service", ["admission", "allocator", "preemption", "governance", "feed", "accounting"])
+async def test_a_service_writes_the_ledger_in_its_own_name_only_and_reads_it(core: Connection, login: Logins, service: str) -> None:
+    connection = await login(service)
+    for writer in ("admission", "allocator", "preemption", "governance"):
+        if writer == service:
+            assert await acknowledged(connection, f"hr.ledger.{writer}") == {"stream": "LEDGER", "seq": 1}
+        else:
+            with pytest.raises(LogRefused):
+                await connection.ask(f"hr.ledger.{writer}", b"{}")
+    await core.ask("hr.ledger.node.gpu01", b"{}")
+    log = JetStreamLog(connection, LEDGER_STREAM)
+    tip = await log.tip()
+    reader = await log.read(0)
+    assert [message.sequence for message in await reader.batch(wait=10)][-1] == tip
+    await reader.close()
+    with pytest.raises(LogRefused):
+        await log.purge_through(1)
+
+
+async def test_an_outsider_asks_a_service_and_gets_the_answer(core: Connection, login: Logins) -> None:
+    alice, governance = await login("acme-alice"), await login("governance")
+    await governance.subscribe("hr.query.governance.>", cb=_echo)
+    await governance.flush()
+    assert (await alice.ask("hr.query.governance.get.acme.alice", b"pools")).data == b"hr.query.governance.get.acme.alice: pools"
+    assert core.is_connected
+
+
+async def test_a_node_answers_for_its_logs_and_hears_its_orders_only(core: Connection, login: Logins) -> None:
+    node, feed = await login("node-gpu01"), await login("feed")
+    orders: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def heard(order: Msg) -> None:
+        orders.put_nowait(order.data)
+
+    await node.subscribe("hr.logs.gpu01", cb=_echo)
+    await node.subscribe("hr.orders.gpu01", cb=heard)
+    await node.subscribe("hr.orders.gpu02", cb=heard)  # not allowed: the server says so and nothing comes
+    await node.flush()
+    assert (await feed.ask("hr.logs.gpu01", b"from 0")).data == b"hr.logs.gpu01: from 0"
+    await feed.publish("hr.orders.gpu02", b"for the other")
+    await feed.publish("hr.orders.gpu01", b"for this one")
+    assert await asyncio.wait_for(orders.get(), 10) == b"for this one"
+    assert core.is_connected
+
+
+async def test_the_feed_reaches_users_of_its_tenant(core: Connection, login: Logins) -> None:
+    alice, feed = await login("acme-alice"), await login("feed")
+    facts: asyncio.Queue[str] = asyncio.Queue()
+
+    async def heard(fact: Msg) -> None:
+        facts.put_nowait(fact.subject)
+
+    await alice.subscribe("hr.feed.>", cb=heard)  # not allowed
+    await alice.subscribe("hr.feed.acme.>", cb=heard)
+    await alice.flush()
+    await acknowledged(feed, "hr.feed.other.job.ended.a")
+    await acknowledged(feed, "hr.feed.acme.job.ended.b")
+    assert await asyncio.wait_for(facts.get(), 10) == "hr.feed.acme.job.ended.b"
+    assert core.is_connected
+
+
+async def test_a_login_with_a_wrong_password_is_told_so(login: Logins, nats_server: Any) -> None:
+    from headrace.bus.connection import connect
+
+    with pytest.raises(LogRefused, match="look at the user and the password"):
+        await connect(nats_server.url, "allocator", "wrong")
+    with pytest.raises(LogUnavailable, match="nobody listens"):
+        await (await login("acme-alice")).ask("hr.query.feed.jobs.acme.alice")
+
+
+async def _echo(question: Msg) -> None:
+    await question.respond(f"{question.subject}: ".encode() + question.data)
+
+
+async def _settled(*connections: Connection) -> None:
+    """Everything these have published, and every answer to it, has been through the server."""
+    for _ in range(3):
+        for connection in connections:
+            await connection.flush()

@@ -1,0 +1,282 @@
+"""One suite for both logs: what a log promises holds for the one in memory and for JetStream on a real server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from headrace.bus.chain import Chain
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import Log, LogBroken, LogRefused, LogUnavailable, Message, Reader, WrongLast
+from headrace.bus.memory import MemoryLog
+from headrace.bus.streams import STREAMS, ensure_streams
+from headrace.contracts.codec import decode_record
+from headrace.contracts.facts import NodeCordonedV1
+from headrace.contracts.records import digest
+from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+
+if TYPE_CHECKING:
+    from .conftest import Logins
+
+CAP = 3
+ALLOCATOR, ADMISSION = "hr.ledger.allocator", "hr.ledger.admission"
+WISH, OTHER_WISH = "hr.submit.acme.alice.dev.half", "hr.submit.acme.bob.dev.half"
+SOON = 0.05
+"""Seconds to wait for what must not come."""
+
+LONG = 20.0
+"""Seconds to wait for what must come."""
+
+
+class Twin(NamedTuple):
+    """Either log, twice: one that never forgets, one that is capped and purged."""
+
+    ledger: Log
+    submit: Log
+
+
+@pytest.fixture(params=["memory", "jetstream"])
+async def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Twin:
+    if request.param == "memory":
+        return Twin(MemoryLog(_clock), MemoryLog(_clock, cap=CAP, begins_late=True))
+    import asyncio
+
+    monkeypatch.setitem(STREAMS, SUBMIT_STREAM, STREAMS[SUBMIT_STREAM] | {"max_msgs_per_subject": CAP})
+    login: Logins = await asyncio.to_thread(request.getfixturevalue, "login")
+    connection = await login("operator")
+    await ensure_streams(connection)
+    return Twin(JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, SUBMIT_STREAM))
+
+
+def _clock() -> int:
+    return time.time_ns() // 1_000
+
+
+async def _take(reader: Reader, count: int) -> list[Message]:
+    messages: list[Message] = []
+    while len(messages) < count:
+        batch = await reader.batch(wait=LONG)
+        assert batch, f"only {len(messages)} of {count} came"
+        messages += batch
+    return messages
+
+
+async def test_messages_are_read_in_the_order_they_were_appended_in_and_stamped(twin: Twin) -> None:
+    before = _clock()
+    assert [await twin.ledger.append(ALLOCATOR, b"%d" % n, n) for n in range(3)] == [1, 2, 3]
+    assert await twin.ledger.append(ADMISSION, b"other", 0) == 4
+    reader = await twin.ledger.read(0)
+    messages = await _take(reader, 4)
+    assert [(m.sequence, m.subject, m.payload) for m in messages] == [
+        (1, ALLOCATOR, b"0"),
+        (2, ALLOCATOR, b"1"),
+        (3, ALLOCATOR, b"2"),
+        (4, ADMISSION, b"other"),
+    ]
+    stamps = [before - 1_000_000, *(m.stamped for m in messages), _clock() + 1_000_000]
+    assert stamps == sorted(stamps)
+    await reader.close()
+
+
+async def test_a_reader_begins_behind_what_it_knows_and_hears_what_comes_later(twin: Twin) -> None:
+    await twin.ledger.append(ALLOCATOR, b"a", 0)
+    await twin.ledger.append(ALLOCATOR, b"b", 1)
+    reader = await twin.ledger.read(1)
+    assert [m.payload for m in await _take(reader, 1)] == [b"b"]
+    assert await reader.batch(wait=SOON) == []
+    await twin.ledger.append(ALLOCATOR, b"c", 2)
+    assert [m.payload for m in await _take(reader, 1)] == [b"c"]
+    await reader.close()
+    await reader.close()
+
+
+async def test_a_batch_has_at_most_its_limit_and_the_rest_stays_buffered(twin: Twin) -> None:
+    for n in range(5):
+        await twin.ledger.append(ALLOCATOR, b"x", n)
+    reader = await twin.ledger.read(0)
+    sizes = []
+    while sum(sizes) < 5:
+        sizes.append(len(await reader.batch(2, wait=LONG)))
+    assert max(sizes) <= 2
+    assert reader.buffered == 0
+    await reader.close()
+
+
+async def test_a_waiting_reader_can_be_woken_and_a_wake_up_is_not_forgotten(twin: Twin) -> None:
+    reader = await twin.ledger.read(0)
+    assert await reader.batch(wait=SOON) == []
+    reader.wake()
+    assert await reader.batch(wait=None) == []
+    await reader.close()
+
+
+async def test_an_append_behind_another_message_is_refused(twin: Twin) -> None:
+    await twin.ledger.append(ALLOCATOR, b"a", 0)
+    for wrong in (0, 2):
+        with pytest.raises(WrongLast):
+            await twin.ledger.append(ALLOCATOR, b"b", wrong)
+    assert await twin.ledger.append(ADMISSION, b"c", 0) == 2
+    assert await twin.ledger.append(ALLOCATOR, b"d", 1) == 3
+    assert await twin.ledger.append(ALLOCATOR, b"e", None) == 4
+
+
+async def test_messages_are_found_by_sequence_and_by_subject(twin: Twin) -> None:
+    assert (await twin.ledger.tip(), await twin.ledger.last(ALLOCATOR), await twin.ledger.get(1)) == (0, None, None)
+    await twin.ledger.append(ALLOCATOR, b"a", 0)
+    await twin.ledger.append(ADMISSION, b"b", 0)
+    last, second = await twin.ledger.last(ALLOCATOR), await twin.ledger.get(2)
+    assert last is not None
+    assert second is not None
+    assert (last.sequence, last.subject, last.payload) == (1, ALLOCATOR, b"a")
+    assert (second.sequence, second.subject, second.payload) == (2, ADMISSION, b"b")
+    reader = await twin.ledger.read(0)
+    assert await _take(reader, 2) == [last, second]
+    assert await twin.ledger.get(3) is None
+    assert await twin.ledger.tip() == 2
+    await reader.close()
+
+
+async def test_the_log_tells_the_time_it_stamps_with(twin: Twin) -> None:
+    before = await twin.ledger.now()
+    await twin.ledger.append(ALLOCATOR, b"a", 0)
+    stored = await twin.ledger.get(1)
+    assert stored is not None
+    assert before <= stored.stamped <= await twin.ledger.now()
+
+
+async def test_a_repeated_message_id_is_the_same_message_and_the_condition_is_looked_at_first(twin: Twin) -> None:
+    assert await twin.submit.append(WISH, b"a", None, "acme.alice.1") == 1
+    assert await twin.submit.append(WISH, b"a", None, "acme.alice.2") == 2
+    assert await twin.submit.append(WISH, b"a", None, "acme.alice.1") == 1
+    assert await twin.submit.tip() == 2
+    with pytest.raises(WrongLast):
+        await twin.submit.append(WISH, b"a", 1, "acme.alice.1")
+
+
+async def test_a_full_subject_refuses_itself_and_no_other(twin: Twin) -> None:
+    for _ in range(CAP):
+        await twin.submit.append(WISH, b"a", None)
+    with pytest.raises(LogRefused, match="per subject"):
+        await twin.submit.append(WISH, b"a", None)
+    assert await twin.submit.append(OTHER_WISH, b"a", None) == CAP + 1
+    await twin.submit.purge_through(1)
+    assert await twin.submit.append(WISH, b"a", None) == CAP + 2
+
+
+async def test_a_purged_stream_begins_at_the_first_message_there_is(twin: Twin) -> None:
+    for n in range(3):
+        await twin.submit.append(WISH, b"%d" % n, None)
+    await twin.submit.purge_through(2)
+    reader = await twin.submit.read(0)
+    assert [(m.sequence, m.payload) for m in await _take(reader, 1)] == [(3, b"2")]
+    assert (await twin.submit.get(2), await twin.submit.tip()) == (None, 3)
+    await reader.close()
+
+
+async def test_purging_beyond_the_end_skips_no_sequence(twin: Twin) -> None:
+    await twin.submit.append(WISH, b"a", None)
+    await twin.submit.purge_through(1_000)
+    await twin.submit.purge_through(1_000)
+    assert await twin.submit.tip() == 1
+    assert await twin.submit.last(WISH) is None
+    reader = await twin.submit.read(1)
+    assert await reader.batch(wait=SOON) == []
+    assert await twin.submit.append(WISH, b"b", 0) == 2
+    assert [m.sequence for m in await _take(reader, 1)] == [2]
+    await reader.close()
+
+
+async def test_a_reader_that_is_overtaken_by_a_purge_goes_on_at_the_front(twin: Twin) -> None:
+    await twin.submit.append(WISH, b"a", None)
+    reader = await twin.submit.read(0)
+    assert [m.sequence for m in await _take(reader, 1)] == [1]
+    await reader.close()
+    await twin.submit.append(WISH, b"b", None)
+    await twin.submit.append(WISH, b"c", None)
+    await twin.submit.purge_through(2)
+    late = await twin.submit.read(1)
+    assert [m.sequence for m in await _take(late, 1)] == [3]
+    await late.close()
+
+
+async def test_a_ledger_without_its_beginning_stops_the_reader(twin: Twin) -> None:
+    for n in range(3):
+        await twin.ledger.append(ALLOCATOR, b"%d" % n, n)
+    await twin.ledger.purge_through(1)
+    reader = await twin.ledger.read(0)
+    with pytest.raises(LogBroken, match="begins at 2"):
+        await reader.batch(wait=LONG)
+    await reader.close()
+    whole = await twin.ledger.read(1)
+    assert [m.sequence for m in await _take(whole, 2)] == [2, 3]
+    await whole.close()
+
+
+async def test_a_ledger_that_lost_its_end_stops_the_reader(twin: Twin) -> None:
+    await twin.ledger.append(ALLOCATOR, b"a", 0)
+    reader = await twin.ledger.read(7)
+    with pytest.raises(LogBroken, match="lost its end"):
+        await reader.batch(wait=LONG)
+    await reader.close()
+
+
+FACT = NodeCordonedV1(node="gpu01", reason="test")
+
+
+async def test_records_of_a_chain_name_the_digest_of_the_one_before(twin: Twin) -> None:
+    chain = Chain(twin.ledger, "governance", "1.0")
+    assert [await chain.append(now, now - 1, (FACT,)) for now in (1, 2)] == [1, 2]
+    reader = await twin.ledger.read(0)
+    first, second = await _take(reader, 2)
+    assert [decode_record(m.payload).prev for m in (first, second)] == ["", digest(first.payload)]
+    again = Chain(twin.ledger, "governance", "1.0")
+    again.restore(2, digest(second.payload))
+    assert await again.append(3, 2, (FACT,)) == 3
+    with pytest.raises(WrongLast):
+        await chain.append(3, 2, (FACT,))
+    await reader.close()
+
+
+class Losing:
+    """A log whose answers get lost, before or after it has stored the message."""
+
+    def __init__(self, log: Log, *, stores: Callable[[int], bool], fails: int) -> None:
+        self._log = log
+        self._stores = stores
+        self._fails = fails
+        self.tries = 0
+
+    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+        self.tries += 1
+        if self.tries > self._fails:
+            return await self._log.append(subject, payload, expected_last, message_id)
+        if self._stores(self.tries):
+            await self._log.append(subject, payload, expected_last, message_id)
+        raise LogUnavailable("the answer was lost")
+
+    async def last(self, subject: str) -> Message | None:
+        return await self._log.last(subject)
+
+
+async def _no_sleep(_seconds: float) -> None:
+    return
+
+
+@pytest.mark.parametrize("stored_at", [0, 1, 2])
+async def test_an_append_whose_answer_was_lost_is_stored_once(twin: Twin, stored_at: int) -> None:
+    losing = Losing(twin.ledger, stores=lambda attempt: attempt == stored_at, fails=2)
+    chain = Chain(losing, "governance", "1.0", sleep=_no_sleep)  # type: ignore[arg-type]
+    assert await chain.append(1, 0, (FACT,)) == 1
+    assert (await twin.ledger.tip(), chain.last, losing.tries) == (1, 1, 3)
+    assert await chain.append(2, 1, (FACT,)) == 2
+
+
+async def test_a_lost_answer_does_not_hide_that_somebody_else_writes_in_this_name(twin: Twin) -> None:
+    losing = Losing(twin.ledger, stores=lambda _attempt: False, fails=1)
+    chain = Chain(losing, "governance", "1.0", sleep=_no_sleep)  # type: ignore[arg-type]
+    await Chain(twin.ledger, "governance", "1.0").append(9, 0, (FACT,))
+    with pytest.raises(WrongLast):
+        await chain.append(1, 0, (FACT,))
+    assert await twin.ledger.tip() == 1
