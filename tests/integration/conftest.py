@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+
 from headrace.bus.accounts import SERVICES, Credential, server_config
 from headrace.bus.connection import Connection, connect
 

@@ -7,14 +7,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
 
 if TYPE_CHECKING:
-    from headrace.bus.connection import Connection
     from nats.aio.msg import Msg
+
+    from headrace.bus.connection import Connection
 
     from .conftest import Logins
 
@@ -40,7 +42,9 @@ async def acknowledged(connection: Connection, subject: str, headers: dict[str, 
     return ack
 
 
-async def test_a_user_gets_the_acknowledgement_of_a_submit_and_a_repeated_one_is_the_same(core: Connection, login: Logins) -> None:
+async def test_a_user_gets_the_acknowledgement_of_a_submit_and_a_repeated_one_is_the_same(
+    core: Connection, login: Logins
+) -> None:
     alice = await login("acme-alice")
     first = await acknowledged(alice, SUBMIT, {"Nats-Msg-Id": "acme.alice.1"})
     second = await acknowledged(alice, SUBMIT, {"Nats-Msg-Id": "acme.alice.1"})
@@ -59,7 +63,9 @@ async def test_a_node_appends_its_records_conditional_on_its_last(core: Connecti
     assert await ledger.tip() == 2
 
 
-@pytest.mark.parametrize("subject", ["hr.ledger.allocator", "hr.ledger.node.gpu01", "hr.feed.acme.job.ended.x", "hr.orders.gpu01"])
+@pytest.mark.parametrize(
+    "subject", ["hr.ledger.allocator", "hr.ledger.node.gpu01", "hr.feed.acme.job.ended.x", "hr.orders.gpu01"]
+)
 async def test_a_user_cannot_write_what_is_not_a_users_to_write(core: Connection, login: Logins, subject: str) -> None:
     alice = await login("acme-alice")
     with pytest.raises(LogRefused, match="may not publish"):
@@ -136,14 +142,23 @@ async def test_a_consumer_cannot_be_made_to_deliver_into_the_ledger(core: Connec
 
 async def test_one_node_cannot_write_or_speak_for_another(core: Connection, login: Logins) -> None:
     node = await login("node-gpu01")
-    for subject in ("hr.ledger.node.gpu02", "hr.ledger.allocator", "hr.telemetry.gpu02.heartbeat", "hr.query.orders.node.gpu02"):
+    for subject in (
+        "hr.ledger.node.gpu02",
+        "hr.ledger.allocator",
+        "hr.telemetry.gpu02.heartbeat",
+        "hr.query.orders.node.gpu02",
+    ):
         with pytest.raises(LogRefused, match="may not publish"):
             await node.ask(subject, b"{}")
     assert await subjects(core, LEDGER_STREAM) == {}
 
 
-@pytest.mark.parametrize("header", [{"Nats-Rollup": "all"}, {"Nats-TTL": "1s"}, {"Nats-Batch-Id": "x", "Nats-Batch-Sequence": "1"}])
-async def test_headers_that_would_change_the_stream_are_refused(core: Connection, login: Logins, header: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "header", [{"Nats-Rollup": "all"}, {"Nats-TTL": "1s"}, {"Nats-Batch-Id": "x", "Nats-Batch-Sequence": "1"}]
+)
+async def test_headers_that_would_change_the_stream_are_refused(
+    core: Connection, login: Logins, header: dict[str, str]
+) -> None:
     alice = await login("acme-alice")
     await acknowledged(alice, SUBMIT)
     assert "error" in await acknowledged(alice, SUBMIT, header)
@@ -151,7 +166,9 @@ async def test_headers_that_would_change_the_stream_are_refused(core: Connection
 
 
 @pytest.mark.parametrize("service", ["admission", "allocator", "preemption", "governance", "feed", "accounting"])
-async def test_a_service_writes_the_ledger_in_its_own_name_only_and_reads_it(core: Connection, login: Logins, service: str) -> None:
+async def test_a_service_writes_the_ledger_in_its_own_name_only_and_reads_it(
+    core: Connection, login: Logins, service: str
+) -> None:
     connection = await login(service)
     for writer in ("admission", "allocator", "preemption", "governance"):
         if writer == service:
@@ -173,7 +190,9 @@ async def test_an_outsider_asks_a_service_and_gets_the_answer(core: Connection, 
     alice, governance = await login("acme-alice"), await login("governance")
     await governance.subscribe("hr.query.governance.>", cb=_echo)
     await governance.flush()
-    assert (await alice.ask("hr.query.governance.get.acme.alice", b"pools")).data == b"hr.query.governance.get.acme.alice: pools"
+    assert (
+        await alice.ask("hr.query.governance.get.acme.alice", b"pools")
+    ).data == b"hr.query.governance.get.acme.alice: pools"
     assert core.is_connected
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+
 from headrace.bus.chain import Chain
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogRefused, LogUnavailable, Message, Reader, WrongLast
@@ -18,7 +19,7 @@ from headrace.contracts.records import digest
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
 
 if TYPE_CHECKING:
-    from .conftest import Logins
+    from .conftest import NatsServer
 
 CAP = 3
 ALLOCATOR, ADMISSION = "hr.ledger.allocator", "hr.ledger.admission"
@@ -38,16 +39,16 @@ class Twin(NamedTuple):
 
 
 @pytest.fixture(params=["memory", "jetstream"])
-async def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Twin:
+async def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Twin]:
     if request.param == "memory":
-        return Twin(MemoryLog(_clock), MemoryLog(_clock, cap=CAP, begins_late=True))
-    import asyncio
-
+        yield Twin(MemoryLog(_clock), MemoryLog(_clock, cap=CAP, begins_late=True))
+        return
     monkeypatch.setitem(STREAMS, SUBMIT_STREAM, STREAMS[SUBMIT_STREAM] | {"max_msgs_per_subject": CAP})
-    login: Logins = await asyncio.to_thread(request.getfixturevalue, "login")
-    connection = await login("operator")
+    server: NatsServer = request.getfixturevalue("nats_server")
+    connection = await server.connect("operator")
     await ensure_streams(connection)
-    return Twin(JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, SUBMIT_STREAM))
+    yield Twin(JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, SUBMIT_STREAM))
+    await connection.close()
 
 
 def _clock() -> int:
@@ -222,7 +223,7 @@ async def test_a_ledger_that_lost_its_end_stops_the_reader(twin: Twin) -> None:
     await reader.close()
 
 
-FACT = NodeCordonedV1(node="gpu01", reason="test")
+FACT = NodeCordonedV1(node="gpu01", reason="test", author="alice")
 
 
 async def test_records_of_a_chain_name_the_digest_of_the_one_before(twin: Twin) -> None:

@@ -17,7 +17,7 @@ class Answer(Value, frozen=True, kw_only=True):
     sequence: int
     code: str = ""
     error: str = ""
-    body: msgspec.Raw = msgspec.Raw(b"null")
+    body: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
 
 
 class ApplyRequest(Value, frozen=True, kw_only=True):
@@ -130,6 +130,17 @@ class JobView(Value, frozen=True, kw_only=True):
     attempts: tuple[AttemptView, ...] = ()
 
 
+class FactView(Value, frozen=True, kw_only=True):
+    """One line of a job's story, answered in order by *feed* `facts`: who stated it and when (log time), what, by which rule."""
+
+    sequence: int
+    at: int
+    by: str
+    type: str
+    text: str
+    rule: str = ""
+
+
 class ScopeView(Value, frozen=True, kw_only=True):
     """Use of one key in one scope, in units of the key."""
 
@@ -175,7 +186,7 @@ class PoolView(Value, frozen=True, kw_only=True):
 
 
 class NodeView(Value, frozen=True, kw_only=True):
-    """A node; `state` is `ready`, `cordoned`, `stopped` or `lost`."""
+    """A node; `state` is `ready`, `cordoned`, `stopped` or `lost`. `gpus` counts devices; what is free is in units of its key."""
 
     name: str
     pool: str

@@ -15,8 +15,11 @@ from headrace.allocator.granting import grant
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
 from headrace.allocator.settlement import next_time_limit, review_pending, settle
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
+from headrace.domain.searches import next_worthwhile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import State
 
@@ -55,12 +58,18 @@ class Allocator:
         for pool in state.pools.values():
             if pool.search is not None:
                 moments.append(pool.search.opened_at + SEARCH_MAX)
-            moments += _retries(state, pool.document.name)
+        moments += _searches(state, state.now)
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
         return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _retries(state: State, pool: str) -> list[int]:
-    """When heads of groups whose possible victims are protected may search again (R25)."""
-    heads = [group.head() for group in state.pending.groups.values()]
-    return [job.retry_at[pool] for job in heads if job is not None and pool in job.retry_at and job.retry_at[pool] > state.now]
+def _searches(state: State, now: int) -> Iterator[int]:
+    """When heads of groups for whom nobody was found may search again."""
+    for group in state.pending.groups.values():
+        job = group.head()
+        profile = state.profile(group.policy.document.tenant, group.profile)
+        for name in profile.pools if job is not None and profile is not None else ():
+            pool = state.pools.get(name)
+            moment = next_worthwhile(pool, job, now) if pool is not None and job is not None else None
+            if moment is not None:
+                yield moment

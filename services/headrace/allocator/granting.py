@@ -16,13 +16,13 @@ from headrace.domain.eligibility import anybody_above, causes
 from headrace.domain.placement import find_places
 from headrace.domain.ranking import Rank, is_inside, rank
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
+from headrace.domain.searches import is_worthwhile
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
     from headrace.domain.pending import JobGroup
-    from headrace.domain.requests import Shape
     from headrace.domain.state import JobRecord, PoolState, Preemption, State
 
 GRANTS_MAX = 400
@@ -42,7 +42,8 @@ class _Round:
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
         self._heaps: dict[str, list[tuple[Rank, int, JobGroup, JobRecord]]] = {}
-        self._full: set[tuple[str, Shape]] = set()
+        self._full: set[tuple[str, int]] = set()
+        self._lenders: dict[tuple[str, tuple[str, str]], bool] = {}
 
     def grant_nominated(self) -> None:
         """Preemptors first: what they wait for is kept for them, so nobody's turn is taken (R27)."""
@@ -79,22 +80,30 @@ class _Round:
             pool = self.state.pools.get(profile.pools[place])
             if pool is None or pool.document.name == group.barred_from:
                 continue
+            fits = self._could_fit(group, pool)
+            if not fits and not self._search_could_help(job, pool):
+                continue
             inside = is_inside(self.state, group, pool)
             if not inside and not (group.preemptible and borrow):
                 continue
             if self._limited(group, pool):
                 continue
             standing = rank(self.state, group, job, pool, inside=inside)
-            if self._could_fit(group, pool):
+            if fits:
                 heapq.heappush(self._heaps.setdefault(pool.document.name, []), (standing, place, group, job))
                 return
             if self._searches(job, pool, standing) and inside and profile.reclaim_before_spill:
                 return
 
     def _could_fit(self, group: JobGroup, pool: PoolState) -> bool:
-        if (pool.document.name, group.request.shape) in self._full:
+        """Whether the request alone could be satisfied; what cannot be, cannot be for the rest of the round."""
+        asked = (pool.document.name, group.request.order)
+        if asked in self._full:
             return False
-        return over_capacity(pool, group.request.total) is None and pool.index.find(group.request.shape) is not None
+        if over_capacity(pool, group.request.total) is None and pool.index.find(group.request.shape) is not None:
+            return True
+        self._full.add(asked)
+        return False
 
     def _limited(self, group: JobGroup, pool: PoolState) -> bool:
         scopes = scopes_of(self.state, group.policy, pool.document.name)
@@ -114,8 +123,6 @@ class _Round:
                 continue
             places = self._places(job, pool)
             if places is None:
-                if group.request.replicas == 1 and pool.index.find(group.request.shape) is None:
-                    self._full.add((pool.document.name, group.request.shape))
                 self._found_no_room(group, job, pool, standing, place)
                 continue
             self._take(group, job, pool, places, inside=inside)
@@ -161,14 +168,24 @@ class _Round:
             capacity.take(self.state, job, pool, place)
             self._tried.append((job, pool, place))
 
+    def _search_could_help(self, job: JobRecord, pool: PoolState) -> bool:
+        """Whether a search for the job is under way, or one might find something: a cheap look before the rules are asked."""
+        if pool.search is not None:
+            return pool.search.job is job
+        if not is_worthwhile(pool, job, self.now):
+            return False
+        key = (pool.document.name, job.policy.key)
+        found = self._lenders.get(key)
+        if found is None:
+            found = self._lenders[key] = anybody_above(self.state, job, pool)
+        return found
+
     def _searches(self, job: JobRecord, pool: PoolState, standing: Rank) -> bool:
-        """Whether a search for the job is under way in the pool, or opens now: for the best-ranked job that finds no room but might
+        """Whether a search for the job is under way in the pool, or opens now: for the best-ranked job that finds no room but may
         take some back, one for each pool at a time (R19)."""
         if pool.search is not None:
             return pool.search.job is job
-        if not _news_since_last_search(job, pool, self.now):
-            return False
-        if not causes(self.state, job, pool) or not anybody_above(self.state, job, pool):
+        if not self._search_could_help(job, pool) or not causes(self.state, job, pool):
             return False
         best = self.opened.get(pool.document.name)
         if best is None or standing < best[0]:
@@ -185,14 +202,6 @@ class _Round:
         for group, job in reversed(self._taken):
             group.members[job.key] = job
             heapq.heappush(group.heap, (-job.priority, job.admitted_at, job.order, job.key, job))
-
-
-def _news_since_last_search(job: JobRecord, pool: PoolState, now: int) -> bool:
-    """Whether anything has changed since the last search for this job found nothing: leases, documents, or a minimum run time served."""
-    name = pool.document.name
-    if job.none_epoch.get(name) != pool.epoch:
-        return True
-    return name in job.retry_at and job.retry_at[name] <= now
 
 
 def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> list[AnyFact]:

@@ -48,11 +48,11 @@ class Connection(GuardedClient):
         self._last_complaint = ""
 
     async def ask(
-        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, timeout: float = ASK_TIMEOUT
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = ASK_TIMEOUT
     ) -> Msg:
         """The answer to a request.
 
-        Raises `LogUnavailable` where nobody listens, the server is away or goes away, or nothing comes within `timeout`
+        Raises `LogUnavailable` where nobody listens, the server is away or goes away, or nothing comes `within` that many
         seconds: it may or may not have been heard. Raises `LogRefused` where this user may not publish there, or it is too big.
         """
         if not self.is_connected:
@@ -63,10 +63,10 @@ class Connection(GuardedClient):
         self._unanswered[token] = (subject, future)
         try:
             await self.publish(subject, payload, reply=self._inbox + token, headers=dict(headers) if headers else None)
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(within):
                 answer = await future
         except TimeoutError:
-            raise LogUnavailable(f"no answer on {subject} within {timeout:g} s") from None
+            raise LogUnavailable(f"no answer on {subject} within {within:g} s") from None
         except errors.MaxPayloadError:
             raise LogRefused(f"{len(payload)} bytes on {subject}: the server takes at most {self.max_payload}") from None
         except errors.Error as error:

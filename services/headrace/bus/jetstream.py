@@ -110,7 +110,7 @@ class JetStreamLog:
     async def get(self, sequence: int) -> Message | None:
         """See `Log.get`. Any replica answers; one that does not have it yet is not believed."""
         wish = b'{"seq":%d}' % sequence
-        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, timeout=self._timeout)
+        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._timeout)
         headers = answer.headers or {}
         if "Nats-Sequence" not in headers:
             return await self._look(wish)
@@ -133,13 +133,13 @@ class JetStreamLog:
         """See `Log.purge_through`."""
         keep_from = min(sequence, await self.tip()) + 1  # beyond the end the server would skip sequences
         wish = b'{"seq":%d}' % keep_from
-        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish, timeout=self._timeout)
+        answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish, within=self._timeout)
         ack = _ack.decode(answer.data)
         if ack.error is not None:
             raise _refusal(ack.error, self._stream)
 
     async def _look(self, wish: bytes) -> Message | None:
-        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, timeout=self._timeout)
+        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, within=self._timeout)
         found = _found.decode(answer.data)
         if found.error is not None:
             if found.error.err_code in _NOT_FOUND or found.error.code in _NOT_FOUND:
@@ -151,7 +151,7 @@ class JetStreamLog:
         )
 
     async def _inform(self) -> tuple[StreamState, str]:
-        info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", timeout=self._timeout)).data)
+        info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", within=self._timeout)).data)
         if info.error is not None:
             raise _refusal(info.error, self._stream)
         return info.state or StreamState(1, 0), info.ts

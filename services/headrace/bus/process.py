@@ -95,7 +95,7 @@ async def _connected(name: str, main: Callable[[Service], Awaitable[None]], envi
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        import uvloop
+        import uvloop  # noqa: PLC0415 - faster where it is installed
     except ImportError:
         return None
     return uvloop.new_event_loop

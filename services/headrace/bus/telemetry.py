@@ -63,7 +63,7 @@ class _Recorded:
     __slots__ = ("_open", "traceparent")
 
     def __init__(self, tracer: Tracer, name: str, parent: re.Match[str], attributes: dict[str, Any]) -> None:
-        from opentelemetry import trace
+        from opentelemetry import trace  # noqa: PLC0415 - paid for only where traces are on
 
         remote = trace.SpanContext(
             int(parent[1], 16), int(parent[2], 16), is_remote=True, trace_flags=trace.TraceFlags(int(parent[3], 16))
@@ -125,10 +125,10 @@ def configure_logs(service: str) -> None:
 def configure_traces(service: str) -> None:
     """Send spans by OTLP over HTTP, as the environment variables of OpenTelemetry say."""
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError as error:
         _log.error("traces_off", reason=f"{ENDPOINT} is set, but {error.name} is not installed")
         return

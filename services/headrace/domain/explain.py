@@ -17,6 +17,7 @@ from headrace.domain.eligibility import anybody_above, may_reclaim
 from headrace.domain.forecast import expected_start
 from headrace.domain.placement import find_places, model_allowed
 from headrace.domain.scopes import Shortfall, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.searches import search_key
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
@@ -137,9 +138,10 @@ def _by_preemption(state: State, job: JobRecord, pool: PoolState) -> Wait | None
     if job.barred_from == name:
         preemptor = next((key for key, victims in state.barred.items() if job in victims), "")
         return Wait(WaitReason.BEHIND_HIGHER_RANK, f"it made room for {_shown(job, preemptor)}, which goes first")
-    if job.protected and job.none_epoch.get(name) == pool.epoch:
-        until = f", the first until {format_time(job.retry_at[name])}" if name in job.retry_at else ""
-        return Wait(WaitReason.VICTIMS_PROTECTED, f"{job.protected} protected{until}")
+    last = pool.fruitless.get(search_key(job))
+    if last is not None and last.protected and last.epoch == pool.epoch:
+        until = f", the first until {format_time(last.retry_at)}" if last.retry_at is not None else ""
+        return Wait(WaitReason.VICTIMS_PROTECTED, f"{last.protected} protected{until}")
     return None
 
 

@@ -9,6 +9,7 @@ from headrace.contracts.amounts import add_to
 from headrace.domain import capacity
 from headrace.domain.fold_nodes import held, set_status
 from headrace.domain.nominations import end_nomination, lift_bar
+from headrace.domain.searches import note_fruitful, note_fruitless
 from headrace.domain.state import JobState, Preemption, Proposal, Search
 
 if TYPE_CHECKING:
@@ -39,13 +40,7 @@ def _none(state: State, fact: f.PreemptionNoneV1, _sequence: int, _place: int) -
         return
     pool = state.pools[fact.pool]
     pool.search = None
-    job = search.job
-    job.none_epoch[fact.pool] = pool.epoch
-    job.protected = fact.protected
-    if fact.retry_at is None:
-        job.retry_at.pop(fact.pool, None)
-    else:
-        job.retry_at[fact.pool] = fact.retry_at
+    note_fruitless(pool, search.job, state.now, fact.protected, fact.retry_at)
 
 
 def _dismissed(state: State, fact: f.PreemptionDismissedV1, _sequence: int, _place: int) -> None:
@@ -53,7 +48,7 @@ def _dismissed(state: State, fact: f.PreemptionDismissedV1, _sequence: int, _pla
     if search is not None:
         pool = state.pools[fact.pool]
         pool.search = None
-        search.job.none_epoch[fact.pool] = pool.epoch
+        note_fruitless(pool, search.job, state.now)
 
 
 def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: int) -> None:
@@ -79,6 +74,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
         {victim.key for victim in victims if victim.leases},
     )
     state.preemptions[fact.preemption] = preemption
+    note_fruitful(pool)
     state.preemptions_ordered += len(fact.victims)
     state.pending.remove(job)
     job.nomination = preemption

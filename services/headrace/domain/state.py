@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
     from headrace.contracts.facts.preemption import Victim
     from headrace.domain.requests import Request
+    from headrace.domain.searches import Fruitless
 
 
 class JobState(StrEnum):
@@ -148,6 +149,9 @@ class PoolState:
     governed: frozenset[str] = frozenset()
     epoch: int = 0
     search: Search | None = None
+    fruitless: dict[tuple[object, ...], Fruitless] = field(default_factory=dict)
+    rest: int = 0
+    rests_until: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -238,9 +242,6 @@ class JobRecord:
     barred_from: str = ""
     """The pool it may not re-enter before the preemptor it yielded to has started (R27)."""
     nomination: Preemption | None = None
-    none_epoch: dict[str, int] = field(default_factory=dict)
-    retry_at: dict[str, int] = field(default_factory=dict)
-    protected: int = 0
     checkpoint: str = ""
     checkpoint_at: int = 0
     checkpoint_attempt: int = 0

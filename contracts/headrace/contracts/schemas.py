@@ -1,0 +1,218 @@
+"""The generated descriptions of everything on the bus, for those who do not read Python: JSON Schemas and one AsyncAPI document.
+
+`python -m headrace.contracts.schemas` writes them to `contracts/schemas/`; with `--check` it names those that are not current and
+exits 1. Nothing is described here a second time: subjects, structs and the law of who may state what come from their own modules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from headrace.contracts import facts, orders, queries, subjects, wishes
+from headrace.contracts.documents import Documents
+from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
+from headrace.contracts.writers import LAWS, NODE, SERVICES
+
+Schema = dict[str, Any]
+
+FOLDER = Path(__file__).parents[2] / "schemas"
+FACT_TYPES: tuple[type[facts.Fact], ...] = get_args(facts.AnyFact)
+
+_COMPONENTS = "#/components/schemas/"
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_TOKEN_TEXT = "1 to 63 of a-z, 0-9 and '-'"  # noqa: S105  # a token is one part of a subject, no secret
+
+
+def fact_type(kind: type[facts.Fact]) -> str:
+    """The tag of a fact: `lease.granted.v1`."""
+    return str(kind.__struct_config__.tag)
+
+
+def generate() -> dict[str, str]:
+    """The text of every generated file, by its path below `contracts/schemas/`."""
+    described: dict[str, object] = {f"facts/{fact_type(kind)}.json": kind for kind in FACT_TYPES}
+    described["record.json"] = Record
+    described["documents.json"] = Documents
+    for module in (wishes, orders, queries):
+        folder = module.__name__.rpartition(".")[2]
+        described |= {f"{folder}/{_dashed(kind.__name__)}.json": kind for kind in _structs(module)}
+    files = {path: _text(msgspec.json.schema(kind, schema_hook=_anything)) for path, kind in described.items()}
+    return files | {"asyncapi.json": _text(asyncapi())}
+
+
+def stale(written: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
+    """Why `written` is not `current`, a line for each file; empty where it is."""
+    missing = [f"{path} is missing" for path in current.keys() - written.keys()]
+    left = [f"{path} describes what is no more" for path in written.keys() - current.keys()]
+    changed = [f"{path} is not current" for path in current.keys() & written.keys() if current[path] != written[path]]
+    return sorted(missing + left + changed)
+
+
+def asyncapi() -> Schema:
+    """The bus as AsyncAPI 3: channels, messages, and for each writer the records it alone may publish."""
+    channels = {**_plain_channels(), "ledger": _ledger_channel((*SERVICES,)), "node-ledger": _ledger_channel((NODE,))}
+    kinds: list[Any] = [Record, *FACT_TYPES, *(kind for module in (wishes, orders, queries) for kind in _structs(module))]
+    _, schemas = msgspec.json.schema_components(kinds, ref_template=_COMPONENTS + "{name}", schema_hook=_anything)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Headrace bus",
+            "version": "1",
+            "description": "Every subject, what is said there, and who may say it. Generated; the words are those of headrace.contracts.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": channels,
+        "operations": _operations(channels),
+        "components": {"schemas": schemas},
+    }
+
+
+def _plain_channels() -> Schema:
+    requests = [kind for kind in _structs(queries) if kind.__name__.endswith("Request")]
+    return {
+        "submit": _channel(subjects.submit("{tenant}", "{user}", "{policy}", "{profile}"), [wishes.JobWish, wishes.JobWishes]),
+        "cancel": _channel(subjects.cancel("{tenant}", "{user}", "{job}"), [wishes.CancelWish]),
+        "feed": _channel(subjects.feed("{tenant}", "{noun}", "{verb}", "{id}"), FACT_TYPES),
+        "orders": _channel(subjects.orders("{node}"), [orders.Orders]),
+        "node-logs": _channel(subjects.node_logs("{node}"), [orders.LogsRequest, orders.LogsAnswer]),
+        "heartbeat": _channel(subjects.telemetry("{node}", "heartbeat"), [orders.Heartbeat]),
+        "query": _channel(subjects.query("{service}", "{what}", "{tenant}", "{user}"), [*requests, queries.Answer]),
+        "node-query": _channel(subjects.node_query("{node}"), [orders.NodeAnswer]),
+    }
+
+
+_PUBLISHERS = {
+    "submit": "that user or service account",
+    "cancel": "that user or service account",
+    "feed": "feed",
+    "orders": "feed",
+    "node-logs": "feed asks, that node answers",
+    "heartbeat": "that node",
+    "query": "that user asks, the service answers",
+    "node-query": "that node asks, feed answers",
+}
+
+
+def _ledger_channel(writers: tuple[str, ...]) -> Schema:
+    address = subjects.ledger(subjects.node_writer("{node}") if writers == (NODE,) else "{service}")
+    channel = _channel(address, [])
+    channel["messages"] = {f"record-of-{writer}": _record_message(writer) for writer in writers}
+    if writers != (NODE,):
+        channel["parameters"]["service"] = {"enum": list(writers)}
+    return channel
+
+
+def _record_message(writer: str) -> Schema:
+    stated = [{"$ref": _COMPONENTS + law.fact.__name__} for law in LAWS if law.writer == writer]
+    return {
+        "title": f"A record of {writer}",
+        "summary": f"One decision, all or nothing: at most {RECORD_FACTS_MAX} facts and {RECORD_BYTES_MAX} bytes.",
+        "payload": {
+            "allOf": [
+                {"$ref": _COMPONENTS + "Record"},
+                {"properties": {"facts": {"type": "array", "items": {"oneOf": stated}, "maxItems": RECORD_FACTS_MAX}}},
+            ]
+        },
+    }
+
+
+def _operations(channels: Schema) -> Schema:
+    operations: Schema = {}
+    for name, publisher in _PUBLISHERS.items():
+        operations[f"publish-{name}"] = {
+            "action": "send",
+            "channel": {"$ref": f"#/channels/{name}"},
+            "summary": f"May publish: {publisher}.",
+        }
+    for name in ("ledger", "node-ledger"):
+        for message in channels[name]["messages"]:
+            writer = message.removeprefix("record-of-")
+            laws = [law for law in LAWS if law.writer == writer]
+            operations[f"state-as-{writer}"] = {
+                "action": "send",
+                "channel": {"$ref": f"#/channels/{name}"},
+                "messages": [{"$ref": f"#/channels/{name}/messages/{message}"}],
+                "summary": f"May publish: {'that node' if writer == NODE else writer}, conditional on its own last record.",
+                "x-laws": [{"fact": fact_type(law.fact), "about": law.about, "state": law.states} for law in laws],
+            }
+    return operations
+
+
+def _channel(address: str, kinds: Iterable[type[msgspec.Struct]]) -> Schema:
+    messages = {
+        kind.__name__: {"summary": _first_line(kind), "payload": {"$ref": _COMPONENTS + kind.__name__}} for kind in kinds
+    }
+    parameters = {name: {"description": _TOKEN_TEXT} for name in _PARAMETER.findall(address)}
+    return {"address": address, "parameters": parameters, "messages": messages}
+
+
+def _structs(module: object) -> list[type[msgspec.Struct]]:
+    """The structs defined in a module, in the order of its text."""
+    name = getattr(module, "__name__", "")
+    members = vars(module).values()
+    return [kind for kind in members if inspect.isclass(kind) and issubclass(kind, msgspec.Struct) and kind.__module__ == name]
+
+
+def _anything(kind: type) -> Schema:
+    """The schema of what has no schema of its own: `object` is anything."""
+    if kind is object:
+        return {"description": "any JSON value"}
+    raise TypeError(f"{kind} has no JSON Schema")
+
+
+def _first_line(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n")[0]
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
+def _text(schema: Schema) -> str:
+    return msgspec.json.format(msgspec.json.encode(_cleaned(schema)), indent=2).decode() + "\n"
+
+
+def _cleaned(part: Any) -> Any:
+    """The schema with docstrings as every version of Python tells them: 3.13 began to strip their indentation."""
+    if isinstance(part, dict):
+        return {
+            key: inspect.cleandoc(value) if key == "description" and isinstance(value, str) else _cleaned(value)
+            for key, value in part.items()
+        }
+    return [_cleaned(element) for element in part] if isinstance(part, list) else part
+
+
+def main(arguments: list[str] | None = None, folder: Path = FOLDER) -> int:
+    """Write the files, or with `--check` only look; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m headrace.contracts.schemas", description="Write or check the generated schemas."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and name what is not current")
+    check = parser.parse_args(arguments).check
+    current = generate()
+    written = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.json")}
+    reasons = stale(written, current)
+    if check:
+        for reason in reasons:
+            print(f"contracts/schemas/{reason}; run: make schemas", file=sys.stderr)
+        return 1 if reasons else 0
+    for path in written.keys() - current.keys():
+        (folder / path).unlink()
+    for path, text in current.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")
+    print(f"{len(current)} files in contracts/schemas, {len(reasons)} of them new or changed")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

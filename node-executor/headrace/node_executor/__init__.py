@@ -1,0 +1,15 @@
+"""The node executor: the one process of Headrace on a machine with GPUs.
+
+The question it answers: *what runs on this node, and what became of it?*
+
+- Facts read: none. It is told what to run (`hr.orders.<node>`), and asks for all of it now and then (`contracts.orders`).
+- Facts written, on `hr.ledger.node.<node>`: node.registered, node.stopped, lease.started, lease.rung, checkpoint.registered, lease.ended.
+- `core` decides, purely, what follows from what happened: the life of a lease and its ladder (R28).
+- `executor` does what the core asks for, with `runtimes` (processes), `devices` (GPUs), `enforcement` (what is really isolated),
+  `environment`, `workspace`, `checkpoints`, `outputs`.
+- `link` is the wire; `ledger` states the facts, in order, exactly once; `journal` and `guard` see to it that neither a lease nor a
+  process is forgotten when the executor dies.
+
+It never chooses what runs, never touches a device it was not told to use, and never calls a device free before it has looked.
+It imports `headrace.contracts` only.
+"""

@@ -1,0 +1,197 @@
+"""All leases of the node: orders and answers compared with what runs, and the moment when the node may report itself.
+
+Strategy: level, not edge (`contracts.orders`). `closed` remembers leases that are over until an answer that is not older than
+their grant leaves them out: then no later order can name them again. A lease that a former executor held (`Closed.fact`) is
+treated as over too; its end is stated as soon as an answer shows that the ledger does not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
+from headrace.contracts.ids import IdError, lease_id, split_job_key
+from headrace.contracts.orders import StartOrder, StopOrder
+from headrace.node_executor.core import lease as life
+from headrace.node_executor.core.lease import REVOKED, Actions, Lease, Phase
+from headrace.node_executor.core.vocabulary import (
+    Action,
+    Answered,
+    Event,
+    Halted,
+    LeaseEvent,
+    Pushed,
+    Returned,
+    State,
+)
+
+
+class Closed(msgspec.Struct, gc=False):
+    """A lease that is over. `sequence`: of its grant or stop; `fact`: its end, where that was perhaps never stated."""
+
+    sequence: int
+    fact: LeaseEndedV1 | None = None
+
+
+class Node:
+    """What the node knows. `step` is the only way in; what is to be done is the only way out.
+
+    `registration` is what the node says of itself; `unstated` are the leases of a former executor by id, with how they ended.
+    """
+
+    def __init__(self, registration: NodeRegisteredV1, unstated: Mapping[str, Closed] | None = None) -> None:
+        self.registration = registration
+        self.leases: dict[str, Lease] = {}
+        self.closed: dict[str, Closed] = dict(unstated or {})
+        self.free = {device.device: GPU_UNITS for device in registration.devices}
+        self.through = 0
+        self.answered = False
+        self.registered = False
+        self.registering = True
+        self.limit: int | None = None
+        self.finished = False
+
+    def step(self, event: Event) -> list[Action]:
+        """What is to be done because of `event`, in this order."""
+        out: Actions = []
+        _STEPS[type(event)](self, event, out) if type(event) in _STEPS else self._lease_event(event, out)
+        self._report(event.at, out)
+        return out
+
+    def pushed(self, event: Pushed, out: Actions) -> None:
+        """New orders. Ignored before the first answer, because only that tells what a former executor left behind."""
+        orders = event.orders
+        if orders.node != self.registration.node or not self.answered or orders.through < self.through:
+            return
+        self.through = orders.through
+        self._obey(orders.starts, orders.stops, event.at, out)
+
+    def was_answered(self, event: Answered, out: Actions) -> None:
+        """All that should be running. What runs and is not in it is stopped, unless the answer is older than its grant."""
+        answer = event.answer
+        if answer.node != self.registration.node or answer.through < self.through:
+            return
+        self.through, self.answered = answer.through, True
+        named = {order.lease for order in answer.starts} | {order.lease for order in answer.stops}
+        self._settle_closed(named, out)
+        self._obey(answer.starts, answer.stops, event.at, out)
+        for lease in list(self.leases.values()):
+            if lease.id not in named and lease.order.granted <= answer.through and lease.ladder is None:
+                life.stop(lease, REVOKED, event.at, out)
+                self.registering = True
+
+    def returned(self, _event: Returned, _out: Actions) -> None:
+        """The node may have been given up; the next answer tells what of its work still counts."""
+        self.registering, self.answered = True, False
+
+    def halted(self, event: Halted, out: Actions) -> None:
+        """No more starts; everything that runs has until the deadline."""
+        if self.limit is None:
+            self.limit = event.deadline
+            for lease in list(self.leases.values()):
+                life.halt(lease, event.at, event.deadline, out)
+
+    def _lease_event(self, event: Event, out: Actions) -> None:
+        lease = self.leases.get(event.lease) if isinstance(event, LeaseEvent) else None
+        if lease is None:
+            return
+        life.handle(lease, event, out)
+        if lease.phase is Phase.ENDED:
+            self._close(lease)
+
+    def _obey(self, starts: Iterable[StartOrder], stops: Iterable[StopOrder], at: int, out: Actions) -> None:
+        for stop in stops:  # first: a lease that is not known and is to stop must not be started by the same message
+            lease = self.leases.get(stop.lease)
+            if lease is not None:
+                life.stop(lease, stop.ladder, at, out)
+            elif stop.lease not in self.closed:
+                self._never_started(stop, at, out)
+        if self.limit is not None:
+            return
+        for order in starts:
+            if order.lease not in self.leases and order.lease not in self.closed:
+                self._start(order, at, out)
+
+    def _start(self, order: StartOrder, at: int, out: Actions) -> None:
+        if not _consistent(order):
+            return
+        for share in order.devices:
+            if self.free.get(share.device, -1) < share.units:
+                what = "is not free" if share.device in self.free else "is not on this node"
+                self._refuse(order, f"device {share.device} {what}", at, out)
+                return
+        for share in order.devices:
+            self.free[share.device] -= share.units
+        lease = self.leases[order.lease] = Lease(order)
+        life.begin(lease, out)
+
+    def _refuse(self, order: StartOrder, message: str, at: int, out: Actions) -> None:
+        self.closed[order.lease] = Closed(order.granted)
+        key = {"job": order.job, "attempt": order.attempt, "rank": order.rank}
+        out.append(State(LeaseEndedV1(**key, outcome="refused", message=message, exited_at=at, at=at)))
+
+    def _never_started(self, stop: StopOrder, at: int, out: Actions) -> None:
+        parts = _parts(stop.lease)
+        if parts is None:
+            return
+        self.closed[stop.lease] = Closed(stop.ordered)
+        job, attempt, rank = parts
+        fact = LeaseEndedV1(job=job, attempt=attempt, rank=rank, outcome="never_started", exited_at=at, at=at)
+        out.append(State(fact))
+
+    def _close(self, lease: Lease) -> None:
+        for share in lease.order.devices:
+            self.free[share.device] += share.units
+        del self.leases[lease.id]
+        self.closed[lease.id] = Closed(lease.order.granted)
+
+    def _settle_closed(self, named: set[str], out: Actions) -> None:
+        for lease, closed in list(self.closed.items()):
+            if lease not in named:
+                if closed.sequence <= self.through:
+                    del self.closed[lease]
+            elif closed.fact is not None:
+                out.append(State(closed.fact))
+                closed.fact = None
+
+    def _report(self, at: int, out: Actions) -> None:
+        """Say that the node is here once nothing superseded runs any more (R32), and that it goes once nothing runs at all."""
+        if self.limit is not None:
+            if not self.leases and not self.finished:
+                self.finished = True
+                if self.registered:
+                    out.append(State(NodeStoppedV1(node=self.registration.node, at=at)))
+            return
+        if not self.registering or not self.answered or any(lease.ladder is REVOKED for lease in self.leases.values()):
+            return
+        self.registering, self.registered = False, True
+        out.append(State(msgspec.structs.replace(self.registration, holding=tuple(self.leases), at=at)))
+
+
+def _parts(lease: str) -> tuple[str, int, int] | None:
+    """(job key, attempt, rank), or None for what is no lease id: it also names directories, so it has to be exactly one."""
+    job, _, rest = lease.partition("/")
+    attempt, _, rank = rest.partition("/")
+    try:
+        split_job_key(job)
+    except IdError:
+        return None
+    if not (attempt.isdecimal() and rank.isdecimal() and lease == lease_id(job, int(attempt), int(rank))):
+        return None
+    return job, int(attempt), int(rank)
+
+
+def _consistent(order: StartOrder) -> bool:
+    return _parts(order.lease) == (order.job, order.attempt, order.rank)
+
+
+_STEPS: dict[type[Event], Callable[[Node, Any, Actions], None]] = {
+    Pushed: Node.pushed,
+    Answered: Node.was_answered,
+    Returned: Node.returned,
+    Halted: Node.halted,
+}

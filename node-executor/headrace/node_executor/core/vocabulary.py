@@ -1,0 +1,182 @@
+"""The words of the core: what it hears (events) and what it asks for (actions). Values without behaviour.
+
+Every moment is in microseconds since 1970 by the node's clock. `lease` is a lease id throughout.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.contracts.facts import AnyFact
+from headrace.contracts.orders import NodeAnswer, Orders, StartOrder
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """Something that happened, at a moment."""
+
+    at: int
+
+
+class Pushed(Event, frozen=True):
+    """New orders came."""
+
+    orders: Orders
+
+
+class Answered(Event, frozen=True):
+    """The node asked for all that it should be running, and was told."""
+
+    answer: NodeAnswer
+
+
+class Returned(Event, frozen=True):
+    """The node was out of touch for so long that it may have been given up: it has to report itself again (R32)."""
+
+
+class Halted(Event, frozen=True):
+    """The executor is to stop; what still runs at `deadline` is killed."""
+
+    deadline: int
+
+
+class LeaseEvent(Event, frozen=True):
+    """Something that happened to one lease."""
+
+    lease: str
+
+
+class Started(LeaseEvent, frozen=True):
+    """The process runs; `isolation` is the level it really got."""
+
+    isolation: str
+
+
+class StartFailed(LeaseEvent, frozen=True):
+    """There is no process and there will be none. `outcome` as in `lease.ended`: `exited`, `refused` or `never_started`."""
+
+    outcome: str
+    exit_code: int | None = None
+    message: str = ""
+
+
+class Exited(LeaseEvent, frozen=True):
+    """The process is gone, and its group with it. `exit_code` as a shell would tell it; `finished` as the job said (R30)."""
+
+    exit_code: int
+    finished: bool = False
+
+
+class Told(LeaseEvent, frozen=True):
+    """The preempt file is there (or not: see `result`); `hooked`: the job has said that it looks for it."""
+
+    hooked: bool
+    result: str = "told"
+
+
+class CallbackEnded(LeaseEvent, frozen=True):
+    """The abort callback is over; `result` says how, for people: `exit 0`, `could not start: ...`."""
+
+    result: str
+
+
+class TimerFired(LeaseEvent, frozen=True):
+    """The moment that `SetTimer` asked for has come; `deadline` says which one, so that a late timer is known as such."""
+
+    deadline: int
+
+
+class DevicesFree(LeaseEvent, frozen=True):
+    """The devices were looked at and nothing of the lease is left on them."""
+
+
+class DevicesBusy(LeaseEvent, frozen=True):
+    """Something is still on the devices."""
+
+    holder: str
+
+
+class CheckpointSeen(LeaseEvent, frozen=True):
+    """The node found a checkpoint that it had not seen before (R25)."""
+
+    uri: str
+    step: int = 0
+
+
+class Action(msgspec.Struct, frozen=True, gc=False):
+    """Something that the executor is to do."""
+
+
+class Spawn(Action, frozen=True):
+    """Start the job; answer with `Started` or `StartFailed`."""
+
+    order: StartOrder
+
+
+class Unspawn(Action, frozen=True):
+    """If it has not been started yet, do not, and answer with `StartFailed` (`never_started`)."""
+
+    lease: str
+
+
+class Tell(Action, frozen=True):
+    """Write the preempt file and answer with `Told`.
+
+    The file's deadline is the end of the grace that the job can use: `deadline` for a job with a hook or a callback,
+    `unhooked` for one that only SIGTERM can reach.
+    """
+
+    lease: str
+    reason: str
+    preemptor: str
+    deadline: int
+    unhooked: int
+
+
+class RunCallback(Action, frozen=True):
+    """Run the job's abort callback, which has until `deadline`; answer with `CallbackEnded`."""
+
+    lease: str
+    deadline: int
+
+
+class StopCallback(Action, frozen=True):
+    """Kill the abort callback: its time is over."""
+
+    lease: str
+
+
+class Terminate(Action, frozen=True):
+    """SIGTERM to the job's process."""
+
+    lease: str
+
+
+class Kill(Action, frozen=True):
+    """SIGKILL to the whole process group."""
+
+    lease: str
+
+
+class Verify(Action, frozen=True):
+    """Look whether the devices are free; answer with `DevicesFree` or `DevicesBusy`."""
+
+    lease: str
+
+
+class SetTimer(Action, frozen=True):
+    """Answer with `TimerFired` at `deadline`; a lease has one timer, a new one replaces it."""
+
+    lease: str
+    deadline: int
+
+
+class State(Action, frozen=True):
+    """Write this fact to the ledger, after those before it."""
+
+    fact: AnyFact
+
+
+class Release(Action, frozen=True):
+    """The lease is over: forget its timer, tidy its directories."""
+
+    lease: str

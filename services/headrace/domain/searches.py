@@ -1,0 +1,66 @@
+"""When a search for victims is worth opening again (R19): what is remembered of searches that found nobody.
+
+A search costs two records, so what found nobody is not asked again until something in the pool has changed, and then not at once: after each
+fruitless search the pool rests a little longer, up to a second. A request that has not been searched for yet never waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.contracts.durations import MILLISECOND, SECOND
+
+if TYPE_CHECKING:
+    from headrace.domain.state import JobRecord, PoolState
+
+REST_FIRST = 10 * MILLISECOND
+REST_MAX = 1 * SECOND
+
+
+@dataclass(slots=True, eq=False)
+class Fruitless:
+    """The last search for a policy's request found nobody, when the pool stood at `epoch`. `retry_at`: a victim's protection ends."""
+
+    epoch: int
+    protected: int
+    retry_at: int | None
+
+
+def search_key(job: JobRecord) -> tuple[object, ...]:
+    """Jobs with the same key get the same answer."""
+    return (*job.policy.key, job.request.order)
+
+
+def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0, retry_at: int | None = None) -> None:
+    """A search for the job found nobody."""
+    pool.fruitless[search_key(job)] = Fruitless(pool.epoch, protected, retry_at)
+    pool.rest = min(max(2 * pool.rest, REST_FIRST), REST_MAX)
+    pool.rests_until = now + pool.rest
+
+
+def note_fruitful(pool: PoolState) -> None:
+    """A preemption was ordered."""
+    pool.rest = 0
+    pool.rests_until = 0
+
+
+def is_worthwhile(pool: PoolState, job: JobRecord, now: int) -> bool:
+    """Whether a search for the job might find somebody that the last one did not."""
+    last = pool.fruitless.get(search_key(job))
+    if last is None:
+        return True
+    if last.retry_at is not None and last.retry_at <= now:
+        return True
+    return last.epoch != pool.epoch and pool.rests_until <= now
+
+
+def next_worthwhile(pool: PoolState, job: JobRecord, now: int) -> int | None:
+    """When a search for the job becomes worthwhile by time alone."""
+    last = pool.fruitless.get(search_key(job))
+    if last is None:
+        return None
+    moments = [last.retry_at] if last.retry_at is not None else []
+    if last.epoch != pool.epoch:
+        moments.append(pool.rests_until)
+    return min((moment for moment in moments if moment > now), default=None)

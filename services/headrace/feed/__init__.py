@@ -1,0 +1,13 @@
+"""What others get to see of the ledger: orders for nodes, facts for tenants, answers for whoever asks.
+
+The question it answers: *what does this node have to do, and what may this tenant know?*
+
+Facts read: all. Facts written: none; everything it says is derived and can be said again.
+
+- `orders` and `texts`: what a node is to run and to stop, with the jobs' texts opened. `facts_out`, `visibility` and `heads`: the
+  messages on FEED, one for each tenant that may know, without other tenants' names. `roster` and `history` find jobs quickly;
+  `views` and `lines` show them; `queries` answers `hr.query.feed.…`. All of these are pure but for what `texts` and `queries` read.
+- `outlet` publishes FEED, `service` follows the ledger and connects the rest to the bus: orders first, FEED after.
+
+It never decides, keeps no second truth, and shows a tenant nothing of another but totals.
+"""

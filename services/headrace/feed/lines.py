@@ -1,0 +1,135 @@
+"""Facts about one job as lines for people: what happened, by which rule, without the names of other tenants' jobs. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import JOB, format_amounts
+from headrace.contracts.durations import format_duration, format_time
+from headrace.contracts.ids import split_job_key
+from headrace.contracts.queries import FactView
+from headrace.feed.visibility import SOMEBODY, hide_others
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.records import Record
+
+    Line = tuple[str, str]
+    """What happened, and the rule by which."""
+
+
+def lines_of(record: Record, sequence: int, job: str) -> Iterator[FactView]:
+    """The lines of one record that are about `job`, in order."""
+    for fact in record.facts:
+        said = _say(fact, job)
+        if said is not None:
+            text, rule = said
+            kind = str(type(fact).__struct_config__.tag)
+            tenant = job.partition(".")[0]
+            yield FactView(
+                sequence=sequence, at=record.now, by=record.by, type=kind, text=hide_others(text, tenant), rule=rule
+            )
+
+
+def _say(fact: AnyFact, job: str) -> Line | None:
+    if getattr(fact, "job", "") == job:
+        say = _OF_THE_JOB.get(type(fact))
+        return say(fact) if say is not None else None
+    if isinstance(fact, f.PreemptionOrderedV1):
+        victim = next((victim for victim in fact.victims if victim.job == job), None)
+        if victim is not None:
+            return f"has to yield to {_named(fact.job, job)} ({fact.cause} in pool {fact.pool}); {_loss(victim.lost)}", fact.rule
+    return None
+
+
+def _loss(lost: int) -> str:
+    return f"at most {lost} GPU-seconds of work are lost" if lost else "no work is lost"
+
+
+def _named(other: str, job: str) -> str:
+    """Another job as the owner of `job` may know it: by its id, with the user where that is another."""
+    if other.partition(".")[0] != job.partition(".")[0]:
+        return f"a job of {SOMEBODY}"
+    tenant, user, job_id = split_job_key(other)
+    return job_id if job.startswith(f"{tenant}.{user}.") else f"{user}'s {job_id}"
+
+
+def _replica(rank: int) -> str:
+    return f" (replica {rank})" if rank else ""
+
+
+def _code(exit_code: int | None) -> str:
+    return "" if exit_code is None else f", exit code {exit_code}"
+
+
+def _admitted(fact: f.JobAdmittedV1) -> Line:
+    asks = format_amounts(fact.request) + (f", {fact.replicas} times" if fact.replicas > 1 else "")
+    return f"admitted to {fact.policy}/{fact.profile}: asks for {asks}" + ("" if fact.preemptible else ", non-preemptible"), "R13"
+
+
+def _granted(fact: f.LeaseGrantedV1) -> Line:
+    amounts = format_amounts({key: value for key, value in fact.amounts.items() if key != JOB})
+    devices = ", ".join(share.device for share in fact.devices)
+    where = f"{fact.node} of pool {fact.pool}" + (f" ({devices})" if devices else "")
+    share = "inside the reservation" if fact.inside else "borrowed"
+    again = f"; resumes from {fact.resume_from}" if fact.resume_from else ""
+    return f"attempt {fact.attempt} granted {amounts} on {where}{_replica(fact.rank)}, {share}{again}", fact.rule
+
+
+def _stop(fact: f.StopOrderedV1) -> Line:
+    ladder = fact.ladder
+    cause = ladder.cause.replace("_", " ")
+    why = f"{cause} for {_named(ladder.preemptor, fact.job)}" if ladder.preemptor else cause
+    graces = f"{format_duration(ladder.callback_grace)} for its callback, {format_duration(ladder.term_grace)} after SIGTERM"
+    return f"told to stop: {why}; {graces}; then {ladder.then}", "R28"
+
+
+def _requeued(fact: f.JobRequeuedV1) -> Line:
+    held_back = f", not before {format_time(fact.not_before)}" if fact.not_before else ""
+    return f"pending again: {fact.cause.replace('_', ' ')}{held_back}", "R29" if fact.cause == "preempted" else "R32"
+
+
+def _lease_ended(fact: f.LeaseEndedV1) -> Line:
+    message = f": {fact.message}" if fact.message else ""
+    finished = ", declared finished" if fact.finished else ""
+    return f"{fact.outcome.replace('_', ' ')}{_code(fact.exit_code)}{finished}{_replica(fact.rank)}{message}", "R30"
+
+
+def _preempts(fact: f.PreemptionOrderedV1) -> Line:
+    tenant = fact.job.partition(".")[0]
+    own = [_named(victim.job, fact.job) for victim in fact.victims if victim.job.startswith(f"{tenant}.")]
+    others = [f"jobs of {SOMEBODY}"] if len(own) < len(fact.victims) else []
+    nodes = ", ".join(sorted({place.node for place in fact.places}))
+    return f"takes back from {', '.join([*own, *others])} ({fact.cause}), kept for it on {nodes}", fact.rule
+
+
+def _settled(fact: f.PreemptionSettledV1) -> Line:
+    parts = (("signal", fact.to_signal), ("grace", fact.grace), ("release", fact.to_release))
+    return "everybody has left for it: " + ", ".join(f"{name} {format_duration(span)}" for name, span in parts), "R27"
+
+
+_OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
+    f.JobAdmittedV1: _admitted,
+    f.JobRejectedV1: lambda fact: (f"rejected: {fact.reason}: {fact.message}", "R13"),
+    f.JobCancelRequestedV1: lambda fact: (f"{fact.by} wants it to end" + (f": {fact.reason}" if fact.reason else ""), "R14"),
+    f.LeaseGrantedV1: _granted,
+    f.LeaseRevokedV1: lambda fact: (f"its lease was taken back: {fact.cause.replace('_', ' ')}{_replica(fact.rank)}", "R32"),
+    f.StopOrderedV1: _stop,
+    f.JobRequeuedV1: _requeued,
+    f.JobEndedV1: lambda fact: (f"{fact.state}: {fact.cause.replace('_', ' ')}{_code(fact.exit_code)}", "R30"),
+    f.JobDismissedV1: lambda fact: (f"dismissed: {fact.reason}: {fact.message}", "R10"),
+    f.ReclaimOpenedV1: lambda fact: (f"may take back ({fact.cause}): victims are looked for in pool {fact.pool}", "R19"),
+    f.PreemptionNoneV1: lambda fact: (f"nobody has to yield for it in pool {fact.pool}: {fact.why}", "R26"),
+    f.PreemptionOrderedV1: _preempts,
+    f.PreemptionDismissedV1: lambda fact: (f"the plan for it was dropped: {fact.why}", "R26"),
+    f.NominationEndedV1: lambda fact: (f"nothing is kept for it any more: {fact.why}", "R27"),
+    f.PreemptionSettledV1: _settled,
+    f.LeaseOverdueV1: lambda fact: (f"{fact.node} has not stopped it in time{_replica(fact.rank)}", "R28"),
+    f.LeaseStartedV1: lambda fact: (f"started, isolation {fact.isolation}{_replica(fact.rank)}", "R35"),
+    f.LeaseRungV1: lambda fact: (f"{fact.rung}: {fact.result}, took {format_duration(fact.took)}{_replica(fact.rank)}", "R28"),
+    f.CheckpointRegisteredV1: lambda fact: (f"saved its work at step {fact.step}: {fact.uri}", "R25"),
+    f.LeaseEndedV1: _lease_ended,
+}

@@ -1,0 +1,166 @@
+"""From the fold to what nodes are told (R28, R32): what to start, what to stop, and the whole of it when a node asks. Pure.
+
+Strategy: level, not edge. Records only say which jobs have news; what is told is what the state says now, so that a lease that was
+granted and stopped within one batch is told as stopped. A lease whose job has to stop is never told to start: a node that
+does not know it answers that it never started. Everything may be told again; a node knows the leases it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.ids import lease_id
+from headrace.contracts.orders import NodeAnswer, StartOrder, StopOrder
+from headrace.contracts.subjects import node_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.wishes import JobText
+    from headrace.domain.state import JobRecord, LeaseState, State
+
+    TextOf = Callable[[JobRecord], JobText | None]
+    """The opened text of a job; None where it can never be opened again, because its key was destroyed."""
+
+REVOKED = "revoked"
+"""The cause of a stop for a lease that was taken back while its node was away, and which the node, back, may still run (R32)."""
+
+
+class Revoked(NamedTuple):
+    """A lease that is no longer held, and the record that took it back."""
+
+    job: str
+    attempt: int
+    rank: int
+    sequence: int
+
+
+@dataclass(slots=True)
+class News:
+    """Which jobs some records have changed something for, as far as nodes have to know."""
+
+    jobs: dict[str, None] = field(default_factory=dict)
+    revoked: list[Revoked] = field(default_factory=list)
+
+    def note(self, fact: AnyFact, sequence: int) -> None:
+        """Look at one fact of a record that has been folded."""
+        if isinstance(fact, f.LeaseGrantedV1 | f.StopOrderedV1):
+            self.jobs[fact.job] = None
+        elif isinstance(fact, f.LeaseRevokedV1):
+            self.revoked.append(Revoked(fact.job, fact.attempt, fact.rank, sequence))
+
+    def __bool__(self) -> bool:
+        """Whether any node has to be told."""
+        return bool(self.jobs or self.revoked)
+
+
+@dataclass(slots=True)
+class NodeOrders:
+    """What one node is told at once."""
+
+    starts: list[StartOrder] = field(default_factory=list)
+    stops: list[StopOrder] = field(default_factory=list)
+
+
+def unconfirmed(state: State) -> News:
+    """What nodes may not have heard of, for a feed that has just come up: leases not started yet, and stops."""
+    news = News()
+    for policy in state.policies.values():
+        for job in policy.jobs.values():
+            if job.stop is not None or any(not lease.started_at for lease in job.leases.values()):
+                news.jobs[job.key] = None
+    return news
+
+
+def to_start(state: State, news: News) -> list[JobRecord]:
+    """The jobs whose texts `tell` will ask for."""
+    jobs = (state.jobs.get(key) for key in news.jobs)
+    return [job for job in jobs if job is not None and job.stop is None and job.leases]
+
+
+def tell(state: State, news: News, text_of: TextOf) -> dict[str, NodeOrders]:
+    """Node to what it has to be told, as the state is now."""
+    told: dict[str, NodeOrders] = {}
+    for key in news.jobs:
+        job = state.jobs.get(key)
+        if job is None or not job.leases:
+            continue
+        if job.stop is not None:
+            for lease in job.leases.values():
+                told.setdefault(lease.node, NodeOrders()).stops.append(_stop(job, lease, job.stop))
+            continue
+        text = text_of(job)
+        for lease in job.leases.values():
+            told.setdefault(lease.node, NodeOrders()).starts.append(_start(job, lease, text))
+    for revoked in news.revoked:
+        _tell_revoked(state, revoked, told)
+    return told
+
+
+def _tell_revoked(state: State, revoked: Revoked, told: dict[str, NodeOrders]) -> None:
+    """A node that is back has to let go of what was taken from it while it was away. There is no grace to save anything in."""
+    job = state.jobs.get(revoked.job)
+    attempt = next((past for past in job.attempts if past.number == revoked.attempt), None) if job is not None else None
+    if job is None or attempt is None or revoked.rank >= len(attempt.nodes):
+        return
+    node = state.nodes.get(attempt.nodes[revoked.rank])
+    if node is not None and node.healthy:
+        ladder = Ladder(cause=REVOKED, callback_grace=0, term_grace=job.policy.document.preemption.term_grace)
+        lease = lease_id(revoked.job, revoked.attempt, revoked.rank)
+        told.setdefault(node.name, NodeOrders()).stops.append(StopOrder(lease=lease, ordered=revoked.sequence, ladder=ladder))
+
+
+def jobs_on(state: State, node: str) -> list[JobRecord]:
+    """The jobs that should be running on a node: those whose texts `answer` will ask for."""
+    return [lease.job for lease in _leases_on(state, node) if lease.job.stop is None]
+
+
+def answer(state: State, node: str, text_of: TextOf) -> NodeAnswer:
+    """All that a node should be running, and the stops in progress on it; together they are all leases it holds."""
+    leases = _leases_on(state, node)
+    return NodeAnswer(
+        node=node,
+        through=state.sequence,
+        last_record=state.writers.get(node_writer(node), (0, ""))[0],
+        starts=tuple(_start(lease.job, lease, text_of(lease.job)) for lease in leases if lease.job.stop is None),
+        stops=tuple(_stop(lease.job, lease, lease.job.stop) for lease in leases if lease.job.stop is not None),
+    )
+
+
+def _leases_on(state: State, node: str) -> Iterable[LeaseState]:
+    found = state.nodes.get(node)
+    return found.leases.values() if found is not None else ()
+
+
+def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
+    return StopOrder(lease=lease_id(job.key, lease.attempt, lease.rank), ordered=job.stop_sequence, ladder=ladder)
+
+
+def _start(job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrder:
+    """Without a text the command is empty: the lease is granted and somebody has to end it, and only its node may."""
+    attempt = job.attempts[-1]
+    return StartOrder(
+        lease=lease_id(job.key, lease.attempt, lease.rank),
+        job=job.key,
+        attempt=lease.attempt,
+        rank=lease.rank,
+        replicas=job.request.replicas,
+        peers=attempt.nodes,
+        granted=lease.sequence,
+        devices=lease.devices,
+        amounts=lease.amounts,
+        name=job.name,
+        queue=job.queue,
+        command=text.command if text is not None else (),
+        env=text.env if text is not None else {},
+        secret_env=text.secret_env if text is not None else (),
+        image=text.image if text is not None else "",
+        workdir=text.workdir if text is not None else "",
+        on_abort=text.on_abort if text is not None else (),
+        resume_from=attempt.resume_from,
+        trace=job.trace,
+    )

@@ -1,0 +1,93 @@
+"""The jobs' texts, sealed as they stand in the ledger, at hand when a lease is granted; opened only into an order.
+
+Strategy: the fold keeps no text, so sealed ones are kept here from the admission on, as many as fit. What was pushed out, oldest
+first, is read again from the log: the job knows its record and its place in it. A record read again brings back the texts of all
+its jobs, because jobs that were admitted together tend to be granted together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.bus.log import LogUnavailable
+from headrace.bus.sealing import SealError
+from headrace.contracts.codec import Malformed, decode, decode_record
+from headrace.contracts.facts import JobAdmittedV1
+from headrace.contracts.wishes import JobText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from headrace.bus.log import Log
+    from headrace.domain.state import JobRecord
+
+    Open = Callable[[str, str, str], bytes]
+    """`open(tenant, sealed, job key)`: the text's bytes; raises `SealError`."""
+
+BYTES_MAX = 64 * 1024**2
+RETRY = 0.2
+
+_log = structlog.get_logger("headrace.feed")
+
+
+class Texts:
+    """The sealed texts of jobs that have not ended. `open_sealed` is the keyring's; `log` the ledger."""
+
+    def __init__(self, log: Log, open_sealed: Open, bytes_max: int = BYTES_MAX) -> None:
+        self._log = log
+        self._open = open_sealed
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._sealed: dict[str, str] = {}
+
+    def keep(self, key: str, sealed: str) -> None:
+        """The text of a job, as admission sealed it."""
+        self.drop(key)
+        self._sealed[key] = sealed
+        self._bytes += len(sealed)
+        while self._bytes > self._bytes_max and len(self._sealed) > 1:
+            self.drop(next(iter(self._sealed)))
+
+    def drop(self, key: str) -> None:
+        """The job has ended; not having its text does no harm."""
+        self._bytes -= len(self._sealed.pop(key, ""))
+
+    async def of(self, jobs: Iterable[JobRecord]) -> dict[str, str]:
+        """Job key to sealed text of all `jobs`, however long the log is away meanwhile; a text that no record holds is empty."""
+        texts: dict[str, str] = {}
+        for job in jobs:
+            if job.key not in texts:
+                sealed = self._sealed.get(job.key)
+                texts[job.key] = await self._fetch(job) if sealed is None else sealed
+        return texts
+
+    async def _fetch(self, job: JobRecord) -> str:
+        found = await self._read(job.order[0])
+        for key, sealed in found.items():
+            self.keep(key, sealed)
+        return found.get(job.key, "")
+
+    async def _read(self, sequence: int) -> dict[str, str]:
+        """Job key to sealed text, for all jobs admitted by one record."""
+        while True:
+            try:
+                message = await self._log.get(sequence)
+                facts = decode_record(message.payload).facts if message is not None else ()
+            except LogUnavailable:
+                await asyncio.sleep(RETRY)
+            except Malformed as error:
+                _log.error("record_unreadable", sequence=sequence, reason=str(error))
+                return {}
+            else:
+                return {fact.job: fact.text for fact in facts if isinstance(fact, JobAdmittedV1)}
+
+    def open(self, job: JobRecord, sealed: str) -> JobText | None:
+        """The text of a job; None where it can never be opened again."""
+        try:
+            return decode(self._open(job.tenant, sealed, job.key), JobText)
+        except (SealError, Malformed) as error:
+            _log.error("text_unreadable", job=job.key, reason=str(error), help="its order goes out without a command")
+            return None

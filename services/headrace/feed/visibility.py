@@ -1,0 +1,62 @@
+"""Who may see what: a tenant sees itself, the pools it may use, and of all others no more than totals (R12, R21, R22)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.contracts.documents import DEFAULT_TENANT, Owner
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents import Pool, Profile
+    from headrace.domain.state import NodeState, State
+
+_JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
+
+SOMEBODY = "another tenant"
+
+
+def tenants_of(state: State) -> tuple[str, ...]:
+    """Everybody to whom what concerns all is told."""
+    return tuple(sorted({DEFAULT_TENANT, *state.tenants}))
+
+
+def sees_pool(tenant: str, pool: Pool) -> bool:
+    """Whether the pool is one that the tenant, or a group of it, may use (R12), and not dedicated to another (R21)."""
+    access = pool.access
+    if tenant in access.deny or not (pool.dedicated_to is None or _is_own(tenant, pool.dedicated_to)):
+        return False
+    return not access.allow or any(entry.partition("/")[0] == tenant for entry in access.allow)
+
+
+def sees_node(tenant: str, node: NodeState) -> bool:
+    """Whether the node's pool is one that the tenant sees; a node that belongs to no pool is everybody's."""
+    return node.pool is None or sees_pool(tenant, node.pool.document)
+
+
+def _is_own(tenant: str, owner: Owner) -> bool:
+    return owner.tenant == tenant or owner.policy.startswith(f"{tenant}/")
+
+
+def pool_for(state: State, tenant: str, pool: Pool) -> dict[str, Any]:
+    """The document without others' names: who else has access, what is dedicated to others, profiles of others."""
+    shown: dict[str, Any] = msgspec.to_builtins(pool)
+    shown.pop("access", None)
+    shown["profile_order"] = [name for name in pool.profile_order if state.profile(tenant, name) is not None]
+    shown["dedicated"] = [msgspec.to_builtins(part) for part in pool.dedicated if _is_own(tenant, part.to)]
+    return shown
+
+
+def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:
+    """The document without the names of others' policies."""
+    shown: dict[str, Any] = msgspec.to_builtins(profile)
+    own = [name.removeprefix(f"{tenant}/") for name in profile.policy_order]
+    shown["policy_order"] = [name for name in own if (tenant, name) in state.policies]
+    return shown
+
+
+def hide_others(text: str, tenant: str) -> str:
+    """A sentence as `tenant` may read it: other tenants' jobs lose their names."""
+    return _JOB_KEY.sub(lambda match: match[0] if match[1] == tenant else f"a job of {SOMEBODY}", text)

@@ -1,0 +1,63 @@
+"""What a document changes, field by field, in the words in which people write documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.contracts.document_forms import Form, Shape
+from headrace.contracts.document_reader import SHAPES
+from headrace.contracts.document_tree import path_text
+from headrace.contracts.documents import Document
+
+VALUE_MAX = 120
+"""Characters of a value that are shown."""
+
+NOTHING = "none"
+
+
+def changed_fields(kind: str, was: Document, will_be: Document) -> tuple[str, ...]:
+    """`limit.gpu: 9 -> 10` for each field that differs, defaults written out."""
+    lines: list[str] = []
+    _compare(SHAPES[kind], was, will_be, (), lines)
+    return tuple(lines)
+
+
+def _compare(shape: Shape[Any], was: Any, will_be: Any, at: tuple[str, ...], lines: list[str]) -> None:
+    for key, attribute in shape.attributes.items():
+        form, before, after = shape.forms[key], getattr(was, attribute), getattr(will_be, attribute)
+        if before == after:
+            continue
+        if isinstance(form, Shape) and before is not None and after is not None:
+            _compare(form, before, after, (*at, key), lines)
+        else:
+            _compare_written(_written(form, before), _written(form, after), (*at, key), lines)
+
+
+def _written(form: Form[Any], value: Any) -> object:
+    return None if value is None else form.write(value)
+
+
+def _compare_written(was: object, will_be: object, at: tuple[str, ...], lines: list[str]) -> None:
+    if isinstance(was, dict) and isinstance(will_be, dict):
+        for key in dict.fromkeys((*was, *will_be)):
+            _compare_written(was.get(key), will_be.get(key), (*at, key), lines)
+    elif was != will_be:
+        lines.append(f"{path_text(at)}: {_shown(was)} -> {_shown(will_be)}")
+
+
+def _shown(written: object) -> str:
+    text = NOTHING if written is None else _flow(written)
+    return text if len(text) <= VALUE_MAX else text[: VALUE_MAX - 1] + "…"
+
+
+def _flow(written: object) -> str:
+    """A value on one line, as in a file."""
+    match written:
+        case dict():
+            return "{" + ", ".join(f"{key}: {_flow(value)}" for key, value in written.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(_flow, written)) + "]"
+        case bool():
+            return "true" if written else "false"
+        case _:
+            return str(written) or '""'

@@ -1,0 +1,60 @@
+"""What is found wrong with a set of documents: one line each, with the place, what it is, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from headrace.contracts.document_tree import path_text
+from headrace.governance.objects import Name, Placed
+
+NAMES_SHOWN = 8
+
+
+class Findings:
+    """Errors and warnings about a set. What is found about an object that does not stand in the set is told by its name."""
+
+    def __init__(self, documents: Iterable[Placed] = ()) -> None:
+        self.places: Mapping[Name, tuple[str | int, ...]] = {name: place for name, _, place in documents}
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
+
+    def where(self, name: Name, *part: str | int) -> str:
+        """`policies[0].limit.gpu`, or `policy acme/ai-dev: limit.gpu`."""
+        place = self.places.get(name)
+        if place is not None:
+            return path_text((*place, *part))
+        return f"{name}: {path_text(part)}" if part else str(name)
+
+    def error(self, where: str, message: str) -> None:
+        """The set cannot be applied."""
+        self._note(self.errors, f"{where}: {message}")
+
+    def warn(self, where: str, token: str, message: str) -> None:
+        """It can be applied, but hardly means what it says. `token` is stable."""
+        self._note(self.warnings, f"{where}: {token}: {message}")
+
+    @staticmethod
+    def _note(lines: list[str], line: str) -> None:
+        if line not in lines:
+            lines.append(line)
+
+
+def unknown(kind: str, text: str, known: Iterable[str]) -> str:
+    """`there is no group ai-devs; did you mean ai-dev?`."""
+    there_are = sorted(known)
+    close = get_close_matches(text, there_are, n=1)
+    if close:
+        hint = f"did you mean {close[0]}?"
+    elif there_are:
+        hint = f"there {'is' if len(there_are) == 1 else 'are'} {listed(there_are)}"
+    else:
+        hint = f"there is none yet: apply the {kind} with it, or before"
+    return f"there is no {kind} {text}; {hint}"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """The first few of them, and how many more there are."""
+    everything = list(texts)
+    shown, more = everything[:NAMES_SHOWN], len(everything) - NAMES_SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

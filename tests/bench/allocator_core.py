@@ -1,0 +1,177 @@
+"""P1: the allocator's core in process: fold and decide, no log, no encoding (quality page, Speed).
+
+1,000 nodes x 8 GPUs, 50 tenants with two policies each, 20 request shapes, reservations, limits, ranks, 10,000 pending jobs. Steady state: a
+random lease ends (one time in fifty a whole node is emptied), a new job is admitted for each that left, and the allocator decides until
+it has nothing more to say. One clock for fold and decide; what builds the load is outside of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from headrace.allocator.decide import Allocator
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.facts.nodes import Device
+from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.records import Record
+from headrace.domain.fold import apply
+from headrace.domain.state import State
+
+GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 4 * GPU_UNITS, 8 * GPU_UNITS)
+CPU_MEMORY = ((1_000, 8_192), (2_000, 8_192), (4_000, 16_384), (1_000, 32_768))
+
+
+@dataclass
+class Core:
+    """One world, and the seconds spent in fold and decide."""
+
+    nodes: int
+    pending: int
+    shapes: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.state = State()
+        self.allocator = Allocator(self.state)
+        self.sequence = 0
+        self.now = 1_000_000
+        self.spent = 0.0
+        self.grants = 0
+        self.sizes: Counter[int] = Counter()
+        self.made = 0
+        self._build()
+
+    def _fold(self, by: str, facts: tuple[f.AnyFact, ...]) -> None:
+        self.sequence += 1
+        self.now += 1_000
+        apply(self.state, Record(by=by, now=self.now, engine="bench", as_of=self.sequence - 1, facts=facts), self.sequence)
+
+    def _build(self) -> None:
+        per_gpu = len(CPU_MEMORY) if self.shapes >= 20 else 1
+        self.requests = [{GPU: gpu, "cpu": cpu, "memory": memory} for gpu in GPUS for cpu, memory in CPU_MEMORY[:per_gpu]]
+        names = [f"p{number}" for number in range(len(self.requests))]
+        facts: list[f.AnyFact] = [
+            f.PoolAppliedV1(author="bench", pool=Pool(name="pool", selector={"site": "a"}, profile_order=tuple(names[:3])))
+        ]
+        for name, request in zip(names, self.requests, strict=True):
+            facts.append(f.ProfileAppliedV1(author="bench", profile=Profile(name=name, request=request, pools=("pool",))))
+        self.queues: list[tuple[str, str, str]] = []
+        share = self.nodes * 8 * GPU_UNITS // 100
+        for number in range(50):
+            tenant = f"t{number}"
+            facts.append(f.TenantAppliedV1(author="bench", tenant=Tenant(name=tenant)))
+            for which in ("a", "b"):
+                links = tuple(PolicyProfile(name=name) for name in self.random.sample(names, max(2, len(names) // 3)))
+                policy = Policy(
+                    tenant=tenant,
+                    name=which,
+                    profiles=links,
+                    priority=self.random.randrange(3),
+                    weight=self.random.randrange(1, 4),
+                    reservation={GPU: share // GPU_UNITS * GPU_UNITS},
+                    limit={GPU: 6 * share // GPU_UNITS * GPU_UNITS + 16 * GPU_UNITS},
+                )
+                facts.append(f.PolicyAppliedV1(author="bench", policy=policy))
+                self.queues += [(tenant, which, link.name) for link in links]
+        self._fold("governance", tuple(facts))
+        for number in range(self.nodes):
+            devices = tuple(Device(device=f"g{device}", model="H100-80GB", memory=81_920) for device in range(8))
+            node = f.NodeRegisteredV1(
+                node=f"n{number:05d}", labels={"site": "a"}, devices=devices, cpu=128_000, memory=1_048_576, at=self.now
+            )
+            self._fold(f"node.n{number:05d}", (node,))
+        self._fill()
+
+    def _fill(self) -> None:
+        """Admit jobs until as many are pending as there should be, deciding in between, until nothing more fits."""
+        while True:
+            missing = self.pending - sum(policy.pending for policy in self.state.policies.values())
+            if missing <= 0:
+                return
+            for _ in range(0, missing, 500):
+                self._fold("admission", tuple(self._job() for _ in range(min(500, missing))))
+            while facts := self.allocator.decide(self.now):
+                self._fold("allocator", facts)
+                for fact in facts:
+                    if isinstance(fact, f.ReclaimOpenedV1):
+                        self._answer(fact)
+
+    def _job(self) -> f.JobAdmittedV1:
+        self.made += 1
+        tenant, policy, profile = self.random.choice(self.queues)
+        return f.JobAdmittedV1(
+            job=job_key(tenant, "u", make_job_id(1, self.made.to_bytes(10, "big"))),
+            policy=policy,
+            profile=profile,
+            request=self.requests[int(profile[1:])],
+            preemptible=self.random.random() > 0.2,
+            priority=self.random.randrange(2),
+        )
+
+    def _timed(self, by: str, facts: tuple[f.AnyFact, ...]) -> None:
+        began = time.perf_counter()
+        self._fold(by, facts)
+        self.spent += time.perf_counter() - began
+
+    def _answer(self, opened: f.ReclaimOpenedV1) -> None:
+        """Preemption finds nobody: taking back is not what is measured here."""
+        search = f"{opened.job}@{self.sequence}"
+        self._fold("preemption", (f.PreemptionNoneV1(preemption=search, job=opened.job, pool=opened.pool, why="not measured"),))
+
+    def step(self) -> None:
+        """Something ends; what that frees is granted; as many new jobs come."""
+        node = self.state.nodes[f"n{self.random.randrange(self.nodes):05d}"]
+        leases = list(node.leases.values())
+        if not leases:
+            return
+        leaving = leases if self.random.random() < 0.02 else [self.random.choice(leases)]
+        ended = tuple(
+            f.LeaseEndedV1(job=lease.job.key, attempt=lease.attempt, outcome="exited", exit_code=0, exited_at=self.now, at=self.now)
+            for lease in leaving
+        )
+        self._timed(f"node.{node.name}", ended)
+        granted = 0
+        while True:
+            began = time.perf_counter()
+            facts = self.allocator.decide(self.now)
+            self.spent += time.perf_counter() - began
+            if not facts:
+                break
+            self._timed("allocator", facts)
+            for fact in facts:
+                if isinstance(fact, f.LeaseGrantedV1):
+                    granted += 1
+                    self.sizes[fact.amounts[GPU]] += 1
+                elif isinstance(fact, f.ReclaimOpenedV1):
+                    self._answer(fact)
+        self.grants += granted
+        if granted:
+            self._fold("admission", tuple(self._job() for _ in range(granted)))
+
+
+def measure(nodes: int = 1_000, pending: int = 10_000, shapes: int = 20, seconds: float = 3.0, seed: int = 1) -> dict[str, object]:
+    """Grants per second of fold and decide, and what sizes they had."""
+    core = Core(nodes, pending, shapes, seed)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        while core.spent < seconds:
+            core.step()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    sizes = {f"{size / GPU_UNITS:g}": round(count / max(1, core.grants), 2) for size, count in sorted(core.sizes.items())}
+    return {"grants_per_s": core.grants / core.spent, "grants": core.grants, "sizes": sizes}
+
+
+if __name__ == "__main__":
+    for shapes in (5, 20):
+        print(shapes, measure(shapes=shapes))

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import subjects
+from headrace.contracts.ids import IdError
+
+JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
+
+
+@pytest.mark.parametrize(
+    ("built", "subject"),
+    [
+        (subjects.submit("acme", "alice", "ai-dev", "half"), "hr.submit.acme.alice.ai-dev.half"),
+        (subjects.cancel("acme", "alice", JOB), f"hr.cancel.acme.alice.{JOB}"),
+        (subjects.ledger("allocator"), "hr.ledger.allocator"),
+        (subjects.ledger(subjects.node_writer("gpu01-hq")), "hr.ledger.node.gpu01-hq"),
+        (subjects.feed("acme", "job", "started", JOB), f"hr.feed.acme.job.started.{JOB}"),
+        (subjects.orders("gpu01-hq"), "hr.orders.gpu01-hq"),
+        (subjects.node_logs("gpu01-hq"), "hr.logs.gpu01-hq"),
+        (subjects.telemetry("gpu01-hq", "heartbeat"), "hr.telemetry.gpu01-hq.heartbeat"),
+        (subjects.query("feed", "jobs", "acme", "alice"), "hr.query.feed.jobs.acme.alice"),
+        (subjects.node_query("gpu01-hq"), "hr.query.orders.node.gpu01-hq"),
+    ],
+)
+def test_every_subject_has_its_place_in_the_tree_of_names(built, subject):
+    assert built == subject
+
+
+def test_what_is_put_together_can_be_taken_apart():
+    assert subjects.parse_submit(subjects.submit("acme", "alice", "ai-dev", "half")) == ("acme", "alice", "ai-dev", "half")
+    assert subjects.parse_cancel(subjects.cancel("acme", "alice", JOB)) == ("acme", "alice", JOB)
+    assert subjects.parse_query(subjects.query("feed", "jobs", "acme", "alice")) == ("feed", "jobs", "acme", "alice")
+    assert subjects.ledger_writer(subjects.ledger("allocator")) == "allocator"
+    assert subjects.ledger_writer(subjects.ledger("node.gpu01")) == "node.gpu01"
+
+
+@pytest.mark.parametrize(
+    ("parse", "subject"),
+    [
+        (subjects.parse_submit, "hr.submit.acme.alice.ai-dev"),
+        (subjects.parse_submit, "hr.submit.acme.alice.ai-dev.half.more"),
+        (subjects.parse_submit, "hr.submit.acme.Alice.ai-dev.half"),
+        (subjects.parse_submit, "hr.submit.acme.*.ai-dev.half"),
+        (subjects.parse_submit, f"hr.cancel.acme.alice.{JOB}.x"),
+        (subjects.parse_cancel, "hr.cancel.acme.alice.job-1"),
+        (subjects.parse_cancel, f"hr.cancel.acme..{JOB}"),
+        (subjects.parse_query, "hr.query.feed.jobs.acme"),
+        (subjects.parse_query, ""),
+        (subjects.ledger_writer, "hr.submit.acme.alice.ai-dev.half"),
+        (subjects.ledger_writer, "hr.ledger."),
+        (subjects.ledger_writer, "hr.ledger.node."),
+        (subjects.ledger_writer, "hr.ledger.node.GPU01"),
+        (subjects.ledger_writer, "hr.ledger.node.a.b"),
+    ],
+)
+def test_what_is_no_such_subject_is_refused_and_says_what_one_looks_like(parse, subject):
+    with pytest.raises(IdError, match="it looks like hr"):
+        parse(subject)
