@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
+
 from headrace.bus import jetstream_reader
 from headrace.bus.chain import Chain
 from headrace.bus.jetstream import JetStreamLog
@@ -21,8 +23,9 @@ from headrace.contracts.records import digest
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, parse_submit
 
 if TYPE_CHECKING:
-    from headrace.bus.connection import Connection
     from nats.aio.msg import Msg
+
+    from headrace.bus.connection import Connection
 
     from .conftest import Logins, NatsServer
 
@@ -227,25 +230,32 @@ async def test_a_stream_that_was_replaced_under_the_reader_stops_it(
     await reader.close()
 
 
-POISON = {
-    "no text": b"PUB hr.submit.acme.alice.\xff.half 2\r\nhi\r\n",
-    "form feed": b"PUB hr.submit.acme.alice.a\x0cb.half 2\r\nhi\r\n",
-    "vertical tab": b"PUB hr.submit.acme.alice.\x0b.half 2\r\nhi\r\n",
-    "next line": b"PUB hr.submit.acme.alice.\x85.half 2\r\nhi\r\n",
-    "nul": b"PUB hr.submit.acme.alice.\x00.half 2\r\nhi\r\n",
-    "status no text": b"HPUB hr.submit.acme.alice.dev.half 21 23\r\nNATS/1.0 \xff\xff\xff bad\r\n\r\nhi\r\n",
-    "description no text": b"HPUB hr.submit.acme.alice.dev.half 18 20\r\nNATS/1.0 100 \xff\r\n\r\nhi\r\n",
-    "a heartbeat": b"HPUB hr.submit.acme.alice.dev.half 25 25\r\nNATS/1.0\r\nStatus: 100\r\n\r\n\r\n",
-    "a heartbeat with a count": b"HPUB hr.submit.acme.alice.dev.half 50 50\r\nNATS/1.0 100 Idle\r\nNats-Last-Consumer: 999\r\n\r\n\r\n",
-    "headers that are none": b"HPUB hr.submit.acme.alice.dev.half 7 9\r\ngarbagehi\r\n",
-    "no status line": b"HPUB hr.submit.acme.alice.dev.half 10 12\r\nNATS/1.0\r\nhi\r\n",
-}
+def _published(subject: bytes, headers: bytes | None = None) -> bytes:
+    """What a client without manners puts on the wire."""
+    if headers is None:
+        return b"PUB %b 2\r\nhi\r\n" % subject
+    return b"HPUB %b %d %d\r\n%bhi\r\n" % (subject, len(headers), len(headers) + 2, headers)
+
+
+WISH = b"hr.submit.acme.alice.dev.half"
+NO_TOKENS = (b"\xff", b"a\x0cb", b"\x0b", b"\x85", b"\x00", b"A_B")
+NO_HEADERS = (
+    b"NATS/1.0 \xff\xff\xff bad\r\n\r\n",
+    b"NATS/1.0 100 \xff\r\n\r\n",
+    b"NATS/1.0\r\nStatus: 100\r\n\r\n",
+    b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 999\r\n\r\n",
+    b"NATS/1.0 503\r\n\r\n",
+    b"NATS/1.0\r\n",
+    b"garbage",
+    b"",
+)
+POISON = (*(_published(b"hr.submit.acme.alice.%b.half" % token) for token in NO_TOKENS), *(_published(WISH, h) for h in NO_HEADERS))
 
 
 async def test_no_message_a_submitter_can_send_stops_the_readers_of_submit(
     nats_server: NatsServer, operator: Connection
 ) -> None:
-    for raw in POISON.values():
+    for raw in POISON:
         await asyncio.to_thread(_send_raw, nats_server, raw)
     await _fill(operator, "hr.submit.acme.bob.dev.half", (b"good",))
     log = JetStreamLog(operator, SUBMIT_STREAM)
@@ -255,7 +265,7 @@ async def test_no_message_a_submitter_can_send_stops_the_readers_of_submit(
     messages = await _take(reader, tip)
     assert _sequences(messages) == list(range(1, tip + 1))
     assert (messages[-1].payload, operator.stats["reconnects"]) == (b"good", 0)
-    for message in messages[:5]:
+    for message in messages[: len(NO_TOKENS)]:
         with pytest.raises(IdError):
             parse_submit(message.subject)
     await reader.close()
@@ -305,11 +315,13 @@ async def test_an_append_in_flight_fails_at_once_when_the_server_dies(nats_serve
 
 async def test_a_service_waits_for_a_server_that_is_not_up_yet(nats_server: NatsServer) -> None:
     nats_server.kill()
-    waiting = asyncio.ensure_future(nats_server.connect("allocator"))
-    while not waiting.done() and not waiting.get_coro().cr_frame.f_locals.get("wait"):  # type: ignore[union-attr]
-        await asyncio.sleep(0)
-    nats_server.start()
-    connection = await asyncio.wait_for(waiting, LONG)
+    with structlog.testing.capture_logs() as lines:
+        waiting = asyncio.ensure_future(nats_server.connect("allocator"))
+        while not lines:
+            await asyncio.sleep(0)
+        nats_server.start()
+        connection = await asyncio.wait_for(waiting, LONG)
+    assert [line["event"] for line in lines] == ["nats_awaited"]
     assert connection.is_connected
     await connection.close()
 

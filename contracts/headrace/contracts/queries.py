@@ -1,7 +1,8 @@
 """Questions and answers over request-reply (`hr.query.<service>.<what>.<tenant>.<user>`): plain messages, no facts.
 
 Every answer is an `Answer`: either `error` is set, one line that names the field at fault and the way out, or `body` holds the
-struct the question asks for, as JSON. `sequence` is the ledger sequence that the answer reflects.
+struct the question asks for, as JSON. `sequence` is the ledger sequence that the answer reflects. A refused write brings its plan
+in `body` all the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from headrace.contracts.facts.fact import Value
 
 
 class Answer(Value, frozen=True, kw_only=True):
-    """The envelope of every answer. `code` is a stable token (`NOT_FOUND`, `INVALID`, `REFUSED`, `UNAVAILABLE`), empty when well."""
+    """The envelope of every answer. `code` is a stable token, empty when well.
+
+    `NOT_FOUND`, `INVALID`, `REFUSED`, `STALE` (based on a revision that has been overtaken, R9), `UNAVAILABLE`, `INTERNAL`.
+    """
 
     sequence: int
     code: str = ""
@@ -21,7 +25,10 @@ class Answer(Value, frozen=True, kw_only=True):
 
 
 class ApplyRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `apply`: documents as people write them (the JSON of the YAML), all or nothing (R9)."""
+    """To *governance* `apply`: documents as people write them (the JSON of the YAML), all or nothing (R9).
+
+    `revisions`: what the author had read, by `<kind>/<tenant>/<name>` (`<kind>/<name>` where no tenant owns it); 0: not there.
+    """
 
     documents: dict[str, object]
     dry_run: bool = False
@@ -30,32 +37,42 @@ class ApplyRequest(Value, frozen=True, kw_only=True):
 
 
 class Change(Value, frozen=True, kw_only=True):
-    """One line of a plan: `action` is `create`, `update`, `delete` or `keep`; `fields` names what changes, `was -> will be`."""
+    """One line of a plan: `action` is `create`, `update`, `delete` or `keep`; `fields` names what changes, `was -> will be`.
+
+    `revision` is the object's before the change, 0 where it was not there.
+    """
 
     kind: str
     name: str
     action: str
     fields: tuple[str, ...] = ()
+    revision: int = 0
 
 
 class ApplyAnswer(Value, frozen=True, kw_only=True):
-    """The plan, its warnings, and whether it was written. `running` and `pending` jobs are touched by it."""
+    """The plan, its warnings, and whether what it says holds now. `running` and `pending` jobs are touched by it.
+
+    `revision`: the ledger sequence that wrote it, 0 where nothing had to be written. `errors`: all that is wrong, a line each.
+    """
 
     changes: tuple[Change, ...]
     warnings: tuple[str, ...] = ()
     applied: bool = False
     running: int = 0
     pending: int = 0
+    revision: int = 0
+    errors: tuple[str, ...] = ()
 
 
 class DeleteRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `delete`."""
+    """To *governance* `delete`; the answer is an `ApplyAnswer`. `revision`: the one the author had read, 0 for whichever is there."""
 
     kind: str
     name: str
     tenant: str = ""
     mode: str = ""
     reason: str = ""
+    revision: int = 0
 
 
 class GetRequest(Value, frozen=True, kw_only=True):
@@ -65,8 +82,23 @@ class GetRequest(Value, frozen=True, kw_only=True):
     name: str = ""
 
 
+class DocumentView(Value, frozen=True, kw_only=True):
+    """An object as its document would stand in a file, and the revision that a change of it is to be based on."""
+
+    kind: str
+    name: str
+    revision: int
+    document: dict[str, object]
+
+
+class GetAnswer(Value, frozen=True, kw_only=True):
+    """What *governance* `get` finds, by name."""
+
+    documents: tuple[DocumentView, ...] = ()
+
+
 class NodeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `cordon` / `uncordon`."""
+    """To *governance* `cordon` / `uncordon`; the answer is an `ApplyAnswer`."""
 
     node: str
     reason: str = ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.granting import grant
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
+from headrace.allocator.standings import Standings
 from headrace.allocator.settlement import next_time_limit, review_pending, settle
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.searches import next_worthwhile
@@ -30,11 +31,12 @@ _ABOUT_A_JOB = (JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopO
 
 
 class Allocator:
-    """The rules of the allocator over one state. `reviewed` is a memo, not a truth: forgetting it costs time only."""
+    """The rules of the allocator over one state. `reviewed` and `standings` are memos, not truths: forgetting them costs time only."""
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.reviewed = -1
+        self.standings = Standings(state)
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
@@ -49,7 +51,7 @@ class Allocator:
             if not dismissed:
                 self.reviewed = state.documents_sequence
         skip = frozenset(fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB))
-        return (*settled, *grant(state, now, skip))
+        return (*settled, *grant(state, self.standings, now, skip))
 
     def next_wakeup(self) -> int | None:
         """The log time at which something is due although nothing new is read (R34)."""

@@ -1,48 +1,52 @@
 """Handing out what is free (R15-R19): the best-ranked candidate of each pool, one grant, then look again.
 
-Strategy: within a round only grants happen, so use only grows and free amounts only shrink: a candidate's rank can only get worse and what
-does not fit stays that way. So each pool keeps a heap of groups; the top is ranked again when it comes up, and is put back if it has
-got worse. Grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects.
+Strategy: grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects. Within a
+round use only grows and free amounts only shrink, so a request that does not fit a pool is not asked for there again. Which candidate is
+best is kept from round to round (`standings`).
 """
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
 from headrace.domain import capacity
 from headrace.domain.eligibility import anybody_above, causes
 from headrace.domain.placement import find_places
-from headrace.domain.ranking import Rank, is_inside, rank
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
 from headrace.domain.searches import is_worthwhile
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.allocator.standings import Candidate, Standings
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
     from headrace.domain.pending import JobGroup
+    from headrace.domain.ranking import Rank
+    from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PoolState, Preemption, State
 
 GRANTS_MAX = 400
-"""Leases in one round: bounds the record (R2: a gang is never split) and the time until the next look."""
+"""Leases in one round, unless one gang has more: bounds the record and the time until the next look."""
 
 
 class _Round:
-    """One round on one state. `grants` are facts; `_tried` is what has to be undone."""
+    """One round on one state."""
 
-    def __init__(self, state: State, now: int, skip: frozenset[str]) -> None:
+    def __init__(self, state: State, standings: Standings, now: int, skip: frozenset[str]) -> None:
         self.state = state
+        self.standings = standings
         self.now = now
         self.skip = skip
         self.facts: list[AnyFact] = []
-        self.opened: dict[str, tuple[Rank, JobRecord]] = {}
+        self.opened: dict[str, JobRecord] = {}
         self._tried: list[tuple[JobRecord, PoolState, Place]] = []
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
-        self._heaps: dict[str, list[tuple[Rank, int, JobGroup, JobRecord]]] = {}
         self._full: set[tuple[str, int]] = set()
+        self._failed: set[tuple[str, JobGroup]] = set()
         self._lenders: dict[tuple[str, tuple[str, str]], bool] = {}
 
     def grant_nominated(self) -> None:
@@ -58,95 +62,85 @@ class _Round:
                 capacity.nominate(self.state, job.policy, pool, preemption.places, preemption.total)
                 continue
             self._lifted.append(preemption)
-            self._hold(job, pool, places)
-            self.facts += leases(job, pool, places, inside=True, rule="R27")
+            self._hold(job, pool, places, inside=True, rule="R27")
 
     def grant_pending(self) -> None:
-        """Fill the heaps, then the best of each pool, pools by name, until nothing more fits or the round is full."""
-        for group in self.state.pending.groups.values():
-            self._enter(group, 0)
+        """The best of each pool, pools by name, until nothing more fits or the round is full; then searches for who found no room."""
+        self.standings.refresh()
         while len(self._tried) < GRANTS_MAX:
-            if not any(self._grant_one(self.state.pools[name]) for name in sorted(self._heaps)):
-                return
+            if not any(self._grant_best(self.state.pools[name]) for name in self.standings.pools()):
+                break
+        for name in self.standings.pools():
+            self._open_search(self.state.pools[name])
 
-    def _enter(self, group: JobGroup, first: int) -> None:
-        """Put the group's head into the heap of the first pool, from place `first` of its order, that could satisfy it now (R18)."""
-        job = group.head()
-        profile = self.state.profile(group.policy.document.tenant, group.profile)
-        if job is None or profile is None or job.key in self.skip:
+    def _grant_best(self, pool: PoolState) -> bool:
+        """Grant the pool's best candidate; False when it has none that fits."""
+        while True:
+            best = self._best(pool)
+            if best is None:
+                return False
+            places = self._places(best.job, pool)
+            if places is None:  # a gang, of which one replica would fit
+                self._failed.add((pool.document.name, best.group))
+                continue
+            self._leave_line(best.group, best.job)
+            self._hold(best.job, pool, places, inside=best.inside, rule="R15")
+            self.standings.refresh()
+            return True
+
+    def _best(self, pool: PoolState) -> Candidate | None:
+        best: Candidate | None = None
+        name = pool.document.name
+        kept_from = self._kept_from(pool)
+        for number in self.standings.requests(name):
+            for candidate in self._fitting(pool, number):
+                if kept_from is not None and candidate.standing > kept_from:
+                    break
+                if not self._goes_elsewhere(candidate):
+                    if best is None or candidate.standing < best.standing:
+                        best = candidate
+                    break
+        return best
+
+    def _fitting(self, pool: PoolState, number: int) -> Iterator[Candidate]:
+        name = pool.document.name
+        if (name, number) in self._full:
             return
-        borrow = next((link.borrow for link in group.policy.document.profiles if link.name == group.profile), True)
-        for place in range(first, len(profile.pools)):
-            pool = self.state.pools.get(profile.pools[place])
-            if pool is None or pool.document.name == group.barred_from:
-                continue
-            fits = self._could_fit(group, pool)
-            if not fits and not self._search_could_help(job, pool):
-                continue
-            inside = is_inside(self.state, group, pool)
-            if not inside and not (group.preemptible and borrow):
-                continue
-            if self._limited(group, pool):
-                continue
-            standing = rank(self.state, group, job, pool, inside=inside)
-            if fits:
-                heapq.heappush(self._heaps.setdefault(pool.document.name, []), (standing, place, group, job))
+        for candidate in self.standings.in_order(name, number):
+            if not self._could_fit(candidate.group.request, pool):
                 return
-            if self._searches(job, pool, standing) and inside and profile.reclaim_before_spill:
-                return
+            if candidate.job.key not in self.skip and (name, candidate.group) not in self._failed:
+                yield candidate
 
-    def _could_fit(self, group: JobGroup, pool: PoolState) -> bool:
-        """Whether the request alone could be satisfied; what cannot be, cannot be for the rest of the round."""
-        asked = (pool.document.name, group.request.order)
+    def _could_fit(self, request: Request, pool: PoolState) -> bool:
+        """Whether one replica could be placed; what cannot be, cannot be for the rest of the round."""
+        asked = (pool.document.name, request.order)
         if asked in self._full:
             return False
-        if over_capacity(pool, group.request.total) is None and pool.index.find(group.request.shape) is not None:
+        if over_capacity(pool, request.total) is None and pool.index.find(request.shape) is not None:
             return True
         self._full.add(asked)
         return False
 
-    def _limited(self, group: JobGroup, pool: PoolState) -> bool:
-        scopes = scopes_of(self.state, group.policy, pool.document.name)
-        return over_limit(scopes, pool.governed, group.request.total, beyond=group.beyond) is not None
-
-    def _grant_one(self, pool: PoolState) -> bool:
-        """Grant the pool's best candidate; False when it has none left."""
-        heap = self._heaps[pool.document.name]
-        while heap:
-            standing, place, group, job = heapq.heappop(heap)
-            inside = is_inside(self.state, group, pool)
-            now_standing = rank(self.state, group, job, pool, inside=inside)
-            if now_standing != standing:
-                self._enter(group, place)
-                continue
-            if pool.search is not None and self._waits_for_search(pool, standing):
-                continue
-            places = self._places(job, pool)
-            if places is None:
-                self._found_no_room(group, job, pool, standing, place)
-                continue
-            self._take(group, job, pool, places, inside=inside)
-            self._enter(group, 0)
-            return True
-        return False
-
-    def _found_no_room(self, group: JobGroup, job: JobRecord, pool: PoolState, standing: Rank, place: int) -> None:
-        """Search here if that may help, else spill to the next pool of the order (R18, R19)."""
-        profile = self.state.profile(group.policy.document.tenant, group.profile)
-        searches = not self._limited(group, pool) and self._searches(job, pool, standing)
-        if not (searches and standing[0] == 0 and profile is not None and profile.reclaim_before_spill):
-            self._enter(group, place + 1)
-
-    def _waits_for_search(self, pool: PoolState, standing: Rank) -> bool:
+    def _kept_from(self, pool: PoolState) -> Rank | None:
         """While a search is under way, what is free is kept from everybody who ranks below the job it is for (R19)."""
-        search = pool.search
-        if search is None:
+        return None if pool.search is None else self.standings.standing_of(pool.search.job, pool)
+
+    def _goes_elsewhere(self, candidate: Candidate) -> bool:
+        """Whether an earlier pool of its order satisfies it now, or it has to try to take something back there before it spills (R18, R19)."""
+        if not candidate.place:
             return False
-        job = search.job
-        group = self.state.pending.group_of(job)
-        if group is None:
-            return False
-        return standing > rank(self.state, group, job, pool, inside=is_inside(self.state, group, pool))
+        group = candidate.group
+        profile = self.state.profile(group.policy.document.tenant, group.profile)
+        for name in profile.pools[: candidate.place] if profile is not None else ():
+            pool = self.state.pools.get(name)
+            if pool is None or name == group.barred_from or self.standings.of(group, name) is None:
+                continue
+            if (name, group) not in self._failed and self._could_fit(group.request, pool):
+                return True
+            if profile is not None and profile.reclaim_before_spill and self._may_search(group, candidate.job, pool):
+                return True
+        return False
 
     def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
         total = job.request.total
@@ -156,41 +150,47 @@ class _Round:
             return None
         return find_places(self.state, job, pool)
 
-    def _take(self, group: JobGroup, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool) -> None:
-        self._hold(job, pool, places)
-        del group.members[job.key]
-        group.head()
+    def _leave_line(self, group: JobGroup, job: JobRecord) -> None:
+        group.leave(job)
+        self.state.pending.mark(group)
         self._taken.append((group, job))
-        self.facts += leases(job, pool, places, inside=inside, rule="R15")
 
-    def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> None:
+    def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> None:
         for place in places:
             capacity.take(self.state, job, pool, place)
             self._tried.append((job, pool, place))
+        self.facts += leases(job, pool, places, inside=inside, rule=rule)
 
-    def _search_could_help(self, job: JobRecord, pool: PoolState) -> bool:
-        """Whether a search for the job is under way, or one might find something: a cheap look before the rules are asked."""
+    def _open_search(self, pool: PoolState) -> None:
+        """The best-ranked job that finds no room but may take some back opens a search, one for each pool at a time (R19)."""
+        if pool.search is not None:
+            return
+        best: Candidate | None = None
+        for candidate in self.standings.hopeful(pool, self.now):
+            if candidate.job.key in self.skip or (best is not None and best.standing <= candidate.standing):
+                continue
+            if not self._has_room(candidate, pool) and self._may_search(candidate.group, candidate.job, pool):
+                best = candidate
+        if best is not None:
+            self.opened[pool.document.name] = best.job
+
+    def _has_room(self, candidate: Candidate, pool: PoolState) -> bool:
+        return (pool.document.name, candidate.group) not in self._failed and self._could_fit(candidate.group.request, pool)
+
+    def _may_search(self, group: JobGroup, job: JobRecord, pool: PoolState) -> bool:
+        """Whether a search for the job is under way in the pool, or could find somebody."""
         if pool.search is not None:
             return pool.search.job is job
-        if not is_worthwhile(pool, job, self.now):
+        if not is_worthwhile(pool, job, self.now) or not self._somebody_lends(group, pool):
             return False
-        key = (pool.document.name, job.policy.key)
+        return bool(causes(self.state, job, pool))
+
+    def _somebody_lends(self, group: JobGroup, pool: PoolState) -> bool:
+        key = (pool.document.name, group.policy.key)
         found = self._lenders.get(key)
         if found is None:
-            found = self._lenders[key] = anybody_above(self.state, job, pool)
+            found = self._lenders[key] = anybody_above(self.state, group.policy, pool)
         return found
-
-    def _searches(self, job: JobRecord, pool: PoolState, standing: Rank) -> bool:
-        """Whether a search for the job is under way in the pool, or opens now: for the best-ranked job that finds no room but may
-        take some back, one for each pool at a time (R19)."""
-        if pool.search is not None:
-            return pool.search.job is job
-        if not self._search_could_help(job, pool) or not causes(self.state, job, pool):
-            return False
-        best = self.opened.get(pool.document.name)
-        if best is None or standing < best[0]:
-            self.opened[pool.document.name] = (standing, job)
-        return True
 
     def undo(self) -> None:
         """Leave the state as it was found."""
@@ -200,8 +200,8 @@ class _Round:
             pool = self.state.pools[preemption.pool]
             capacity.nominate(self.state, preemption.job.policy, pool, preemption.places, preemption.total)
         for group, job in reversed(self._taken):
-            group.members[job.key] = job
-            heapq.heappush(group.heap, (-job.priority, job.admitted_at, job.order, job.key, job))
+            group.join(job)
+            self.state.pending.mark(group)
 
 
 def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> list[AnyFact]:
@@ -223,10 +223,10 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
     ]
 
 
-def grant(state: State, now: int, skip: frozenset[str]) -> list[AnyFact]:
+def grant(state: State, standings: Standings, now: int, skip: frozenset[str]) -> list[AnyFact]:
     """All grants of one round, and the searches that open because somebody found no room. `skip`: jobs that this record settles."""
     state.pending.ripen(now)
-    turn = _Round(state, now, skip)
+    turn = _Round(state, standings, now, skip)
     try:
         turn.grant_nominated()
         turn.grant_pending()
@@ -234,6 +234,6 @@ def grant(state: State, now: int, skip: frozenset[str]) -> list[AnyFact]:
         turn.undo()
     opened = [
         f.ReclaimOpenedV1(job=job.key, pool=pool, cause=causes(state, job, state.pools[pool])[0])
-        for pool, (_, job) in sorted(turn.opened.items())
+        for pool, job in sorted(turn.opened.items())
     ]
     return [*turn.facts, *opened]

@@ -46,6 +46,7 @@ def charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> N
     """Count `amounts` as leased in the pool and in every account of the job."""
     add_to(pool.leased, amounts)
     add_to(pool.use, amounts)
+    state.mark(job.policy, pool.document.name)
     for scope in scopes_of(state, job.policy, pool.document.name):
         add_to(scope.leased, amounts)
         add_to(scope.use, amounts)
@@ -57,6 +58,7 @@ def discharge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -
     """The inverse of `charge`."""
     take_from(pool.leased, amounts)
     take_from(pool.use, amounts)
+    state.mark(job.policy, pool.document.name)
     for scope in scopes_of(state, job.policy, pool.document.name):
         take_from(scope.leased, amounts)
         take_from(scope.use, amounts)
@@ -68,6 +70,7 @@ def yield_use(state: State, policy: PolicyState, pool: PoolState, amounts: Amoun
     """With sign 1: `amounts` make room for a nominated preemptor and count no more in tests (R17). With -1: they do again."""
     change = take_from if sign > 0 else add_to
     change(pool.use, amounts)
+    state.mark(policy, pool.document.name)
     for scope in scopes_of(state, policy, pool.document.name):
         change(scope.use, amounts)
 
@@ -77,6 +80,7 @@ def nominate(state: State, policy: PolicyState, pool: PoolState, places: Iterabl
     _keep(state, places, 1)
     add_to(pool.use, total)
     add_to(pool.nominated, total)
+    state.mark(policy, pool.document.name)
     for scope in scopes_of(state, policy, pool.document.name):
         add_to(scope.use, total)
 
@@ -86,6 +90,7 @@ def lift(state: State, policy: PolicyState, pool: PoolState, places: Iterable[Pl
     _keep(state, places, -1)
     take_from(pool.use, total)
     take_from(pool.nominated, total)
+    state.mark(policy, pool.document.name)
     for scope in scopes_of(state, policy, pool.document.name):
         take_from(scope.use, total)
 

@@ -44,10 +44,10 @@ def may_reclaim(state: State, job: JobRecord, pool: PoolState) -> bool:
     return over_reservation(scopes, pool.governed, job.request.total) is None
 
 
-def anybody_above(state: State, job: JobRecord, pool: PoolState) -> bool:
+def anybody_above(state: State, asking: PolicyState, pool: PoolState) -> bool:
     """A cheap necessary test: some other policy holds something here above its reservation. False: no search can succeed."""
     for policy in state.policies.values():
-        if policy is job.policy or not policy.jobs:
+        if policy is asking or not policy.jobs:
             continue
         held = policy.scopes.get(pool.document.name)
         if held is not None and held.leased and any(is_above(policy_side(policy, pool.document.name), key) for key in held.leased):

@@ -164,7 +164,7 @@ def _by_capacity(state: State, job: JobRecord, pool: PoolState) -> Wait:
         return Wait(WaitReason.KEPT_FOR_LARGER_JOB, f"it asks for {asked}", tuple(_shown(job, other) for other in others))
     if short is None:
         return Wait(WaitReason.FRAGMENTED, f"it asks for {asked}; {_free(pool)} free in pool {name}", _in_the_way(job, pool))
-    if not may_reclaim(state, job, pool) and anybody_above(state, job, pool):
+    if not may_reclaim(state, job, pool) and anybody_above(state, job.policy, pool):
         beyond = over_reservation(with_reservation(state, job.policy, name), pool.governed, total)
         numbers = _numbers(beyond, "reservation") if beyond is not None else f"it asks for {asked}"
         return Wait(WaitReason.WOULD_EXCEED_RESERVATION, numbers, _in_the_way(job, pool))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class JobGroup:
-    """Pending jobs that differ only in priority and age. `size` counts those really waiting here."""
+    """Pending jobs that differ only in priority and age."""
 
     policy: PolicyState
     profile: str
@@ -35,14 +35,29 @@ class JobGroup:
             heapq.heappop(self.heap)
         return self.heap[0][4] if self.heap else None
 
+    def join(self, job: JobRecord) -> None:
+        """Stand in line here."""
+        if job.key not in self.members:
+            self.members[job.key] = job
+            heapq.heappush(self.heap, (-job.priority, job.admitted_at, job.order, job.key, job))
+
+    def leave(self, job: JobRecord) -> bool:
+        """Stand here no more; False if the job did not."""
+        if self.members.pop(job.key, None) is None:
+            return False
+        self.head()  # drops the entry if it is on top: a job that comes back must not have two
+        return True
+
 
 class Pending:
-    """All groups, and the jobs that stand outside them until a time."""
+    """All groups, and the jobs that stand outside them until a time. `stale` collects groups that have changed, once somebody watches."""
 
-    __slots__ = ("_delayed", "groups")
+    __slots__ = ("_delayed", "by_policy", "groups", "stale")
 
     def __init__(self) -> None:
         self.groups: dict[tuple[object, ...], JobGroup] = {}
+        self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
+        self.stale: dict[JobGroup, None] | None = None
         self._delayed: list[tuple[int, str, JobRecord]] = []
 
     def add(self, job: JobRecord, now: int) -> None:
@@ -58,16 +73,25 @@ class Pending:
             group = self.groups[key] = JobGroup(
                 job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from
             )
-        if job.key not in group.members:
-            group.members[job.key] = job
-            heapq.heappush(group.heap, (-job.priority, job.admitted_at, job.order, job.key, job))
+            self.by_policy.setdefault(job.policy.key, {})[group] = None
+        group.join(job)
+        self.mark(group)
 
     def remove(self, job: JobRecord) -> None:
         """Take a job out of the line, if it stands there."""
         key = _key(job)
         group = self.groups.get(key)
-        if group is not None and group.members.pop(job.key, None) is not None and not group.members:
+        if group is None or not group.leave(job):
+            return
+        self.mark(group)
+        if not group.members:
             del self.groups[key]
+            del self.by_policy[job.policy.key][group]
+
+    def mark(self, group: JobGroup) -> None:
+        """The group's head may be another now."""
+        if self.stale is not None:
+            self.stale[group] = None
 
     def group_of(self, job: JobRecord) -> JobGroup | None:
         """The group in which the job stands in line, if it does."""

@@ -37,6 +37,18 @@ def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0
     pool.fruitless[search_key(job)] = Fruitless(pool.epoch, protected, retry_at)
     pool.rest = min(max(2 * pool.rest, REST_FIRST), REST_MAX)
     pool.rests_until = now + pool.rest
+    later = [last.retry_at for last in pool.fruitless.values() if last.retry_at is not None and last.retry_at > now]
+    pool.next_retry = min(later, default=0)
+
+
+def is_resting(pool: PoolState, now: int) -> bool:
+    """Whether only requests that were never searched for are worth a search now. A cheap look at the pool alone."""
+    return pool.rests_until > now and not 0 < pool.next_retry <= now
+
+
+def was_searched(pool: PoolState, job: JobRecord) -> bool:
+    """Whether a search for such a job has found nobody before."""
+    return search_key(job) in pool.fruitless
 
 
 def note_fruitful(pool: PoolState) -> None:

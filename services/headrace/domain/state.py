@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
 from headrace.domain.node_index import NodeIndex
-from headrace.domain.pending import Pending
+from headrace.domain.pending import JobGroup, Pending
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
@@ -152,6 +152,7 @@ class PoolState:
     fruitless: dict[tuple[object, ...], Fruitless] = field(default_factory=dict)
     rest: int = 0
     rests_until: int = 0
+    next_retry: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -370,6 +371,27 @@ class State:
     ended: deque[JobRecord] = field(default_factory=deque)
     answered: dict[str, Answered] = field(default_factory=dict)
     forgetting: deque[tuple[int, str]] = field(default_factory=deque)
+    stale: dict[PolicyState, None] | None = None
+    """Policies whose accounts have changed since somebody who watches last took them; an aid to memos, and no truth."""
+
+    def watch(self) -> None:
+        """From now on collect what changes, for `take_stale`."""
+        self.stale, self.pending.stale = {}, {}
+
+    def take_stale(self) -> tuple[dict[JobGroup, None], dict[PolicyState, None]]:
+        """Groups whose head, and policies whose accounts may have changed since the last call."""
+        groups, policies = self.pending.stale or {}, self.stale or {}
+        self.watch()
+        return groups, policies
+
+    def mark(self, policy: PolicyState, pool: str) -> None:
+        """The policy's accounts in a pool have changed; with a tenant share, that concerns all policies of the tenant."""
+        if self.stale is None:
+            return
+        self.stale[policy] = None
+        tenant = policy.document.tenant
+        if (tenant, pool) in self.shares:
+            self.stale.update((other, None) for key, other in self.policies.items() if key[0] == tenant)
 
     def profile(self, tenant: str, name: str) -> Profile | None:
         """A tenant's own profile of that name, else the provider's."""

@@ -29,9 +29,7 @@ def lines_of(record: Record, sequence: int, job: str) -> Iterator[FactView]:
             text, rule = said
             kind = str(type(fact).__struct_config__.tag)
             tenant = job.partition(".")[0]
-            yield FactView(
-                sequence=sequence, at=record.now, by=record.by, type=kind, text=hide_others(text, tenant), rule=rule
-            )
+            yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=hide_others(text, tenant), rule=rule)
 
 
 def _say(fact: AnyFact, job: str) -> Line | None:
@@ -41,7 +39,10 @@ def _say(fact: AnyFact, job: str) -> Line | None:
     if isinstance(fact, f.PreemptionOrderedV1):
         victim = next((victim for victim in fact.victims if victim.job == job), None)
         if victim is not None:
-            return f"has to yield to {_named(fact.job, job)} ({fact.cause} in pool {fact.pool}); {_loss(victim.lost)}", fact.rule
+            return (
+                f"has to yield to {_named(fact.job, job)} ({fact.cause} in pool {fact.pool}); {_loss(victim.lost)}",
+                fact.rule,
+            )
     return None
 
 
@@ -67,7 +68,9 @@ def _code(exit_code: int | None) -> str:
 
 def _admitted(fact: f.JobAdmittedV1) -> Line:
     asks = format_amounts(fact.request) + (f", {fact.replicas} times" if fact.replicas > 1 else "")
-    return f"admitted to {fact.policy}/{fact.profile}: asks for {asks}" + ("" if fact.preemptible else ", non-preemptible"), "R13"
+    return f"admitted to {fact.policy}/{fact.profile}: asks for {asks}" + (
+        "" if fact.preemptible else ", non-preemptible"
+    ), "R13"
 
 
 def _granted(fact: f.LeaseGrantedV1) -> Line:

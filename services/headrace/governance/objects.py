@@ -65,7 +65,7 @@ def name_of(document: Document) -> Name:
 
 
 def full_name(kind: str, text: str, tenant: str = "") -> Name:
-    """The name somebody means by `text`: `ai-dev` in `tenant` (without one: the default tenant, a profile's the provider), or `acme/ai-dev`."""
+    """The name that `text` stands for: `acme/ai-dev`, or `ai-dev` in `tenant` (none given: the default one, for a profile the provider)."""
     owner, slash, name = text.rpartition("/")
     if slash:
         return Name(kind, owner, name)

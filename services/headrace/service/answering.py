@@ -26,11 +26,12 @@ _log = structlog.get_logger("headrace.answering")
 
 
 class Refused(Exception):
-    """The answer is no. `code` is a stable token; the text one line with the way out."""
+    """The answer is no. `code` is a stable token; the text one line with the way out; `body` what there is to say besides."""
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, body: object = None) -> None:
         super().__init__(text)
         self.code = code
+        self.body = body
 
 
 async def serve(connection: Connection, service: str, fold: LedgerFold, handlers: Mapping[str, Handler]) -> None:
@@ -55,7 +56,7 @@ async def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Ms
             body = await body
         return Answer(sequence=fold.sequence, body=msgspec.Raw(encode(body)))
     except Refused as refusal:
-        return Answer(sequence=fold.sequence, code=refusal.code, error=str(refusal))
+        return Answer(sequence=fold.sequence, code=refusal.code, error=str(refusal), body=msgspec.Raw(encode(refusal.body)))
     except (IdError, Malformed) as error:
         return Answer(sequence=fold.sequence, code="INVALID", error=str(error))
     except Exception as error:  # one bad question must not end the service  # noqa: BLE001

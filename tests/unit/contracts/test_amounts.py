@@ -140,6 +140,8 @@ def test_what_is_added_and_taken_again_leaves_no_trace():
     assert total == {"gpu": 1}
 
 
-@pytest.mark.parametrize(("text", "yes"), [("gpu", True), ("license/abaqus", True), ("Gpu", False), ("a b", False), ("/x", False)])
+@pytest.mark.parametrize(
+    ("text", "yes"), [("gpu", True), ("license/abaqus", True), ("Gpu", False), ("a b", False), ("/x", False)]
+)
 def test_a_resource_key_is_a_name_or_a_name_in_a_group(text, yes):
     assert is_key(text) is yes

@@ -45,7 +45,9 @@ def test_the_line_of_a_part_is_that_of_the_nearest_part_that_has_one():
 
 
 def test_errors_are_told_in_the_order_of_their_lines_one_line_each():
-    errors = DocumentErrors([DocumentError("b", 7, "second"), DocumentError("a.x", 2, "first"), DocumentError("", None, "before all")])
+    errors = DocumentErrors(
+        [DocumentError("b", 7, "second"), DocumentError("a.x", 2, "first"), DocumentError("", None, "before all")]
+    )
     assert str(errors) == "before all\nline 2: a.x: first\nline 7: b: second"
 
 

@@ -13,7 +13,9 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 def test_every_scalar_is_text_and_every_part_has_its_line():
-    tree = read_tree("# a comment\npools:\n  - name: a\n    capacity: {gpu: 0.5, on: yes}\n\npolicies: [{name: 'p', windows: 08:00}]\n")
+    tree = read_tree(
+        "# a comment\npools:\n  - name: a\n    capacity: {gpu: 0.5, on: yes}\n\npolicies: [{name: 'p', windows: 08:00}]\n"
+    )
     assert tree.value == {
         "pools": [{"name": "a", "capacity": {"gpu": "0.5", "on": "yes"}}],
         "policies": [{"name": "p", "windows": "08:00"}],
@@ -51,7 +53,10 @@ def test_an_alias_stands_for_its_anchor():
         ("---\n", "the file is empty; write a mapping such as policies: [...]"),
         ("a: *x\n", "line 1: the alias *x names no anchor"),
         ("a: &x [*x]\n", "line 1: a: the alias *x contains itself"),
-        ("a: !!python/object:os.system x\n", "line 1: the tag tag:yaml.org,2002:python/object:os.system has no meaning here; leave it out"),
+        (
+            "a: !!python/object:os.system x\n",
+            "line 1: the tag tag:yaml.org,2002:python/object:os.system has no meaning here; leave it out",
+        ),
         ("a: !!float 0.5\n", "line 1: the tag tag:yaml.org,2002:float has no meaning here; leave it out"),
         ("? [a]\n: b\n", "line 1: a key is plain text, not a collection"),
         (LAUGHS, f"line 6: f: a file is at most {VALUES_MAX} values, aliases counted as what they stand for"),
@@ -64,7 +69,9 @@ def test_what_hides_a_mistake_or_blows_up_is_refused(text, complaint):
     assert str(refused.value) == complaint.rstrip("\n")
 
 
-@pytest.mark.parametrize(("text", "line"), [("a: [\n", 2), ("a:\n  b: c: d\n", 2), ("a: b\n c: d\n", 2), ("a: \t- x\n", 1), ('a: "\n', 2)])
+@pytest.mark.parametrize(
+    ("text", "line"), [("a: [\n", 2), ("a:\n  b: c: d\n", 2), ("a: b\n c: d\n", 2), ("a: \t- x\n", 1), ('a: "\n', 2)]
+)
 def test_what_is_no_yaml_is_refused_with_the_line(text, line):
     with pytest.raises(DocumentErrors) as refused:
         read_tree(text)

@@ -9,7 +9,13 @@ def test_what_is_not_said_has_the_defaults_of_the_interfaces():
     pool = d.Pool(name="a", selector={})
     policy = d.Policy(name="p", profiles=())
     assert (pool.backfill_for, pool.nomination_timeout, pool.allow_overcommit) == (10 * MINUTE, 5 * MINUTE, False)
-    assert (policy.tenant, policy.weight, policy.max_pending, policy.reservation, policy.limit) == ("default", 1, 10_000, None, {})
+    assert (policy.tenant, policy.weight, policy.max_pending, policy.reservation, policy.limit) == (
+        "default",
+        1,
+        10_000,
+        None,
+        {},
+    )
     assert policy.preemption == d.PreemptionTerms(
         on_preempt="requeue", callback_grace=60 * SECOND, term_grace=30 * SECOND, on_node_lost="requeue", suspend_max=4 * HOUR
     )

@@ -67,7 +67,9 @@ def test_a_moment_no_calendar_holds_is_shown_as_the_nearest_that_it_does(moment,
     assert format_time(moment) == text
 
 
-@pytest.mark.parametrize("text", ["2026-11-21T08:00:00Z", "2026-11-21T09:00:00+01:00", "2026-11-21T08:00", " 2026-11-21 08:00:00 "])
+@pytest.mark.parametrize(
+    "text", ["2026-11-21T08:00:00Z", "2026-11-21T09:00:00+01:00", "2026-11-21T08:00", " 2026-11-21 08:00:00 "]
+)
 def test_moments_are_read_with_a_zone_or_as_utc(text):
     assert parse_time(text) == 1_795_248_000 * SECOND
 

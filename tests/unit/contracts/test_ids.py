@@ -21,7 +21,16 @@ JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
 
 @pytest.mark.parametrize(
     ("text", "yes"),
-    [("a", True), ("gpu01-hq", True), ("a" * 63, True), ("a" * 64, False), ("", False), ("A", False), ("a.b", False), ("a\n", False)],
+    [
+        ("a", True),
+        ("gpu01-hq", True),
+        ("a" * 63, True),
+        ("a" * 64, False),
+        ("", False),
+        ("A", False),
+        ("a.b", False),
+        ("a\n", False),
+    ],
 )
 def test_a_token_is_one_part_of_a_subject(text, yes):
     assert is_token(text) is yes
@@ -29,7 +38,14 @@ def test_a_token_is_one_part_of_a_subject(text, yes):
 
 @pytest.mark.parametrize(
     ("text", "yes"),
-    [(JOB, True), (JOB.upper(), False), (JOB[:-1], False), ("8" + JOB[1:], False), (JOB[:-1] + "i", False), (JOB + "\n", False)],
+    [
+        (JOB, True),
+        (JOB.upper(), False),
+        (JOB[:-1], False),
+        ("8" + JOB[1:], False),
+        (JOB[:-1] + "i", False),
+        (JOB + "\n", False),
+    ],
 )
 def test_a_job_id_is_a_lower_case_ulid(text, yes):
     assert is_job_id(text) is yes

@@ -9,7 +9,14 @@ from headrace.contracts.facts import AnyFact, NodeCordonedV1, NodeUncordonedV1, 
 from headrace.contracts.records import Record
 
 RECORD = Record(
-    by="governance", now=5, engine="0.1.0", as_of=4, prev="aa", cause="test", trace="t", facts=(NodeCordonedV1(author="a.b", node="n"),)
+    by="governance",
+    now=5,
+    engine="0.1.0",
+    as_of=4,
+    prev="aa",
+    cause="test",
+    trace="t",
+    facts=(NodeCordonedV1(author="a.b", node="n"),),
 )
 
 
@@ -24,7 +31,9 @@ def test_old_facts_are_made_current_step_by_step(monkeypatch: pytest.MonkeyPatch
     }
     monkeypatch.setattr(upcasters, "UPCASTERS", steps)
     current = upcasters.upcast(RECORD)
-    assert current == Record(by="governance", now=5, engine="0.1.0", as_of=4, prev="aa", cause="test", trace="t", facts=(WishesJudgedV1(through=1),))
+    assert current == Record(
+        by="governance", now=5, engine="0.1.0", as_of=4, prev="aa", cause="test", trace="t", facts=(WishesJudgedV1(through=1),)
+    )
 
 
 def test_no_upcaster_stands_for_a_fact_that_is_not_read_or_leads_in_a_circle():

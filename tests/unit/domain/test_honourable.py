@@ -3,9 +3,10 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from headrace.domain.honourable import Overbooked, Promise, overbooked
 from hypothesis import given
 from hypothesis import strategies as st
+
+from headrace.domain.honourable import Overbooked, Promise, overbooked
 
 
 def promise(to: str, amount: int, *supplies: str) -> Promise:

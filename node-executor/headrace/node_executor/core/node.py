@@ -58,7 +58,10 @@ class Node:
     def step(self, event: Event) -> list[Action]:
         """What is to be done because of `event`, in this order."""
         out: Actions = []
-        _STEPS[type(event)](self, event, out) if type(event) in _STEPS else self._lease_event(event, out)
+        if isinstance(event, LeaseEvent):
+            self._lease_event(event, out)
+        else:
+            _STEPS[type(event)](self, event, out)
         self._report(event.at, out)
         return out
 
@@ -95,8 +98,8 @@ class Node:
             for lease in list(self.leases.values()):
                 life.halt(lease, event.at, event.deadline, out)
 
-    def _lease_event(self, event: Event, out: Actions) -> None:
-        lease = self.leases.get(event.lease) if isinstance(event, LeaseEvent) else None
+    def _lease_event(self, event: LeaseEvent, out: Actions) -> None:
+        lease = self.leases.get(event.lease)
         if lease is None:
             return
         life.handle(lease, event, out)
@@ -169,7 +172,8 @@ class Node:
         if not self.registering or not self.answered or any(lease.ladder is REVOKED for lease in self.leases.values()):
             return
         self.registering, self.registered = False, True
-        out.append(State(msgspec.structs.replace(self.registration, holding=tuple(self.leases), at=at)))
+        holding = tuple(lease.id for lease in self.leases.values() if lease.phase is not Phase.STARTING)
+        out.append(State(msgspec.structs.replace(self.registration, holding=holding, at=at)))
 
 
 def _parts(lease: str) -> tuple[str, int, int] | None:

@@ -1,0 +1,25 @@
+"""The Python client: submit jobs to a Headrace and hear what becomes of them. Needs nats-py and msgspec only.
+
+The question it answers: *how does a program put work into Headrace, and follow it?*
+
+    async with headrace.client.connect() as hr:
+        job = await hr.submit("ai-dev/half", ["python", "train.py"], on_abort=["python", "save.py"])
+        async for fact in hr.watch(job.id):
+            print(fact.type, fact.fields)
+
+Facts read: its tenant's, from `hr.feed.<tenant>.>`. Facts written: none; it publishes wishes and asks questions.
+
+- `endpoint` finds the installation and the login; `errors` are all that can go wrong; `link` is the connection.
+- `wishing` makes wishes of what a caller says; `client` is what a caller holds; `watching` is a feed fact.
+- `job` is for programs that run *inside* a job.
+
+It never decides anything, keeps no state, and has no rights beyond its login's.
+"""
+
+from __future__ import annotations
+
+from headrace.client.client import Client, SubmittedJob, connect
+from headrace.client.errors import HeadraceError, Refused, Unreachable
+from headrace.client.watching import FeedFact
+
+__all__ = ["Client", "FeedFact", "HeadraceError", "Refused", "SubmittedJob", "Unreachable", "connect"]

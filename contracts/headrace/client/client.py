@@ -1,0 +1,280 @@
+"""What a caller holds: `Client`, one connection that speaks as one user of one tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self, TypeVar, Unpack
+
+import msgspec
+
+from headrace.client.endpoint import find
+from headrace.client.errors import HeadraceError, Refused, Unreachable
+from headrace.client.link import ANSWER_WITHIN, Link
+from headrace.client.watching import FeedFact, read_fact
+from headrace.client.wishing import Wish, make_wish, packed, parse_queue
+from headrace.contracts import subjects
+from headrace.contracts.codec import Malformed, decode, encode
+from headrace.contracts.documents import DEFAULT_TENANT
+from headrace.contracts.ids import IdError, JobKey, is_job_id, is_token, job_key, split_job_key
+from headrace.contracts.orders import LogsAnswer
+from headrace.contracts.queries import (
+    Answer,
+    FactView,
+    JobRequest,
+    JobsRequest,
+    JobView,
+    NodeView,
+    PoolView,
+    QueueView,
+    WhyView,
+)
+from headrace.contracts.wishes import CancelWish, JobWish
+
+T = TypeVar("T")
+
+FINAL = frozenset({"succeeded", "failed", "cancelled", "rejected"})
+"""The states a job does not leave."""
+
+SUBMIT_ATTEMPTS = 3
+LOOK_AGAIN = 2.0
+"""Seconds after which `wait` asks although it heard nothing: FEED keeps no promise, the fold does."""
+
+FIRST_LOOK, LAST_LOOK = 0.01, 0.25
+UNKNOWN_FOR = 10.0
+"""Seconds for which a job may be unknown to those who answer before it is taken to be none."""
+
+
+class SubmittedJob(NamedTuple):
+    """A job that is durably submitted. `id` is its ULID, `key` its whole name, `<tenant>.<user>.<id>`."""
+
+    id: str
+    key: JobKey
+
+
+class _Ack(msgspec.Struct):
+    """What JetStream says to a publish."""
+
+    seq: int = 0
+    error: _AckError | None = None
+
+
+class _AckError(msgspec.Struct):
+    description: str = ""
+
+
+def connect(
+    url: str | None = None,
+    credentials: str | Path | None = None,
+    *,
+    tenant: str = "",
+    user: str = "",
+    data: str | Path | None = None,
+) -> Client:
+    """A client, to be used with `async with`.
+
+    Without arguments: the installation that `HEADRACE_URL` and `HEADRACE_CREDENTIALS` name, else the one of this machine
+    (`HEADRACE_DATA`). `tenant` and `user` are whom to speak as, where the login may (an admin's may speak as anybody).
+    """
+    return Client(url, credentials, tenant=tenant, user=user, data=data)
+
+
+class Client:
+    """See `connect`. Every method raises `Refused` where the answer is no and `Unreachable` where there is none."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        credentials: str | Path | None = None,
+        *,
+        tenant: str = "",
+        user: str = "",
+        data: str | Path | None = None,
+    ) -> None:
+        door = find(url, credentials, data)
+        self.tenant = tenant or door.login.tenant or DEFAULT_TENANT
+        self.user = user or door.login.user or door.login.name
+        for field, name in (("tenant", self.tenant), ("user", self.user)):
+            if not is_token(name):
+                raise Refused("INVALID", f"{field}: {name!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'")
+        self._link = Link(door)
+
+    async def __aenter__(self) -> Self:
+        await self._link.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._link.close()
+
+    async def submit(self, queue: str, command: Sequence[str], **said: Unpack[Wish]) -> SubmittedJob:
+        """Submit one job; returns once it is durable. What may be said besides is in `wishing.Wish`. It may still be rejected."""
+        return (await self.submit_many(queue, [make_wish(command, **said)]))[0]
+
+    async def submit_many(self, queue: str, wishes: Iterable[JobWish]) -> tuple[SubmittedJob, ...]:
+        """Submit any number of jobs (`wishing.make_wish`) to one queue, up to 1,000 in a message; returns once all are durable."""
+        subject = subjects.submit(self.tenant, self.user, *parse_queue(queue))
+        submitted: list[SubmittedJob] = []
+        for jobs, payload in packed(wishes):
+            await self._publish(subject, payload, f"{self.tenant}.{self.user}.{jobs[0].id}")
+            submitted += [SubmittedJob(wish.id, job_key(self.tenant, self.user, wish.id)) for wish in jobs]
+        return tuple(submitted)
+
+    async def cancel(self, job: str, reason: str = "") -> None:
+        """Wish that a job ends; returns once the wish is durable. An id is one of this user's, a key may name another's."""
+        tenant, user, job_id = self._whose(job)
+        await self._publish(subjects.cancel(tenant, user, job_id), encode(CancelWish(reason=reason)))
+
+    async def job(self, job: str) -> JobView:
+        """One job with all its attempts, by its id or key."""
+        return await self.query("feed", "job", JobRequest(job=job), JobView)
+
+    async def jobs(
+        self, *, states: Sequence[str] = (), queue: str = "", user: str = "", limit: int = 1_000
+    ) -> tuple[JobView, ...]:
+        """The tenant's jobs, newest first, at most `limit`; what is not given does not filter."""
+        request = JobsRequest(states=tuple(states), queue=queue, user=user, limit=limit)
+        return await self.query("feed", "jobs", request, tuple[JobView, ...])
+
+    async def why(self, job: str) -> WhyView:
+        """Why a job waits, or what became of it (R22)."""
+        return await self.query("feed", "why", JobRequest(job=job), WhyView)
+
+    async def facts(self, job: str) -> tuple[FactView, ...]:
+        """The story of a job, one line for each fact."""
+        return await self.query("feed", "facts", JobRequest(job=job), tuple[FactView, ...])
+
+    async def logs(self, job: str, *, offset: int = 0, attempt: int = 0, rank: int = 0) -> LogsAnswer:
+        """A piece of an attempt's output (0: the latest) from `offset` (bytes) on, as its node has it."""
+        return await self.query("feed", "logs", JobRequest(job=job, offset=offset, attempt=attempt, rank=rank), LogsAnswer)
+
+    async def queues(self) -> tuple[QueueView, ...]:
+        """The tenant's queues, and what their policies hold."""
+        return await self.query("feed", "queues", None, tuple[QueueView, ...])
+
+    async def pools(self) -> tuple[PoolView, ...]:
+        """The pools the tenant sees, and what is free in them."""
+        return await self.query("feed", "pools", None, tuple[PoolView, ...])
+
+    async def nodes(self) -> tuple[NodeView, ...]:
+        """The nodes the tenant sees."""
+        return await self.query("feed", "nodes", None, tuple[NodeView, ...])
+
+    async def watch(self, job: str) -> AsyncIterator[FeedFact]:
+        """What happens to a job from now on, as it happens, until it has ended (at once, where it has ended already)."""
+        tenant, _, job_id = self._whose(job)
+        async with self._link.listening(f"hr.feed.{tenant}.*.*.{job_id}") as heard:
+            seen = _Seen(self, job)
+            while not (heard.empty() and await seen.ended()):
+                async for subject, payload in _until_silence(heard):
+                    fact = read_fact(subject, payload)
+                    if fact is not None:
+                        yield fact
+                        if fact.is_end:
+                            return
+
+    async def wait(self, job: str) -> JobView:
+        """The job, once it has ended."""
+        tenant, _, job_id = self._whose(job)
+        async with self._link.listening(f"hr.feed.{tenant}.job.*.{job_id}") as heard:
+            seen = _Seen(self, job)
+            while not await seen.ended():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_AGAIN):
+                        await heard.get()
+            return await self.job(job)
+
+    async def judged(self, job: str, within: float = 2.0) -> JobView | None:
+        """A job just submitted, once admission has judged it (`rejected`, or any other state); None if not `within` seconds."""
+        seen = _Seen(self, job)
+        pause = FIRST_LOOK
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while (view := await seen.look()) is None:
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LAST_LOOK)
+                return view
+        return None
+
+    async def query(
+        self, service: str, what: str, request: object = None, kind: type[T] | None = None, within: float = ANSWER_WITHIN
+    ) -> T:
+        """What a service answers to `hr.query.<service>.<what>`, as `kind` (None: whatever JSON it is)."""
+        return (await self.question(service, what, request, kind, within))[0]
+
+    async def question(
+        self, service: str, what: str, request: object = None, kind: type[T] | None = None, within: float = ANSWER_WITHIN
+    ) -> tuple[T, int]:
+        """The answer and the ledger sequence that it reflects."""
+        subject = subjects.query(service, what, self.tenant, self.user)
+        payload = await self._link.ask(subject, b"" if request is None else encode(request), within=within)
+        try:
+            answer = decode(payload, Answer)
+            if answer.error:
+                raise Refused(answer.code or "REFUSED", answer.error)
+            return decode(bytes(answer.body), kind or object), answer.sequence  # type: ignore[return-value]
+        except Malformed as error:
+            raise HeadraceError(f"{service} gave an answer of another version: {error}") from None
+
+    async def _publish(self, subject: str, payload: bytes, message_id: str = "") -> None:
+        """Store durably. Repeated where nothing comes back: the same id is the same job, and two cancels are one."""
+        headers = {"Nats-Msg-Id": message_id} if message_id else None
+        for attempt in range(1, SUBMIT_ATTEMPTS + 1):
+            try:
+                ack = msgspec.json.decode(await self._link.ask(subject, payload, headers), type=_Ack)
+            except Unreachable:
+                if attempt == SUBMIT_ATTEMPTS:
+                    raise
+                await asyncio.sleep(LAST_LOOK)
+                continue
+            if ack.error is not None:
+                raise Refused("UNAVAILABLE", f"NATS does not store it: {ack.error.description}; try again in a while")
+            return
+
+    def _whose(self, job: str) -> tuple[str, str, str]:
+        if is_job_id(job):
+            return self.tenant, self.user, job
+        try:
+            return split_job_key(job)
+        except IdError:
+            raise Refused("INVALID", f"job: {job!r} is no job id, which is a lower-case ULID of 26 characters") from None
+
+
+class _Seen:
+    """Looks at one job that may not be known yet, through answers that may not come."""
+
+    def __init__(self, client: Client, job: str) -> None:
+        self._client = client
+        self._job = job
+        self._unknown_until = time.monotonic() + UNKNOWN_FOR
+
+    async def look(self) -> JobView | None:
+        """The job; None where nobody says. Raises `Refused` once it has been unknown for too long to be merely new."""
+        try:
+            view = await self._client.job(self._job)
+        except Unreachable:
+            return None
+        except Refused as refusal:
+            if refusal.code == "NOT_FOUND" and time.monotonic() < self._unknown_until:
+                return None
+            raise
+        self._unknown_until = 0.0
+        return view
+
+    async def ended(self) -> bool:
+        """Whether it is known to have ended."""
+        view = await self.look()
+        return view is not None and view.state in FINAL
+
+
+async def _until_silence(heard: asyncio.Queue[tuple[str, bytes]]) -> AsyncIterator[tuple[str, bytes]]:
+    """What is heard, until nothing more is for `LOOK_AGAIN` seconds."""
+    while True:
+        try:
+            async with asyncio.timeout(LOOK_AGAIN):
+                message = await heard.get()
+        except TimeoutError:
+            return
+        yield message

@@ -1,0 +1,94 @@
+"""Where the installation is, and who one is there: two small files that `headrace up` writes, or the environment.
+
+The data directory of an installation holds `endpoint.json` (the address, and which login is the owner's) and `credentials/`, one
+file for each login. `HEADRACE_URL` and `HEADRACE_CREDENTIALS` (the path of such a file) take their place on other machines.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from headrace.client.errors import Unreachable
+
+URL = "HEADRACE_URL"
+CREDENTIALS = "HEADRACE_CREDENTIALS"
+DATA = "HEADRACE_DATA"
+
+DEFAULT_DATA = "~/.local/share/headrace"
+ENDPOINT_FILE = "endpoint.json"
+
+T = TypeVar("T")
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One login. `kind` is `user`, `admin` (may speak as any user), `service`, `operator` or `node`; the password is a secret."""
+
+    name: str
+    password: str
+    kind: str = "user"
+    tenant: str = ""
+    user: str = ""
+    node: str = ""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """`url` of the NATS server(s); `credentials`: the owner's login, a path relative to the file that says so."""
+
+    url: str
+    credentials: str
+
+
+class Door(NamedTuple):
+    """What it takes to connect."""
+
+    url: str
+    login: Login
+
+
+def data_directory(given: str | Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The directory of the installation: `given`, else `HEADRACE_DATA`, else `~/.local/share/headrace`."""
+    return Path(given or environment.get(DATA) or DEFAULT_DATA).expanduser().absolute()
+
+
+def find(
+    url: str | None = None,
+    credentials: str | Path | None = None,
+    data: str | Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Door:
+    """Address and login: what is given, else the environment's, else those of the installation on this machine.
+
+    Raises `Unreachable` where nothing says where Headrace is.
+    """
+    url = url or environment.get(URL)
+    login_file = credentials or environment.get(CREDENTIALS)
+    if url and login_file:
+        return Door(url, read_login(Path(login_file).expanduser()))
+    directory = data_directory(data, environment)
+    path = directory / ENDPOINT_FILE
+    if not path.exists():
+        missing = "" if url is None else f"; {URL} is set, so {CREDENTIALS} has to name a login file"
+        raise Unreachable(f"no Headrace in {directory}{missing}. Start one with `headrace up`, or name it with {DATA}")
+    endpoint = _read(path, Endpoint)
+    return Door(
+        url or endpoint.url, read_login(Path(login_file).expanduser() if login_file else directory / endpoint.credentials)
+    )
+
+
+def read_login(path: Path) -> Login:
+    """The login in a file; `Unreachable` where it cannot be read."""
+    return _read(path, Login)
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise Unreachable(f"{path} cannot be read: {error.strerror or error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreachable(f"{path} is damaged: {error}") from None

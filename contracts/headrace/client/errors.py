@@ -1,0 +1,24 @@
+"""All that can go wrong between a program and Headrace."""
+
+from __future__ import annotations
+
+
+class HeadraceError(Exception):
+    """Something did not work; the text is one line that says what, and the way out.
+
+    HeadraceError
+    ├── Unreachable   there is no installation, NATS is away, or a service does not answer: try again
+    └── Refused       the answer is no: `code` says why in one stable token
+    """
+
+
+class Unreachable(HeadraceError):
+    """Nobody answers. What was asked may or may not have been heard; a submit may be repeated with the same id."""
+
+
+class Refused(HeadraceError):
+    """The answer is no. `code` is a token such as `NOT_FOUND`, `NOT_ALLOWED`, `INVALID`."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code

@@ -1,0 +1,122 @@
+"""The connection to the bus: questions that are answered or refused within seconds, and subjects to listen to.
+
+Strategy: NATS tells a publisher that it may not publish by a complaint beside the stream of messages, not by an answer. So whatever is
+asked is remembered by its subject until it is answered, and a complaint about that subject is its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from nats import errors
+from nats.aio.client import Client as Nats
+
+from headrace.client.endpoint import Door
+from headrace.client.errors import Refused, Unreachable
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+CONNECT_WITHIN = 2
+ANSWER_WITHIN = 5.0
+"""Seconds."""
+
+_FORBIDDEN = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"')
+
+
+class Link:
+    """One connection with one login. Once it stands it is repaired for as long as it is open."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self._nats = Nats()
+        self._asked: dict[asyncio.Future[None], str] = {}
+
+    async def open(self) -> None:
+        """Connect; `Unreachable` where nobody is there within two seconds, `Refused` where the login is not known."""
+        url, login = self.door
+        try:
+            await self._nats.connect(
+                url.split(","),
+                name=login.name,
+                user=login.name,
+                password=login.password,
+                inbox_prefix=f"_INBOX_{login.name}",
+                connect_timeout=CONNECT_WITHIN,
+                error_cb=self._complained,
+                allow_reconnect=False,  # until the first connection stands: else a wrong password looks like silence
+                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # nats-py counts any seconds
+                max_reconnect_attempts=1,
+            )
+        except (OSError, TimeoutError, errors.Error) as error:
+            with contextlib.suppress(Exception):
+                await self._nats.close()
+            if "authorization" in str(error).lower():
+                raise Refused("NOT_ALLOWED", f"NATS at {url} does not know the login {login.name!r}, or its password") from None
+            raise Unreachable(f"NATS at {url} does not answer. Is Headrace up? `headrace up` starts it") from None
+        self._nats.options["allow_reconnect"] = True
+        self._nats.options["max_reconnect_attempts"] = -1
+
+    async def close(self) -> None:
+        """Say goodbye; more than once does no harm."""
+        if not self._nats.is_closed:
+            await self._nats.close()
+
+    async def ask(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = ANSWER_WITHIN
+    ) -> bytes:
+        """The answer. `Unreachable` where nobody listens or nothing comes; `Refused` where this login may not ask that."""
+        refusal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        question = asyncio.ensure_future(self._nats.request(subject, payload, within, headers=dict(headers or {}) or None))
+        self._asked[refusal] = subject
+        try:
+            await asyncio.wait((question, refusal), return_when=asyncio.FIRST_COMPLETED)
+            if not question.done():
+                raise self._not_allowed(subject)
+            return question.result().data
+        except errors.NoRespondersError:
+            raise Unreachable(f"nobody listens on {subject}: is that service up? `headrace status` tells") from None
+        except errors.MaxPayloadError:
+            raise Refused("INVALID", f"{len(payload)} bytes are more than NATS takes, {self._nats.max_payload}") from None
+        except (errors.Error, TimeoutError, OSError) as error:
+            why = f"nothing within {within:g} s" if isinstance(error, TimeoutError) else str(error).removeprefix("nats: ")
+            raise Unreachable(f"no answer on {subject}: {why}. `headrace status` tells which service is away") from None
+        finally:
+            del self._asked[refusal]
+            question.cancel()
+            refusal.cancel()
+
+    @asynccontextmanager
+    async def listening(self, subject: str) -> AsyncIterator[asyncio.Queue[tuple[str, bytes]]]:
+        """Whatever is said on a subject (wildcards allowed) from now on, as (subject, payload)."""
+        heard: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+
+        async def hear(message: Msg) -> None:
+            heard.put_nowait((message.subject, message.data))
+
+        subscription = await self._nats.subscribe(subject, cb=hear)
+        try:
+            await self._nats.flush()
+            yield heard
+        except (errors.Error, TimeoutError) as error:
+            raise Unreachable(f"NATS went away: {error}") from None
+        finally:
+            with contextlib.suppress(errors.Error):
+                await subscription.unsubscribe()
+
+    def _not_allowed(self, subject: str) -> Refused:
+        return Refused(
+            "NOT_ALLOWED", f"the login {self.door.login.name!r} may not speak on {subject}: look at the tenant and the user"
+        )
+
+    async def _complained(self, error: Exception) -> None:
+        forbidden = _FORBIDDEN.search(str(error).lower())  # nats-py makes the subject lower case as well
+        if forbidden is not None:
+            for refusal, subject in self._asked.items():
+                if subject.lower() == forbidden[2] and not refusal.done():
+                    refusal.set_result(None)

@@ -1,0 +1,59 @@
+"""Devices made out of nothing: they can be granted, held and released, and that is all there is to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.nodes import Device
+from headrace.node_executor.devices import DevicesUnknown
+
+_KIND = re.compile(r"(\d{1,4})x([A-Za-z][A-Za-z0-9.]*(?:-[A-Za-z0-9.]+)*)")
+_MEMORY = re.compile(r"-(\d{1,4})GB$")
+DEFAULT_MEMORY = 80 * 1024
+DEVICES_MAX = 1024
+
+
+class SimulatedDevices:
+    """`count` devices of each model, called `gpu0`, `gpu1`, ... A model such as `H100-80GB` has the memory that its name says."""
+
+    isolation = "simulated"
+
+    def __init__(self, kinds: Sequence[tuple[int, str]]) -> None:
+        models = [model for count, model in kinds for _ in range(count)]
+        self._inventory = tuple(
+            Device(device=f"gpu{number}", model=model, memory=_memory(model)) for number, model in enumerate(models)
+        )
+        self._number = {device.device: str(number) for number, device in enumerate(self._inventory)}
+
+    def inventory(self) -> tuple[Device, ...]:
+        """Every device, in the order of its number."""
+        return self._inventory
+
+    def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
+        """The numbers of the devices, as a real node would give them."""
+        return {"CUDA_VISIBLE_DEVICES": ",".join(self._number[share.device] for share in shares)}
+
+    def holder(self, shares: Sequence[DeviceShare]) -> str:  # noqa: ARG002 - the face of all devices
+        """Nobody: when the processes are gone, nothing is left on a device that does not exist."""
+        return ""
+
+
+def simulated(text: str) -> SimulatedDevices:
+    """The devices for `8xH100-80GB` or `4xH100-80GB,2xA100-40GB`; `DevicesUnknown` where that cannot be read."""
+    kinds = []
+    for part in text.split(","):
+        match = _KIND.fullmatch(part.strip())
+        if match is None:
+            raise DevicesUnknown(f"{part.strip()!r} is no set of simulated devices; write sim:8xH100-80GB")
+        kinds.append((int(match[1]), match[2]))
+    if sum(count for count, _ in kinds) > DEVICES_MAX:
+        raise DevicesUnknown(f"a node has at most {DEVICES_MAX} devices")
+    return SimulatedDevices(kinds)
+
+
+def _memory(model: str) -> int:
+    """MiB, from the name: what is sold as 80 GB counts as 80 GiB here."""
+    match = _MEMORY.search(model)
+    return int(match[1]) * 1024 if match else DEFAULT_MEMORY

@@ -1,0 +1,326 @@
+"""The executor: performs what the core asks for, and tells it what happened.
+
+Strategy: `handle` is the one way in. The core's actions are performed at once and in order, and what they bring about goes back in
+as further events, from a queue and not from the stack. Only starting is put off to the next turns of the loop, a few at a
+time, so that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from headrace.contracts.facts import AnyFact, LeaseEndedV1
+from headrace.contracts.ids import lease_id
+from headrace.contracts.orders import LogsAnswer, LogsRequest, StartOrder
+from headrace.node_executor.checkpoints import Checkpoint, CheckpointWatch
+from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.core.node import Node
+from headrace.node_executor.devices import Devices
+from headrace.node_executor.enforcement import obtained
+from headrace.node_executor.environment import callback_environment
+from headrace.node_executor.journal import Journal
+from headrace.node_executor.logs import read_log
+from headrace.node_executor.preparation import Preparation, Prepared
+from headrace.node_executor.retention import Kept, prune
+from headrace.node_executor.runtimes import CannotStart, Launch, Running, Runtime
+from headrace.node_executor.runtimes.output import Output
+from headrace.node_executor.tracing import Tracing
+from headrace.node_executor.workspace import Workspace
+
+STARTS_PER_TURN = 4
+SECOND = 1_000_000
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+def clock() -> int:
+    """The node's clock, in microseconds since 1970."""
+    return time.time_ns() // 1_000
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What the preempt file says. `deadline`: by when the job should be gone, in Unix seconds, rounded down."""
+
+    reason: str
+    preemptor: str
+    deadline: int
+
+
+class Equipment(Protocol):
+    """What the executor works with; `Machine` in `main` is the real one."""
+
+    workspace: Workspace
+    preparation: Preparation
+    devices: Devices
+    runtime: Runtime
+    journal: Journal
+    tracing: Tracing
+    output_limit: int
+
+
+class _Held:
+    """What the executor has of one lease that was, or is about to be, started."""
+
+    __slots__ = ("callback", "complained", "order", "output", "prepared", "running", "timer", "watch")
+
+    def __init__(self, order: StartOrder, prepared: Prepared, output: Output) -> None:
+        self.order = order
+        self.prepared = prepared
+        self.output = output
+        self.watch = CheckpointWatch(prepared.paths, order.rank)
+        self.running: Running | None = None
+        self.callback: Running | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.complained = ""
+
+
+class Executor:
+    """One node at work. `state` takes facts for the ledger, in order."""
+
+    def __init__(self, node: Node, equipment: Equipment, state: Callable[[AnyFact], None], now: Callable[[], int] = clock) -> None:
+        self._node = node
+        self._with = equipment
+        self._state = state
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._inbox: deque[v.Event] = deque()
+        self._performing = False
+        self._waiting: dict[str, StartOrder] = {}
+        self._held: dict[str, _Held] = {}
+        self.finished = asyncio.Event()
+
+    @property
+    def running(self) -> int:
+        """How many leases are here, starting and stopping ones included."""
+        return len(self._node.leases)
+
+    def handle(self, event: v.Event) -> None:
+        """Something happened."""
+        self._inbox.append(event)
+        if self._performing:
+            return
+        self._performing = True
+        try:
+            while self._inbox:
+                for action in self._node.step(self._inbox.popleft()):
+                    self._perform(action)
+        finally:
+            self._performing = False
+        if self._node.finished:
+            self.finished.set()
+
+    def halt(self, grace: float) -> None:
+        """End everything that runs, within `grace` seconds; `finished` is set when nothing is left."""
+        at = self._now()
+        self.handle(v.Halted(at=at, deadline=at + int(grace * SECOND)))
+
+    def recorded(self, facts: tuple[AnyFact, ...]) -> None:
+        """The ledger has these facts."""
+        ended = tuple(lease_id(f.job, f.attempt, f.rank) for f in facts if isinstance(f, LeaseEndedV1))
+        if ended:
+            self._with.journal.stated(ended)
+
+    def read_log(self, request: LogsRequest) -> LogsAnswer:
+        """A piece of a job's output."""
+        alive = lease_id(request.job, request.attempt, request.rank) in self._node.leases
+        return read_log(self._with.workspace, request, alive=alive)
+
+    async def look_for_checkpoints(self) -> None:
+        """Look what the running jobs have saved; in a thread, because a shared file system may be away."""
+        held = [held for held in self._held.values() if held.running is not None]
+        found = await asyncio.to_thread(lambda: [(one, one.watch.look()) for one in held])
+        for one, checkpoint in found:
+            self._saved(one, checkpoint)
+
+    async def prune(self, kept: Kept) -> None:
+        """Remove what finished jobs left and nobody may want any more."""
+        alive = {os.path.basename(held.prepared.paths.control) for held in self._held.values()}
+        gone = await asyncio.to_thread(prune, self._with.workspace, kept, self._now() / SECOND, alive)
+        if gone:
+            _log.info("pruned", things=gone)
+
+    # Performing
+
+    def _perform(self, action: v.Action) -> None:
+        try:
+            _PERFORM[type(action)](self, action)
+        except Exception:
+            _log.exception("action_failed", action=type(action).__name__, lease=getattr(action, "lease", ""))
+
+    def _spawn(self, action: v.Spawn) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._start_some)
+        self._waiting[action.order.lease] = action.order
+
+    def _unspawn(self, action: v.Unspawn) -> None:
+        if self._waiting.pop(action.lease, None) is not None:
+            self.handle(v.StartFailed(self._now(), action.lease, "never_started"))
+
+    def _start_some(self) -> None:
+        for _ in range(min(STARTS_PER_TURN, len(self._waiting))):
+            lease = next(iter(self._waiting))
+            self._start(self._waiting.pop(lease))
+        if self._waiting:
+            self._loop.call_soon(self._start_some)
+
+    def _start(self, order: StartOrder) -> None:
+        traceparent = self._with.tracing.starting(order, self._now())
+        try:
+            held = self._prepared(order, traceparent)
+            held.running = self._run(held, order.command, held.prepared.env, lambda code: self._exited(held, code))
+        except CannotStart as error:
+            outcome = "refused" if error.exit_code is None else "exited"
+            _log.info("not_started", lease=order.lease, outcome=outcome, reason=error.message)
+            if order.lease in self._held and error.exit_code is not None:
+                self._held[order.lease].output.note(error.message)
+            self.handle(v.StartFailed(self._now(), order.lease, outcome, error.exit_code, error.message))
+            return
+        at = self._now()
+        self._with.tracing.started(order.lease, at)
+        self.handle(v.Started(at, order.lease, obtained(self._with.devices, order.devices)))
+
+    def _prepared(self, order: StartOrder, traceparent: str) -> _Held:
+        prepared = self._with.preparation.prepare(order, traceparent)
+        held = _Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
+        self._held[order.lease] = held
+        try:
+            self._with.journal.began(order.lease, order.granted)
+        except OSError as error:
+            raise CannotStart(f"the node cannot write its journal: {error.strerror}") from None
+        return held
+
+    def _run(self, held: _Held, command: tuple[str, ...], env: dict[str, str], ended: Callable[[int], None]) -> Running:
+        return self._with.runtime.start(Launch(command, env, held.prepared.directory, held.output), ended)
+
+    def _tell(self, action: v.Tell) -> None:
+        paths = self._held[action.lease].prepared.paths
+        hooked = os.path.exists(paths.hook)
+        deadline = action.deadline if hooked else action.unhooked
+        notice = Notice(action.reason, action.preemptor, deadline // SECOND)
+        result = "told"
+        try:
+            fresh = f"{paths.preempt}.new"
+            with open(fresh, "wb") as file:
+                file.write(msgspec.json.encode(notice))
+            os.replace(fresh, paths.preempt)
+        except OSError as error:
+            result = f"the preempt file could not be written: {error.strerror}"
+        self.handle(v.Told(self._now(), action.lease, hooked, result))
+
+    def _run_callback(self, action: v.RunCallback) -> None:
+        held = self._held[action.lease]
+        pid = held.running.pid if held.running is not None else 0
+        env = callback_environment(held.prepared.env, pid, action.deadline)
+        try:
+            held.callback = self._run(held, held.order.on_abort, env, lambda code: self._callback_ended(held, code))
+        except CannotStart as error:
+            self.handle(v.CallbackEnded(self._now(), action.lease, f"could not start: {error.message}"))
+
+    def _stop_callback(self, action: v.StopCallback) -> None:
+        callback = self._held[action.lease].callback
+        if callback is not None:
+            callback.kill()
+
+    def _terminate(self, action: v.Terminate) -> None:
+        running = self._held[action.lease].running
+        if running is not None:
+            running.terminate()
+
+    def _kill(self, action: v.Kill) -> None:
+        running = self._held[action.lease].running
+        if running is not None:
+            running.kill()
+
+    def _verify(self, action: v.Verify) -> None:
+        holder = self._with.devices.holder(self._held[action.lease].order.devices)
+        at = self._now()
+        self.handle(v.DevicesBusy(at, action.lease, holder) if holder else v.DevicesFree(at, action.lease))
+
+    def _set_timer(self, action: v.SetTimer) -> None:
+        held = self._held[action.lease]
+        if held.timer is not None:
+            held.timer.cancel()
+        delay = max(0, action.deadline - self._now()) / SECOND
+        held.timer = self._loop.call_later(delay, self._timer_fired, action)
+
+    def _timer_fired(self, action: v.SetTimer) -> None:
+        at = max(self._now(), action.deadline)  # the wall clock may have been set back meanwhile
+        self.handle(v.TimerFired(at, action.lease, action.deadline))
+
+    def _state_fact(self, action: v.State) -> None:
+        fact = action.fact
+        if isinstance(fact, LeaseEndedV1):
+            lease = lease_id(fact.job, fact.attempt, fact.rank)
+            self._with.journal.ended(lease, self._node.closed[lease].sequence, fact)
+            self._with.tracing.ended(lease, fact.at, fact.outcome)
+        self._state(fact)
+
+    def _release(self, action: v.Release) -> None:
+        held = self._held.pop(action.lease, None)
+        if held is None:
+            return
+        if held.timer is not None:
+            held.timer.cancel()
+        held.output.close()
+        self._with.workspace.tidy(held.prepared.paths)
+
+    # What comes back
+
+    def _exited(self, held: _Held, code: int) -> None:
+        at = self._now()
+        held.running = None
+
+        def tell() -> None:
+            finished = os.path.exists(held.prepared.paths.finished)
+            self.handle(v.Exited(at, held.order.lease, code, finished))
+
+        self._look_then(held, tell)
+
+    def _callback_ended(self, held: _Held, code: int) -> None:
+        held.callback = None
+        self._look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, f"exit {code}")))
+
+    def _look_then(self, held: _Held, then: Callable[[], None]) -> None:
+        """Look for a last checkpoint, then go on; without waiting where there is nothing to wait for."""
+        if held.watch.quick:
+            self._saved(held, held.watch.look(thorough=True))
+            then()
+            return
+
+        def looked(future: asyncio.Future[Checkpoint | None]) -> None:
+            if not future.cancelled() and future.exception() is None:
+                self._saved(held, future.result())
+            then()
+
+        self._loop.run_in_executor(None, lambda: held.watch.look(thorough=True)).add_done_callback(looked)
+
+    def _saved(self, held: _Held, checkpoint: Checkpoint | None) -> None:
+        complaint = held.watch.complaint
+        if complaint and complaint != held.complained:
+            held.complained = complaint
+            held.output.note(complaint)
+        if checkpoint is not None and held.watch.accept(checkpoint):
+            self.handle(v.CheckpointSeen(self._now(), held.order.lease, checkpoint.uri, checkpoint.step))
+
+
+_PERFORM: dict[type[v.Action], Callable[[Executor, Any], None]] = {
+    v.Spawn: Executor._spawn,
+    v.Unspawn: Executor._unspawn,
+    v.Tell: Executor._tell,
+    v.RunCallback: Executor._run_callback,
+    v.StopCallback: Executor._stop_callback,
+    v.Terminate: Executor._terminate,
+    v.Kill: Executor._kill,
+    v.Verify: Executor._verify,
+    v.SetTimer: Executor._set_timer,
+    v.State: Executor._state_fact,
+    v.Release: Executor._release,
+}

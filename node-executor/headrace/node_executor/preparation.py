@@ -1,0 +1,66 @@
+"""From an order to something that can be started: directories, secrets, environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headrace.contracts.ids import split_job_key
+from headrace.contracts.orders import StartOrder
+from headrace.node_executor.devices import Devices
+from headrace.node_executor.environment import job_environment
+from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart
+from headrace.node_executor.workspace import Paths, Workspace
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+SECRET_BYTES_MAX = 64 * 1024
+
+
+class Prepared(NamedTuple):
+    """All that a job needs before its first instruction. `directory` is where it runs."""
+
+    paths: Paths
+    env: dict[str, str]
+    directory: str
+
+
+class Preparation:
+    """Prepares leases. `base` is what every job inherits; `secrets` has one file per tenant and variable: `<tenant>/<NAME>`."""
+
+    def __init__(self, workspace: Workspace, devices: Devices, base: Mapping[str, str], secrets: str) -> None:
+        self._workspace = workspace
+        self._devices = devices
+        self._base = base
+        self._secrets = secrets
+
+    def prepare(self, order: StartOrder, traceparent: str) -> Prepared:
+        """Make the directories and compose the environment. Raises `CannotStart`."""
+        if order.image:
+            raise CannotStart(f"this node has no container runtime for the image {order.image}")
+        if order.workdir and not order.workdir.startswith("/"):
+            raise CannotStart(f"the working directory {order.workdir} is not an absolute path", COMMAND_UNUSABLE)
+        secrets = self._values(order)
+        paths = self._workspace.paths(order)
+        try:
+            self._workspace.make(paths)
+        except OSError as error:
+            raise CannotStart(f"the node cannot make the job's directories: {error.strerror}") from None
+        env = job_environment(order, paths, self._base, self._devices.environment(order.devices), secrets, traceparent)
+        return Prepared(paths, env, order.workdir or paths.work)
+
+    def _values(self, order: StartOrder) -> dict[str, str]:
+        if not order.secret_env:
+            return {}
+        tenant = split_job_key(order.job)[0]
+        return {name: self._value(tenant, name) for name in order.secret_env}
+
+    def _value(self, tenant: str, name: str) -> str:
+        if _VARIABLE.fullmatch(name) is None:
+            raise CannotStart(f"{name!r} cannot be the name of a secret", COMMAND_UNUSABLE)
+        try:
+            with open(os.path.join(self._secrets, tenant, name), encoding="utf-8") as file:
+                return file.read(SECRET_BYTES_MAX).rstrip("\n")
+        except (OSError, UnicodeDecodeError):
+            raise CannotStart(f"this node has no secret {name} of tenant {tenant}", COMMAND_UNUSABLE) from None

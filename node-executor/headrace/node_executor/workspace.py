@@ -1,0 +1,119 @@
+"""The directories of the node: which file of a lease lies where, made when it starts and tidied when it has ended.
+
+    <data>/leases/<job>.<attempt>.<rank>/    control directory: preempt.json, finished, hook, checkpoints
+                                   …/work/   where the job runs, if it asked for no other place
+    <data>/logs/<job>.<attempt>.<rank>.log   its output, there from the first byte on
+    <checkpoints>/<job>.<attempt>/           for its checkpoints; the replicas of one attempt share it
+
+Strategy: everything that a job leaves is kept for its owner and pruned by age (`retention`); what is empty goes at once. Nothing
+is synced to disk, because after a power cut no job is left that could need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import NamedTuple
+
+from headrace.contracts.orders import StartOrder
+
+PREEMPT, FINISHED, HOOK, CHECKPOINTS = "preempt.json", "finished", "hook", "checkpoints"
+_CONTROL_FILES = (PREEMPT, FINISHED, HOOK, CHECKPOINTS)
+
+
+class Paths(NamedTuple):
+    """The places of one lease. `work` is empty where the job named its own directory.
+
+    `shared`: other replicas save there too. `elsewhere`: the checkpoints are on a path that the installation shares.
+    """
+
+    control: str
+    work: str
+    checkpoints: str
+    log: str
+    shared: bool = False
+    elsewhere: bool = False
+
+    @property
+    def preempt(self) -> str:
+        """Appears when the job has to yield: JSON with `reason`, `preemptor`, `deadline`."""
+        return f"{self.control}/{PREEMPT}"
+
+    @property
+    def finished(self) -> str:
+        """Made by a job that has done all its work (R30)."""
+        return f"{self.control}/{FINISHED}"
+
+    @property
+    def hook(self) -> str:
+        """Made by a job that looks for the preempt file and leaves by itself."""
+        return f"{self.control}/{HOOK}"
+
+    @property
+    def registered(self) -> str:
+        """Lines of JSON, one for each checkpoint that the job names itself."""
+        return f"{self.control}/{CHECKPOINTS}"
+
+
+class Workspace:
+    """The directories below `data`, and `checkpoints`, which may be a path that all nodes share. Both absolute."""
+
+    def __init__(self, data: str, checkpoints: str = "") -> None:
+        self.data = data
+        self.leases = f"{data}/leases"
+        self.logs = f"{data}/logs"
+        self.checkpoints = checkpoints or f"{data}/checkpoints"
+        self._elsewhere = bool(checkpoints)
+        for directory in (self.leases, self.logs, self.checkpoints):
+            os.makedirs(directory, 0o755, exist_ok=True)
+
+    def paths(self, order: StartOrder) -> Paths:
+        """Where everything of this lease is."""
+        name = f"{order.job}.{order.attempt}.{order.rank}"
+        control = f"{self.leases}/{name}"
+        return Paths(
+            control,
+            "" if order.workdir else f"{control}/work",
+            f"{self.checkpoints}/{order.job}.{order.attempt}",
+            self.log(order.job, order.attempt, order.rank),
+            shared=order.replicas > 1,
+            elsewhere=self._elsewhere,
+        )
+
+    def log(self, job: str, attempt: int, rank: int) -> str:
+        """The file with the output of one replica."""
+        return f"{self.logs}/{job}.{attempt}.{rank}.log"
+
+    def make(self, paths: Paths) -> None:
+        """Make the directories of a lease. Raises `OSError`."""
+        _make(paths.control)
+        if paths.work:
+            _make(paths.work)
+        _make(paths.checkpoints)
+
+    def tidy(self, paths: Paths) -> None:
+        """The lease is over: remove what is empty, and our own files. Never raises."""
+        if not paths.shared:
+            _remove(paths.checkpoints)
+        if paths.work:
+            _remove(paths.work)
+        if not _remove(paths.control):
+            for name in _CONTROL_FILES:
+                with contextlib.suppress(OSError):
+                    os.unlink(f"{paths.control}/{name}")
+            _remove(paths.control)
+
+
+def _make(directory: str) -> None:
+    try:
+        os.mkdir(directory, 0o755)
+    except FileExistsError:
+        return
+
+
+def _remove(directory: str) -> bool:
+    try:
+        os.rmdir(directory)
+    except OSError:
+        return False
+    return True

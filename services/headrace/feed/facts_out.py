@@ -1,0 +1,319 @@
+"""Facts as outsiders hear them on FEED: one message for each tenant that may know, without text, and without others' names. Pure.
+
+A message on `hr.feed.<tenant>.<noun>.<verb>.<id>` is a JSON object: `type` (that of the fact in the ledger; what only FEED tells ends
+in `.feed`), `at` (the record's time), `sequence` and `number` (its record, and its place in what that record gave), and the fact's
+public fields under their own names, defaults included. A node's own clock is `at_node`. `id` is the job's ULID wherever a job is
+meant, so that `hr.feed.<tenant>.*.*.<job id>` is a job's whole story; else the object's name.
+
+Strategy: most facts are about one job, and a table says which fields its tenant sees. A new fact stands in no table, and a test says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU
+from headrace.contracts.codec import encode
+from headrace.contracts.ids import IdError
+from headrace.contracts.subjects import feed, parse_cancel, parse_submit
+from headrace.feed.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from headrace.contracts.documents import Pool
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.records import Record
+    from headrace.domain.state import JobRecord, State
+    from headrace.feed.heads import Head
+    from headrace.feed.roster import Queue
+
+
+class Outgoing(NamedTuple):
+    """One message. (`sequence`, `number`) is its place; a restarted feed goes on behind the last that FEED holds."""
+
+    sequence: int
+    number: int
+    subject: str
+    payload: bytes
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What a restarted feed reads of the last message on FEED."""
+
+    sequence: int
+    number: int
+
+
+class Piece(NamedTuple):
+    """What one tenant hears of one fact."""
+
+    tenant: str
+    noun: str
+    verb: str
+    name: str
+    public: dict[str, Any]
+
+
+class _Shown(NamedTuple):
+    noun: str
+    verb: str
+    fields: tuple[str, ...]
+
+
+_LEASE = ("job", "attempt", "rank")
+_PREEMPTION = ("preemption", "job", "pool")
+
+OF_A_JOB: dict[type, _Shown] = {
+    f.JobAdmittedV1: _Shown(
+        "job",
+        "admitted",
+        (
+            *("job", "policy", "profile", "request", "replicas", "preemptible", "priority"),
+            *("max_retries", "time_limit", "after", "name", "labels"),
+        ),
+    ),
+    f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
+    f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason")),
+    f.JobRequeuedV1: _Shown("job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before")),
+    f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code")),
+    f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),
+    f.CheckpointRegisteredV1: _Shown("job", "checkpointed", ("job", "attempt", "uri", "step", "at")),
+    f.LeaseGrantedV1: _Shown(
+        "lease", "granted", (*_LEASE, "node", "pool", "devices", "amounts", "inside", "resume_from", "rule")
+    ),
+    f.LeaseRevokedV1: _Shown("lease", "revoked", (*_LEASE, "cause")),
+    f.LeaseOverdueV1: _Shown("lease", "overdue", (*_LEASE, "node")),
+    f.LeaseStartedV1: _Shown("lease", "started", (*_LEASE, "isolation", "at")),
+    f.LeaseRungV1: _Shown("lease", "rung", (*_LEASE, "rung", "took", "result", "at")),
+    f.LeaseEndedV1: _Shown(
+        "lease", "ended", (*_LEASE, "outcome", "exit_code", "finished", "stopping", "message", "exited_at", "at")
+    ),
+    f.ReclaimOpenedV1: _Shown("reclaim", "opened", ("job", "pool", "cause")),
+    f.PreemptionNoneV1: _Shown("preemption", "none", (*_PREEMPTION, "why", "retry_at")),
+    f.PreemptionDismissedV1: _Shown("preemption", "dismissed", (*_PREEMPTION, "why")),
+    f.NominationEndedV1: _Shown("nomination", "ended", ("preemption", "job", "why")),
+}
+"""What the tenant of its job, and nobody else, hears of a fact."""
+
+HIDDEN = frozenset({f.WishesJudgedV1, f.PreemptionProposedV1})
+"""What is nobody's business outside: a position, and a plan that may come to nothing."""
+
+
+class Projector:
+    """Facts to messages, over one state. It remembers what the state no longer tells when a later fact needs it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._pools: dict[str, Pool] = {}
+        self._across: set[str] = set()
+        """Preemptions that take from another tenant than the preemptor's."""
+        self._place = Place(0, 0)
+
+    def resume(self, place: Place) -> None:
+        """Number what follows behind `place`, which FEED has."""
+        if (self._place.sequence, self._place.number) < (place.sequence, place.number):
+            self._place = place
+
+    def skip(self, record: Record) -> None:
+        """A record of which nothing is told (any more)."""
+        for fact in record.facts:
+            self._remember(fact)
+            self._forget(fact)
+
+    def messages(self, record: Record, sequence: int, started: Iterable[JobRecord] = ()) -> list[Outgoing]:
+        """What FEED tells of a record; `started` are the jobs all of whose replicas run from it on."""
+        told = []
+        for fact in record.facts:
+            self._remember(fact)
+            shown = OF_A_JOB.get(type(fact))
+            pieces = _of_a_job(fact, shown) if shown is not None else _of_others(self, fact)
+            kind = type(fact).__struct_config__.tag
+            told += [self._message(sequence, kind, record.now, piece) for piece in pieces]
+            self._forget(fact)
+        for job in started:
+            public = {"job": job.key, "attempt": job.attempt, "nodes": job.attempts[-1].nodes, "pool": job.attempts[-1].pool}
+            told.append(self._message(sequence, "job.started.feed", record.now, _piece(job.key, "job", "started", public)))
+        return told
+
+    def _remember(self, fact: AnyFact) -> None:
+        if isinstance(fact, f.PoolAppliedV1):
+            self._pools[fact.pool.name] = fact.pool
+        elif isinstance(fact, f.PreemptionOrderedV1) and not all(_same_tenant(fact.job, victim.job) for victim in fact.victims):
+            self._across.add(fact.preemption)
+
+    def _forget(self, fact: AnyFact) -> None:
+        if isinstance(fact, f.PoolDeletedV1):
+            self._pools.pop(fact.name, None)
+        elif isinstance(fact, f.PreemptionSettledV1):
+            self._across.discard(fact.preemption)
+
+    def head(self, queue: Queue, head: Head, now: int) -> Outgoing:
+        """The first job of a queue, or its reason, is another than was told (R22)."""
+        tenant, policy, profile = queue
+        public = {"queue": f"{policy}/{profile}", "job": head.job, "reason": head.reason, "message": head.message}
+        piece = Piece(tenant, "queue", "head", policy, public)
+        return self._message(self._state.sequence, "queue.head.feed", now, piece)
+
+    def _message(self, sequence: int, kind: object, at: int, piece: Piece) -> Outgoing:
+        number = self._place.number + 1 if self._place.sequence == sequence else 1
+        self._place = Place(sequence, number)
+        body = {"type": kind, "at": at, "sequence": sequence, "number": number, **piece.public}
+        return Outgoing(sequence, number, feed(piece.tenant, piece.noun, piece.verb, piece.name), encode(body))
+
+    def tell_preemption(self, fact: f.PreemptionOrderedV1) -> Iterator[Piece]:
+        """To the preemptor's tenant the whole plan, with others as a total; to each victim's tenant its own part."""
+        mine = fact.job.partition(".")[0]
+        victims: dict[str, list[Any]] = {mine: []}
+        for victim in fact.victims:
+            victims.setdefault(victim.job.partition(".")[0], []).append(victim)
+        others = [victim.job for victim in fact.victims if not _same_tenant(fact.job, victim.job)]
+        shared = {"pool": fact.pool, "cause": fact.cause, "rule": fact.rule}
+        own = {"preemption": fact.preemption, "job": fact.job, "places": fact.places, "victims": victims[mine]}
+        yield _piece(fact.job, "preemption", "ordered", shared | own | {"others": {GPU: self._gpus(others)} if others else {}})
+        for tenant, own_victims in victims.items():
+            if tenant != mine:
+                yield _piece(own_victims[0].job, "preemption", "ordered", shared | {"victims": own_victims})
+
+    def _gpus(self, jobs: list[str]) -> int:
+        found = (self._state.jobs.get(key) for key in jobs)
+        return sum(job.request.total.get(GPU, 0) for job in found if job is not None)
+
+    def tell_settlement(self, fact: f.PreemptionSettledV1) -> Iterator[Piece]:
+        """How long it took; how many left, and what was lost, only where all of it was the tenant's own."""
+        names = ["preemption", "job", "to_signal", "grace", "to_release"]
+        if fact.preemption not in self._across:
+            names += ["victims", "lost"]
+        yield _piece(fact.job, "preemption", "settled", {name: getattr(fact, name) for name in names})
+
+    def tell_pool(self, fact: f.PoolAppliedV1) -> Iterator[Piece]:
+        """To those who see the pool, without others' names."""
+        for tenant in tenants_of(self._state):
+            if sees_pool(tenant, fact.pool):
+                public = {"pool": pool_for(self._state, tenant, fact.pool)} | _authored(fact, tenant)
+                yield Piece(tenant, "pool", "applied", fact.pool.name, public)
+
+    def tell_pool_deleted(self, fact: f.PoolDeletedV1) -> Iterator[Piece]:
+        """To those who saw the pool as it was last written."""
+        pool = self._pools.get(fact.name)
+        for tenant in tenants_of(self._state) if pool is not None else ():
+            if pool is not None and sees_pool(tenant, pool):
+                yield Piece(tenant, "pool", "deleted", fact.name, {"pool": fact.name} | _authored(fact, tenant))
+
+    def tell_profile(self, fact: f.ProfileAppliedV1) -> Iterator[Piece]:
+        """To its tenant; the provider's to everybody."""
+        for tenant in (fact.profile.tenant,) if fact.profile.tenant else tenants_of(self._state):
+            public = {"profile": profile_for(self._state, tenant, fact.profile)} | _authored(fact, tenant)
+            yield Piece(tenant, "profile", "applied", fact.profile.name, public)
+
+    def tell_profile_deleted(self, fact: f.ProfileDeletedV1) -> Iterator[Piece]:
+        """To whom it was told."""
+        for tenant in (fact.tenant,) if fact.tenant else tenants_of(self._state):
+            yield Piece(tenant, "profile", "deleted", fact.name, {"profile": fact.name} | _authored(fact, tenant))
+
+    def tell_node(self, verb: str, fact: AnyFact, name: str, public: dict[str, Any]) -> Iterator[Piece]:
+        """To those who see the node."""
+        node = self._state.nodes.get(name)
+        for tenant in tenants_of(self._state) if node is not None else ():
+            if node is not None and sees_node(tenant, node):
+                yield Piece(tenant, "node", verb, name, {"node": name, **public, **_authored(fact, tenant)})
+
+
+def _same_tenant(job: str, other: str) -> bool:
+    return job.partition(".")[0] == other.partition(".")[0]
+
+
+def _piece(job: str, noun: str, verb: str, public: dict[str, Any]) -> Piece:
+    """What the tenant of a job hears; the subject ends in the job's ULID."""
+    tenant, _, rest = job.partition(".")
+    return Piece(tenant, noun, verb, rest.rpartition(".")[2], public)
+
+
+def _of_a_job(fact: Any, shown: _Shown) -> tuple[Piece]:
+    public = {"at_node" if name == "at" else name: getattr(fact, name) for name in shown.fields}
+    if "why" in public:
+        public["why"] = hide_others(public["why"], fact.job.partition(".")[0])
+    return (_piece(fact.job, shown.noun, shown.verb, public),)
+
+
+def _of_others(projector: Projector, fact: AnyFact) -> Iterator[Piece] | tuple[Piece, ...]:
+    tell = OF_OTHERS.get(type(fact))
+    return tell(projector, fact) if tell is not None else ()
+
+
+def _authored(fact: AnyFact, tenant: str) -> dict[str, str]:
+    """Who asked and why, where that is the tenant's own."""
+    author = getattr(fact, "author", "")
+    return {"author": author, "reason": getattr(fact, "reason", "")} if author.partition(".")[0] == tenant else {}
+
+
+def _stop(_projector: Projector, fact: f.StopOrderedV1) -> tuple[Piece, ...]:
+    """Told as `preempting` where that is the cause; who it is for, only within the tenant."""
+    ladder = fact.ladder
+    public = {
+        "job": fact.job,
+        "attempt": fact.attempt,
+        "cause": ladder.cause,
+        "then": ladder.then,
+        "callback_grace": ladder.callback_grace,
+        "term_grace": ladder.term_grace,
+        "preemptor": ladder.preemptor if _same_tenant(fact.job, ladder.preemptor) else "",
+    }
+    return (_piece(fact.job, "job", "preempting" if ladder.cause == "preempted" else "stopping", public),)
+
+
+def _wish_refused(_projector: Projector, fact: f.WishRefusedV1) -> tuple[Piece, ...]:
+    """To whoever may publish on that subject; where it is none, to nobody."""
+    try:
+        tenant, user = (parse_cancel if fact.subject.startswith("hr.cancel.") else parse_submit)(fact.subject)[:2]
+    except IdError:
+        return ()
+    public = {"wish": fact.wish, "user": user, "subject": fact.subject, "reason": fact.reason, "message": fact.message}
+    return (Piece(tenant, "wish", "refused", user, public),)
+
+
+def _refusals(_projector: Projector, fact: f.RefusalsCountedV1) -> tuple[Piece, ...]:
+    public = {"user": fact.user, "reason": fact.reason, "count": fact.count}
+    return (Piece(fact.tenant, "refusals", "counted", fact.user, public),)
+
+
+def _own(verb: str, noun: str, tenant: str, name: str, public: object, fact: AnyFact) -> tuple[Piece, ...]:
+    """An object of one tenant."""
+    return (Piece(tenant, noun, verb, name, {noun: public} | _authored(fact, tenant)),)
+
+
+def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[Piece]:
+    """Without the leases it holds, which are many tenants'."""
+    names = ("labels", "devices", "cpu", "memory", "executor", "isolation")
+    public = {name: getattr(fact, name) for name in names}
+    return projector.tell_node("registered", fact, fact.node, public | {"at_node": fact.at})
+
+
+OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, ...]]] = {
+    f.StopOrderedV1: _stop,
+    f.PreemptionOrderedV1: Projector.tell_preemption,
+    f.PreemptionSettledV1: Projector.tell_settlement,
+    f.WishRefusedV1: _wish_refused,
+    f.RefusalsCountedV1: _refusals,
+    f.TenantAppliedV1: lambda _, fact: _own("applied", "tenant", fact.tenant.name, fact.tenant.name, fact.tenant, fact),
+    f.TenantDeletedV1: lambda _, fact: _own("deleted", "tenant", fact.name, fact.name, fact.name, fact),
+    f.UserAppliedV1: lambda _, fact: _own("applied", "user", fact.user.tenant, fact.user.handle, fact.user.handle, fact),
+    f.UserDeletedV1: lambda _, fact: _own("deleted", "user", fact.tenant, fact.handle, fact.handle, fact),
+    f.GroupAppliedV1: lambda _, fact: _own("applied", "group", fact.group.tenant, fact.group.name, fact.group, fact),
+    f.GroupDeletedV1: lambda _, fact: _own("deleted", "group", fact.tenant, fact.name, fact.name, fact),
+    f.PolicyAppliedV1: lambda _, fact: _own("applied", "policy", fact.policy.tenant, fact.policy.name, fact.policy, fact),
+    f.PolicyDeletedV1: lambda _, fact: _own("deleted", "policy", fact.tenant, fact.name, fact.name, fact),
+    f.PoolAppliedV1: Projector.tell_pool,
+    f.PoolDeletedV1: Projector.tell_pool_deleted,
+    f.ProfileAppliedV1: Projector.tell_profile,
+    f.ProfileDeletedV1: Projector.tell_profile_deleted,
+    f.NodeRegisteredV1: _registered,
+    f.NodeStoppedV1: lambda projector, fact: projector.tell_node("stopped", fact, fact.node, {"at_node": fact.at}),
+    f.NodeLostV1: lambda projector, fact: projector.tell_node("lost", fact, fact.node, {"silent_for": fact.silent_for}),
+    f.NodeCordonedV1: lambda projector, fact: projector.tell_node("cordoned", fact, fact.node, {}),
+    f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),
+}
+"""What needs a look at the state, or goes to several tenants."""

@@ -1,0 +1,216 @@
+"""Answers to `hr.query.feed.<what>.<tenant>.<user>`, from the fold (R22); the asker is whom the subject names, and sees its tenant only.
+
+| what | request | body |
+|---|---|---|
+| `jobs` | `JobsRequest` | list of `JobView`, newest first, each with its latest attempt |
+| `job` | `JobRequest` | `JobView` |
+| `why` | `JobRequest` | `WhyView` |
+| `facts` | `JobRequest` | list of `FactView`: the job's story, read from the ledger |
+| `logs` | `JobRequest` | `LogsAnswer`, from the node |
+| `queues`, `pools`, `nodes` | nothing | list of `QueueView`, `PoolView`, `NodeView` |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from headrace.bus.log import LogError, LogUnavailable
+from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, decode_record, encode
+from headrace.contracts.ids import IdError, is_job_id, job_key, split_job_key
+from headrace.contracts.orders import LogsAnswer, LogsRequest
+from headrace.contracts.queries import FactView, JobRequest, JobsRequest, JobView
+from headrace.contracts.subjects import node_logs
+from headrace.domain.state import JobState
+from headrace.feed import views
+from headrace.feed.lines import lines_of
+from headrace.feed.roster import Rejected
+from headrace.service.answering import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from headrace.bus.log import Log
+    from headrace.domain.state import Attempt, JobRecord, State
+    from headrace.feed.history import History
+    from headrace.feed.outlet import Wire
+    from headrace.feed.roster import Roster
+    from headrace.service.answering import Handler
+
+T = TypeVar("T")
+
+JOBS_MAX = 10_000
+AT_ONCE = 500
+"""Jobs looked at before orders get their turn."""
+LOGS_TIMEOUT = 2.0
+ENVELOPE = 64 * 1024
+"""Room for what stands around a body in its message."""
+
+
+class Sources(NamedTuple):
+    """What answers are made of. `clock`: microseconds since 1970; `heard`: when each node was last heard of."""
+
+    state: State
+    roster: Roster
+    history: History
+    ledger: Log
+    wire: Wire
+    heard: Mapping[str, int]
+    clock: Callable[[], int]
+
+
+class Queries:
+    """One method for each question; each raises `Refused` where the answer is no."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._from = sources
+
+    def handlers(self) -> dict[str, Handler]:
+        """What `headrace.service.answering.serve` takes."""
+        return {
+            "jobs": self.jobs,
+            "job": self.job,
+            "why": self.why,
+            "facts": self.facts,
+            "logs": self.logs,
+            "queues": lambda tenant, _user, _payload: list(views.queue_views(self._from.state, self._from.roster, tenant)),
+            "pools": lambda tenant, _user, _payload: list(views.pool_views(self._from.state, self._from.roster, tenant)),
+            "nodes": lambda tenant, _user, _payload: list(views.node_views(self._from.state, self._from.heard, tenant)),
+        }
+
+    async def jobs(self, tenant: str, _user: str, payload: bytes) -> list[JobView]:
+        """The tenant's jobs that pass the filters, newest first."""
+        request = _read(payload, JobsRequest)
+        limit = min(max(request.limit, 1), JOBS_MAX)
+        waits = views.Waits(self._from.state, self._now())
+        found: list[JobView] = []
+        for number, job in enumerate(self._from.roster.newest(tenant), 1):
+            looks = waits.looks
+            if _passes(job, request):
+                found.append(_view(job, waits, all_attempts=False))
+            if len(found) == limit:
+                break
+            if waits.looks > looks or not number % AT_ONCE:
+                await asyncio.sleep(0)
+        if len(encode(found)) > MESSAGE_BYTES_MAX - ENVELOPE:
+            raise Refused("INVALID", f"limit: {len(found)} jobs do not fit in one answer; ask for fewer")
+        return found
+
+    def job(self, tenant: str, user: str, payload: bytes) -> JobView:
+        """One job with all its attempts."""
+        job = self._find(tenant, user, _read(payload, JobRequest).job)
+        return _view(job, views.Waits(self._from.state, self._now()), all_attempts=True)
+
+    def why(self, tenant: str, user: str, payload: bytes) -> object:
+        """Why one job waits, or what became of it."""
+        job = self._find(tenant, user, _read(payload, JobRequest).job)
+        if isinstance(job, Rejected):
+            return views.rejected_why(job)
+        return views.why_view(self._from.state, job, self._now())
+
+    async def facts(self, tenant: str, user: str, payload: bytes) -> list[FactView]:
+        """The story of one job; of a very long one the middle is missing."""
+        job = self._find(tenant, user, _read(payload, JobRequest).job)
+        key = job.fact.job if isinstance(job, Rejected) else job.key
+        lines: list[FactView] = []
+        for sequence in self._from.history.of(key):
+            try:
+                message = await self._from.ledger.get(sequence)
+            except LogError as error:
+                raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
+            if message is not None:
+                lines += lines_of(decode_record(message.payload), sequence, key)
+        return lines
+
+    async def logs(self, tenant: str, user: str, payload: bytes) -> LogsAnswer:
+        """The output of an attempt (0: the latest) of one job, asked of its node."""
+        request = _read(payload, JobRequest)
+        job = self._find(tenant, user, request.job)
+        if isinstance(job, Rejected):
+            raise Refused("NOT_FOUND", f"job {request.job} was rejected ({job.fact.reason}): it has no output")
+        attempt = _attempt(job, request.attempt)
+        if not 0 <= request.rank < len(attempt.nodes):
+            raise Refused(
+                "INVALID", f"rank: attempt {attempt.number} has replicas 0 to {len(attempt.nodes) - 1}, not {request.rank}"
+            )
+        node = attempt.nodes[request.rank]
+        wish = LogsRequest(job=job.key, attempt=attempt.number, rank=request.rank, offset=max(0, request.offset))
+        try:
+            async with asyncio.timeout(LOGS_TIMEOUT):
+                answer = decode((await self._from.wire.ask(node_logs(node), encode(wish))).data, LogsAnswer)
+        except (LogUnavailable, TimeoutError):
+            raise Refused(
+                "UNAVAILABLE", f"node {node}, which has the output, is away ({self._status(node)}); try again later"
+            ) from None
+        except (LogError, Malformed) as error:
+            raise Refused("UNAVAILABLE", f"node {node} gives no output: {error}") from None
+        if answer.error:
+            raise Refused("NOT_FOUND", f"node {node}: {answer.error}")
+        return answer
+
+    def _status(self, node: str) -> str:
+        found = self._from.state.nodes.get(node)
+        return found.status if found is not None else "unknown"
+
+    def _now(self) -> int:
+        return max(self._from.state.now, self._from.clock())
+
+    def _find(self, tenant: str, user: str, text: str) -> JobRecord | Rejected:
+        """A job of the tenant by its id, the asker's own first, or by its whole key."""
+        keys = self._candidates(tenant, user, text)
+        for key in keys:
+            job = self._from.roster.find(key)
+            if job is not None:
+                return job
+        for key in keys:
+            answered = self._from.state.answered.get(key)
+            if answered is not None:
+                raise Refused(
+                    "NOT_FOUND", f"job {text} has left: it {_ended(answered.state)}; see `headrace usage` for what it used"
+                )
+        raise Refused("NOT_FOUND", f"tenant {tenant} has no job {text}; `headrace jobs` lists them")
+
+    def _candidates(self, tenant: str, user: str, text: str) -> list[str]:
+        if is_job_id(text):
+            roll = self._from.roster.tenants.get(tenant)
+            users = {user: None} | (roll.users if roll is not None else {})
+            return [job_key(tenant, name, text) for name in users]
+        try:
+            split_job_key(text)
+        except IdError:
+            raise Refused("INVALID", f"job: {text[:80]!r} is no job id, which is a lower-case ULID of 26 characters") from None
+        return [text] if text.startswith(f"{tenant}.") else []
+
+
+def _read(payload: bytes, kind: type[T]) -> T:
+    """The request; an empty one is one without any field."""
+    return decode(payload if payload.strip() else b"{}", kind)
+
+
+def _ended(state: JobState) -> str:
+    return f"was {state}" if state in (JobState.CANCELLED, JobState.REJECTED) else state.value
+
+
+def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
+    if isinstance(job, Rejected):
+        key, queue, state = job.fact.job, f"{job.fact.policy}/{job.fact.profile}", JobState.REJECTED.value
+    else:
+        key, queue, state = job.key, job.queue, views.state_of(job)
+    return (
+        (not request.states or state in request.states)
+        and (not request.queue or queue == request.queue)
+        and (not request.user or key.split(".")[1] == request.user)
+    )
+
+
+def _view(job: JobRecord | Rejected, waits: views.Waits, *, all_attempts: bool) -> JobView:
+    return views.rejected_view(job) if isinstance(job, Rejected) else views.job_view(job, waits, all_attempts=all_attempts)
+
+
+def _attempt(job: JobRecord, number: int) -> Attempt:
+    if not job.attempts:
+        raise Refused("NOT_FOUND", f"job {job.key} has not started yet; `headrace why` tells what it waits for")
+    found = next((attempt for attempt in job.attempts if attempt.number == number), None) if number else job.attempts[-1]
+    if found is None:
+        raise Refused("NOT_FOUND", f"attempt: job {job.key} has attempts 1 to {job.attempts[-1].number}, not {number}")
+    return found

@@ -1,0 +1,261 @@
+"""From the fold to what a tenant sees (`contracts.queries`): its own jobs and queues, and of pools and nodes no more than totals. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.contracts.amounts import GPU
+from headrace.contracts.ids import split_job_key
+from headrace.contracts.queries import (
+    AttemptView,
+    JobView,
+    NodeView,
+    PoolKeyView,
+    PoolView,
+    QueueView,
+    ScopeView,
+    WhyView,
+)
+from headrace.domain.explain import explain, wait_of
+from headrace.domain.scopes import borrowed, free_of
+from headrace.domain.state import HOLDING, JobState
+from headrace.feed.roster import Line, Rejected
+from headrace.feed.visibility import hide_others, sees_node, sees_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from headrace.domain.pending import JobGroup
+    from headrace.domain.state import Attempt, JobRecord, NodeState, PolicyState, PoolState, Scope, State
+    from headrace.feed.roster import Roster
+
+LOOKS_MAX = 100
+
+
+def state_of(job: JobRecord) -> str:
+    """The state as the interfaces page names it: whoever holds leases runs, unless it is being preempted."""
+    if job.state not in HOLDING:
+        return job.state.value
+    preempted = job.state is JobState.STOPPING and job.stop is not None and job.stop.cause == "preempted"
+    return "preempting" if preempted else "running"
+
+
+class Waits:
+    """Why jobs wait, for one answer. Jobs of one group differ in nothing but their place in it, so that two are looked at for all.
+
+    `looks` counts the reasons worked out; after `looks_max` of them the other jobs of a list go without, because each may cost a
+    walk over a whole pool.
+    """
+
+    def __init__(self, state: State, now: int, looks_max: int = LOOKS_MAX) -> None:
+        self.looks = 0
+        self._state = state
+        self._now = now
+        self._looks_max = looks_max
+        self._known: dict[tuple[JobGroup, bool], tuple[str, str]] = {}
+
+    def of(self, job: JobRecord) -> tuple[str, str]:
+        """(reason, message) of a pending job."""
+        group = self._state.pending.group_of(job)
+        if group is None:  # something of its own keeps it from standing in line
+            return self._look(job)
+        place = (group, group.head() is job)
+        found = self._known.get(place)
+        if found is None:
+            found = self._known[place] = self._look(job)
+        return found
+
+    def _look(self, job: JobRecord) -> tuple[str, str]:
+        if self.looks >= self._looks_max:
+            return "", ""
+        self.looks += 1
+        wait = wait_of(self._state, job, self._now)
+        return wait.reason.value, hide_others(wait.message, job.tenant)
+
+
+def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
+    """A job, with all its attempts or the latest only."""
+    tenant, user, job_id = split_job_key(job.key)
+    reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
+    return JobView(
+        id=job_id,
+        job=job.key,
+        tenant=tenant,
+        user=user,
+        name=job.name,
+        queue=job.queue,
+        state=state_of(job),
+        preemptible=job.preemptible,
+        priority=job.priority,
+        request=job.request.amounts,
+        replicas=job.request.replicas,
+        admitted_at=job.admitted_at,
+        ended_at=job.ended_at,
+        preemptions=job.preemptions,
+        reason=reason,
+        message=message,
+        exit_code=job.exit_code,
+        checkpoint=job.checkpoint,
+        labels=job.labels,
+        attempts=tuple(_attempt_view(attempt) for attempt in (job.attempts if all_attempts else job.attempts[-1:])),
+    )
+
+
+def _attempt_view(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        attempt=attempt.number,
+        pool=attempt.pool,
+        nodes=attempt.nodes,
+        devices=attempt.devices,
+        granted_at=attempt.granted_at,
+        started_at=attempt.started_at,
+        ended_at=attempt.ended_at,
+        exit_code=attempt.exit_code,
+        cause=attempt.cause,
+        resume_from=attempt.resume_from,
+    )
+
+
+def rejected_view(rejected: Rejected) -> JobView:
+    """A job that admission refused."""
+    fact = rejected.fact
+    tenant, user, job_id = split_job_key(fact.job)
+    return JobView(
+        id=job_id,
+        job=fact.job,
+        tenant=tenant,
+        user=user,
+        name=fact.name,
+        queue=f"{fact.policy}/{fact.profile}",
+        state=JobState.REJECTED.value,
+        ended_at=rejected.at,
+        reason=fact.reason,
+        message=fact.message,
+    )
+
+
+def why_view(state: State, job: JobRecord, now: int) -> WhyView:
+    """Why a job waits, as its tenant may know it (R22)."""
+    why = explain(state, job, now)
+    own = tuple(shown for blocker in why.blockers if (shown := hide_others(blocker, job.tenant)) == blocker)
+    return msgspec.structs.replace(why, state=state_of(job), message=hide_others(why.message, job.tenant), blockers=own)
+
+
+def rejected_why(rejected: Rejected) -> WhyView:
+    """Why a refused job will never run."""
+    fact = rejected.fact
+    return WhyView(job=fact.job, state=JobState.REJECTED.value, reason=fact.reason, message=fact.message)
+
+
+def queue_views(state: State, roster: Roster, tenant: str) -> Iterator[QueueView]:
+    """The queues of a tenant, by name."""
+    for key in sorted(key for key in state.policies if key[0] == tenant):
+        policy = state.policies[key]
+        scopes = tuple(_scope_views(state, policy))
+        for link in sorted(policy.document.profiles, key=lambda link: link.name):
+            line = roster.lines.get((*key, link.name), Line())
+            yield QueueView(
+                name=f"{key[1]}/{link.name}",
+                tenant=tenant,
+                policy=key[1],
+                profile=link.name,
+                pending=line.pending,
+                running=line.holding,
+                scopes=scopes,
+            )
+
+
+def _scope_views(state: State, policy: PolicyState) -> Iterator[ScopeView]:
+    """What the policy holds over all pools, for each governed key of the pools it reaches (R5, R17)."""
+    for key in _gpu_first(_governed(state, policy)):
+        yield _scope_view(policy.wide, key)
+
+
+def _scope_view(scope: Scope, key: str) -> ScopeView:
+    used, more = scope.leased.get(key, 0), borrowed(scope, key)
+    reservation = (scope.reservation or {}).get(key, 0)
+    return ScopeView(
+        key=key, used=used, reservation=reservation, limit=scope.limit.get(key), reserved=used - more, borrowed=more
+    )
+
+
+def _governed(state: State, policy: PolicyState) -> set[str]:
+    keys = {GPU}
+    for link in policy.document.profiles:
+        profile = state.profile(policy.document.tenant, link.name)
+        for name in profile.pools if profile is not None else ():
+            if name in state.pools:
+                keys |= state.pools[name].governed
+    return keys
+
+
+def _gpu_first(keys: set[str] | frozenset[str]) -> list[str]:
+    return sorted(keys, key=lambda key: (key != GPU, key))
+
+
+def pool_views(state: State, roster: Roster, tenant: str) -> Iterator[PoolView]:
+    """The pools a tenant sees, by name: everybody's use in total, jobs of its own only."""
+    for name in sorted(state.pools):
+        pool = state.pools[name]
+        if sees_pool(tenant, pool.document):
+            yield PoolView(
+                name=name,
+                nodes=len(pool.nodes),
+                keys=tuple(_pool_key_view(pool, key) for key in _gpu_first(pool.governed)),
+                running=_running_in(state, tenant, name),
+                pending=_pending_for(state, roster, tenant, name),
+            )
+
+
+def _pool_key_view(pool: PoolState, key: str) -> PoolKeyView:
+    return PoolKeyView(
+        key=key,
+        capacity=pool.known.get(key, 0),
+        usable=pool.usable.get(key, 0),
+        used=pool.leased.get(key, 0),
+        free=free_of(pool, key),
+        kept=pool.nominated.get(key, 0),
+    )
+
+
+def _running_in(state: State, tenant: str, pool: str) -> int:
+    holders = (job for key, policy in state.policies.items() if key[0] == tenant for job in policy.jobs.values())
+    return sum(any(lease.pool == pool for lease in job.leases.values()) for job in holders)
+
+
+def _pending_for(state: State, roster: Roster, tenant: str, pool: str) -> int:
+    """Waiting jobs that may go to the pool."""
+    total = 0
+    for (owner, _, name), line in roster.lines.items():
+        profile = state.profile(tenant, name) if owner == tenant else None
+        if profile is not None and pool in profile.pools:
+            total += line.pending
+    return total
+
+
+def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[NodeView]:
+    """The nodes a tenant sees, by name. `heard` says when each was last heard of, microseconds since 1970."""
+    for name in sorted(state.nodes):
+        node = state.nodes[name]
+        if sees_node(tenant, node):
+            yield _node_view(node, heard.get(name, 0), tenant)
+
+
+def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
+    return NodeView(
+        name=node.name,
+        pool=node.pool.document.name if node.pool is not None else "",
+        state="cordoned" if node.healthy and node.cordoned else node.status,
+        labels=node.labels,
+        model=node.model,
+        gpus=len(node.devices),
+        gpu_free=sum(device.open for device in node.devices),
+        cpu=node.cpu,
+        cpu_free=node.cpu_free - node.cpu_nominated,
+        memory=node.memory,
+        memory_free=node.memory_free - node.memory_nominated,
+        leases=sum(lease.job.tenant == tenant for lease in node.leases.values()),
+        last_heard=heard,
+    )

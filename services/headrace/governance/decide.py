@@ -1,0 +1,153 @@
+"""From requests that wait to records, one request a record (R9). Pure: what is asked is judged on the state at the tip.
+
+Strategy: a request is stated in one round and answered in the next, when its record has come back and its effect can be read. Between
+the two nothing else is judged, so within this service no writer can come in between what a plan read and what it wrote; a second
+instance that writes in the same name deposes this one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from headrace.contracts import facts as f
+from headrace.contracts.documents import Documents
+from headrace.contracts.facts import AnyFact
+from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest, NodeRequest
+from headrace.contracts.writers import GOVERNANCE
+from headrace.domain.state import State
+from headrace.governance.findings import unknown
+from headrace.governance.plan import make_plan
+from headrace.governance.removal import remove
+
+REASON_MAX = 500
+
+
+class Decision(NamedTuple):
+    """What a request comes to: the answer and the facts that make it true; with a `code`, the answer to a refusal and `error`."""
+
+    answer: ApplyAnswer
+    facts: tuple[AnyFact, ...] = ()
+    code: str = ""
+    error: str = ""
+
+
+Wish = Callable[[State], Decision]
+"""A request, to be judged on the state at the tip."""
+
+Answered = Callable[[Decision | Exception], None]
+"""Takes the decision once it holds; or what went wrong in judging it, which is then told to nobody else."""
+
+
+class Governance:
+    """The requests that wait, over one state."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._waiting: deque[tuple[Wish, Answered]] = deque()
+        self._stated: tuple[Decision, Answered] | None = None
+
+    def ask(self, wish: Wish, answered: Answered) -> None:
+        """Put a request in line."""
+        self._waiting.append((wish, answered))
+
+    def decide(self, now: int) -> tuple[AnyFact, ...]:  # noqa: ARG002  # no rule of governance looks at the time
+        """The facts of the next request that changes something; those before it are answered. The loop has read back what it appended."""
+        self._answer_stated()
+        while self._waiting:
+            wish, answered = self._waiting.popleft()
+            try:
+                decision = wish(self.state)
+            except Exception as error:  # noqa: BLE001  # one bad question must not end the service: whoever asked is told
+                answered(error)
+                continue
+            if decision.facts:
+                self._stated = decision, answered
+                return decision.facts
+            answered(decision)
+        return ()
+
+    def next_wakeup(self) -> int | None:
+        """Governance waits for requests only."""
+        return None
+
+    def _answer_stated(self) -> None:
+        if self._stated is not None:
+            (decision, answered), self._stated = self._stated, None
+            revision, _ = self.state.writers[GOVERNANCE]
+            answered(decision._replace(answer=_with_revision(decision.answer, revision)))
+
+
+def applying(
+    documents: Documents, author: str, *, reason: str = "", revisions: Mapping[str, int] | None = None, dry_run: bool = False
+) -> Wish:
+    """The wish that `documents` be in force, all or none of them."""
+
+    def wish(state: State) -> Decision:
+        plan = make_plan(state, documents, author, reason=reason[:REASON_MAX], revisions=revisions)
+        answer = ApplyAnswer(
+            changes=plan.changes,
+            warnings=plan.warnings,
+            applied=not dry_run and not plan.errors,
+            running=plan.running,
+            pending=plan.pending,
+            errors=plan.errors,
+        )
+        if plan.errors:
+            return Decision(answer, code="STALE" if plan.stale else "INVALID", error=first_of(plan.errors))
+        return Decision(answer, () if dry_run else plan.facts)
+
+    return wish
+
+
+def first_of(errors: tuple[str, ...]) -> str:
+    """One line for several: the first, and how many more there are."""
+    return errors[0] + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
+
+
+def deleting(request: DeleteRequest, author: str) -> Wish:
+    """The wish that an object be gone."""
+
+    def wish(state: State) -> Decision:
+        removal = remove(state, request, author)
+        answer = ApplyAnswer(
+            changes=removal.changes,
+            applied=not removal.error,
+            running=removal.running,
+            pending=removal.pending,
+            errors=(removal.error,) if removal.error else (),
+        )
+        return Decision(answer, removal.facts, removal.code, removal.error)
+
+    return wish
+
+
+def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
+    """The wish that a node take no new work, or that it take some again."""
+
+    def wish(state: State) -> Decision:
+        node = state.nodes.get(request.node)
+        if node is None:
+            return Decision(ApplyAnswer(changes=()), code="NOT_FOUND", error=unknown("node", request.node, state.nodes))
+        reason = request.reason[:REASON_MAX]
+        will_be = (reason or f"cordoned by {author}") if cordon else ""
+        if will_be == node.cordoned:
+            return Decision(ApplyAnswer(changes=(Change(kind="node", name=node.name, action="keep"),), applied=True))
+        field = f"cordoned: {node.cordoned or 'no'} -> {will_be or 'no'}"
+        change = Change(kind="node", name=node.name, action="update", fields=(field,))
+        fact = f.NodeCordonedV1 if cordon else f.NodeUncordonedV1
+        return Decision(ApplyAnswer(changes=(change,), applied=True), (fact(author=author, reason=reason, node=node.name),))
+
+    return wish
+
+
+def _with_revision(answer: ApplyAnswer, revision: int) -> ApplyAnswer:
+    return ApplyAnswer(
+        changes=answer.changes,
+        warnings=answer.warnings,
+        applied=answer.applied,
+        running=answer.running,
+        pending=answer.pending,
+        revision=revision,
+    )

@@ -1,0 +1,157 @@
+"""The plan of an `apply` (R9): what a set of documents would change, what is wrong with it, whom it touches, and the facts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from headrace.contracts.codec import encode
+from headrace.contracts.documents import Documents, Policy, Profile, Tenant
+from headrace.contracts.facts import AnyFact
+from headrace.contracts.queries import Change
+from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
+from headrace.domain.state import PolicyState, State
+from headrace.governance.ceilings import check_policy, check_reservations, check_share_limits
+from headrace.governance.changes import changed_fields
+from headrace.governance.findings import Findings
+from headrace.governance.honour import check_honourable, warn_not_pinned
+from headrace.governance.objects import Name, Placed, applied, current, name_of, placed
+from headrace.governance.outlook import outlook
+from headrace.governance.references import References, shut_out
+from headrace.governance.supply import check_selectors, pools_reached
+from headrace.governance.touched import Touched, touched_jobs
+
+FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
+"""What the facts of one record may take; the rest is for what stands around them."""
+
+
+class Plan(NamedTuple):
+    """What would happen. With errors there are no facts. `stale`: the errors are revisions that have been overtaken.
+
+    `running` and `pending` jobs are touched. `revisions` are those of the objects that the plan has read, 0 where there was none.
+    """
+
+    changes: tuple[Change, ...]
+    facts: tuple[AnyFact, ...] = ()
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    stale: bool = False
+    running: int = 0
+    pending: int = 0
+    revisions: Mapping[str, int] = {}
+
+
+def make_plan(
+    state: State,
+    documents: Documents,
+    author: str,
+    *,
+    reason: str = "",
+    revisions: Mapping[str, int] | None = None,
+    groups: bool = True,
+) -> Plan:
+    """The plan of applying `documents` to `state`, all or nothing.
+
+    `revisions`: those on which the author's documents are based, by `objects.Name.key`; an object that has another by now is
+    refused. `groups` False: policies need no group (scenarios).
+    """
+    everything = list(placed(documents))
+    changes, changed = _changes(state, everything)
+    facts = tuple(applied(document, author, reason) for _, document, _ in changed)
+    findings = Findings(everything)
+    _check_revisions(changes, revisions or {}, findings)
+    plan = Plan(tuple(changes), revisions={change_key(change): change.revision for change in changes})
+    if findings.errors:
+        return plan._replace(errors=tuple(findings.errors), stale=True)
+    _check_size(facts, findings)
+    touched = Touched(0, 0)
+    if changed and not findings.errors:
+        after = outlook(state, facts)
+        _judge(state, after, changed, findings, groups=groups)
+        if not findings.errors:
+            touched = touched_jobs(state, after, [name for name, _, _ in changed], findings)
+    return plan._replace(
+        facts=() if findings.errors else facts,
+        warnings=tuple(findings.warnings),
+        errors=tuple(findings.errors),
+        running=touched.running,
+        pending=touched.pending,
+    )
+
+
+def change_key(change: Change) -> str:
+    """How revisions name the object that a line of a plan is about."""
+    return f"{change.kind}/{change.name}"
+
+
+def _changes(state: State, documents: Iterable[Placed]) -> tuple[list[Change], list[Placed]]:
+    """A line for each document, and the documents that differ from what is there."""
+    changes: list[Change] = []
+    changed: list[Placed] = []
+    for one in documents:
+        there = current(state, one.name)
+        was, revision = (None, 0) if there is None else there
+        action = "create" if was is None else "keep" if was == one.document else "update"
+        fields = changed_fields(one.name.kind, was, one.document) if was is not None else ()
+        changes.append(Change(kind=one.name.kind, name=one.name.full, action=action, fields=fields, revision=revision))
+        if action != "keep":
+            changed.append(one)
+    return changes, changed
+
+
+def _check_revisions(changes: Iterable[Change], revisions: Mapping[str, int], findings: Findings) -> None:
+    """R9: what the author had read has to be what is there."""
+    there = {change_key(change): change.revision for change in changes}
+    for key, based_on in sorted(revisions.items()):
+        if key not in there:
+            findings.error(f"revisions.{key}", "no document of this set has that name; write one such as policy/default/rnd")
+        elif there[key] != based_on:
+            now = f"is now at revision {there[key]}" if there[key] else "is not there (revision 0)"
+            message = f"it is based on revision {based_on}, the object {now}: get it again and apply what you want of it"
+            findings.error(f"revisions.{key}", message)
+
+
+def _check_size(facts: tuple[AnyFact, ...], findings: Findings) -> None:
+    """A set is one record, never split."""
+    size = sum(len(encode(fact)) + 1 for fact in facts)
+    if len(facts) > RECORD_FACTS_MAX:
+        what = f"{len(facts)} objects would change; one set changes at most {RECORD_FACTS_MAX}"
+    elif size > FACTS_BYTES_MAX:
+        what = f"the changed documents take {size} bytes; one set has at most {FACTS_BYTES_MAX}"
+    else:
+        return
+    findings.error("documents", f"{what}: apply them in parts, pools and profiles before policies")
+
+
+def _judge(before: State, after: State, changed: list[Placed], findings: Findings, *, groups: bool) -> None:
+    """Everything that can be wrong with the installation as it would be."""
+    References(after, findings, groups=groups).check(changed)
+    check_selectors(before, after, changed, findings)
+    shut_out(before, after, changed, findings)
+    for name, document, _ in changed:
+        if isinstance(document, Policy | Tenant):
+            check_reservations(name, document, findings)
+        if isinstance(document, Tenant):
+            check_share_limits(name, document, after, findings)
+    if all(name.kind in ("user", "group") for name, _, _ in changed):
+        return
+    concerned = _policies_concerned(after, changed)
+    for policy in concerned:
+        check_policy(name_of(policy.document), policy, after, findings)
+    check_honourable(before, after, findings)
+    warn_not_pinned(after, concerned, findings)
+
+
+def _policies_concerned(after: State, changed: Iterable[Placed]) -> list[PolicyState]:
+    """The policies that change, and those that a changed profile or pool says something new for."""
+    names = {name for name, _, _ in changed}
+    pools = {name.name for name in names if name.kind == "pool"}
+    profiles = {(name.tenant, name.name) for name in names if name.kind == "profile"}
+    return [policy for policy in after.policies.values() if _is_concerned(after, policy.document, names, pools, profiles)]
+
+
+def _is_concerned(after: State, policy: Policy, names: set[Name], pools: set[str], profiles: set[tuple[str, str]]) -> bool:
+    if name_of(policy) in names or not pools.isdisjoint(pools_reached(after, policy)):
+        return True
+    linked = (after.profile(policy.tenant, link.name) for link in policy.profiles)
+    return any(isinstance(profile, Profile) and (profile.tenant, profile.name) in profiles for profile in linked)

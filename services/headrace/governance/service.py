@@ -1,0 +1,141 @@
+"""Governance on the bus: questions in, judged in line with the log, answered when what they ask for holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+from headrace.bus.process import Service
+from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
+from headrace.contracts.document_reader import read_documents
+from headrace.contracts.document_tree import DocumentErrors, tree_of
+from headrace.contracts.document_writer import write_document
+from headrace.contracts.documents import KINDS
+from headrace.contracts.queries import (
+    ApplyAnswer,
+    ApplyRequest,
+    DeleteRequest,
+    DocumentView,
+    GetAnswer,
+    GetRequest,
+    NodeRequest,
+)
+from headrace.contracts.writers import GOVERNANCE
+from headrace.domain.state import State
+from headrace.governance.decide import Decision, Governance, Wish, applying, cordoning, deleting, first_of
+from headrace.governance.findings import unknown
+from headrace.governance.objects import held, name_of, names
+from headrace.service.answering import Handler, Refused
+from headrace.service.deciding import Deciding
+
+ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
+"""Of an answer's body; the rest is for the envelope."""
+
+T = TypeVar("T")
+
+
+async def main(service: Service) -> None:
+    """Run until cancelled or deposed."""
+    deciding = Deciding(service, GOVERNANCE, Governance)
+    desk = Desk(deciding)
+    await deciding.run(desk.handlers())
+
+
+class Desk:
+    """Takes questions from the bus and hands wishes to the decider. A question waits until the ledger has been read to its tip."""
+
+    def __init__(self, deciding: Deciding) -> None:
+        decider = deciding.decider
+        if not isinstance(decider, Governance):
+            raise TypeError("the desk hands wishes to governance only")
+        self._deciding = deciding
+        self._governance = decider
+
+    def handlers(self) -> dict[str, Handler]:
+        """What can be asked, `status` aside."""
+        return {
+            "apply": self.apply,
+            "delete": self.delete,
+            "get": self.get,
+            "cordon": self.cordon,
+            "uncordon": self.uncordon,
+        }
+
+    async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """Documents are to be in force, all or none (R9)."""
+        author, request = _author(tenant, user), decode(payload, ApplyRequest)
+        try:
+            documents = read_documents(tree_of(request.documents))
+        except DocumentErrors as wrong:
+            errors = tuple(map(str, wrong.errors))
+            raise Refused("INVALID", first_of(errors), ApplyAnswer(changes=(), errors=errors)) from None
+        return await self._decided(
+            applying(documents, author, reason=request.reason, revisions=request.revisions, dry_run=request.dry_run)
+        )
+
+    async def delete(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """An object is to be gone (R11)."""
+        return await self._decided(deleting(decode(payload, DeleteRequest), _author(tenant, user)))
+
+    async def cordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """A node is to take no new work."""
+        return await self._decided(cordoning(decode(payload, NodeRequest), _author(tenant, user), cordon=True))
+
+    async def uncordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """A node is to take new work again."""
+        return await self._decided(cordoning(decode(payload, NodeRequest), _author(tenant, user), cordon=False))
+
+    async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
+        """Documents as they are in force, with the revision that a change is to be based on."""
+        _author(tenant, user)
+        request = decode(payload, GetRequest)
+        await self._deciding.caught_up.wait()
+        answer = find(self._governance.state, request)
+        if len(encode(answer)) > ANSWER_BYTES_MAX:
+            raise Refused("REFUSED", f"{len(answer.documents)} documents are too many for one answer: ask for one by name")
+        return answer
+
+    async def _decided(self, wish: Wish) -> ApplyAnswer:
+        await self._deciding.caught_up.wait()
+        waiting: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+
+        def answered(outcome: Decision | Exception) -> None:
+            if waiting.done():  # whoever asked is gone
+                return
+            if isinstance(outcome, Exception):
+                waiting.set_exception(outcome)
+            else:
+                waiting.set_result(outcome)
+
+        self._governance.ask(wish, answered)
+        self._deciding.nudge()
+        decision = await waiting
+        if decision.code:
+            raise Refused(decision.code, decision.error, decision.answer)
+        return decision.answer
+
+
+def _author(tenant: str, user: str) -> str:
+    """Who asks, as facts name them. Only administrators of the installation may publish questions to governance: the bus sees to that."""
+    return f"{tenant}.{user}"
+
+
+def find(state: State, request: GetRequest) -> GetAnswer:
+    """The documents of a kind, or those of one name (`acme/ai-dev`, or `ai-dev` in whichever tenant), sorted by name."""
+    if request.kind not in KINDS:
+        raise Refused("INVALID", f"kind: {unknown('kind', request.kind, KINDS)}")
+    found = [
+        DocumentView(
+            kind=request.kind,
+            name=name.full,
+            revision=written.revision,
+            document=write_document(written.document),
+        )
+        for written in held(state, request.kind).values()
+        for name in (name_of(written.document),)
+        if request.name in ("", name.full, name.name)
+    ]
+    if request.name and not found:
+        known = (name.full for name in names(state, request.kind))
+        raise Refused("NOT_FOUND", unknown(request.kind, request.name, known))
+    return GetAnswer(documents=tuple(sorted(found, key=lambda view: view.name)))

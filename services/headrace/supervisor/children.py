@@ -1,0 +1,200 @@
+"""Child processes that are kept alive: started, watched, restarted with a back-off whatever ends them, and stopped in reverse order.
+
+Strategy: each child leads a session of its own, so that Ctrl-C in a terminal reaches the supervisor only, and asks the system to be
+killed when the supervisor dies (Linux), so that nothing outlives it. What children say comes through a pipe into their log: a full disk
+costs lines, and never a service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.bus.process import BROKEN
+from headrace.supervisor.logfile import LogFile
+from headrace.supervisor.running import ChildView
+
+WAIT_FIRST, WAIT_MOST = 0.1, 5.0
+LIVED_LONG = 10.0
+"""Seconds after which a child that dies is restarted as if it were the first time."""
+LAST_WORDS = 0.5
+PIECE = 64 * 1024
+NOT_STARTED = 127
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class Program(NamedTuple):
+    """What to run. `stop_signal` asks it to end, `stop_within` seconds later it is killed; `dies_with` is what it gets when the supervisor dies.
+
+    An exit code in `final` means that starting again would not help. `user`: the account it runs as; None: ours.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    stop_signal: int = signal.SIGTERM
+    stop_within: float = 10.0
+    dies_with: int = signal.SIGKILL
+    final: frozenset[int] = frozenset({BROKEN})
+    user: str | int | None = None
+    directory: Path | None = None
+
+
+class Child:
+    """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has."""
+
+    def __init__(self, program: Program, log: LogFile, changed: Callable[[], None]) -> None:
+        self.program = program
+        self.log = log
+        self.restarts = 0
+        self.exit_code: int | None = None
+        self.state = "stopped"
+        self._changed = changed
+        self._since = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now; 0 where none does."""
+        return self._process.pid if self._process is not None else 0
+
+    def view(self) -> ChildView:
+        """How it stands."""
+        return ChildView(
+            name=self.program.name,
+            state=self.state,
+            pid=self.pid,
+            restarts=self.restarts,
+            since=self._since,
+            exit_code=self.exit_code,
+        )
+
+    def start(self) -> None:
+        """Begin to keep it alive."""
+        self._stopping.clear()
+        self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.program.name}")
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        """End it, politely first; returns when it is gone. A second call with `at_once` hurries the first."""
+        self._stopping.set()
+        if self._process is not None:
+            self._signal(signal.SIGKILL if at_once else self.program.stop_signal)
+        if self._keeper is not None:
+            try:
+                async with asyncio.timeout(self.program.stop_within):
+                    await asyncio.shield(self._keeper)
+            except TimeoutError:
+                self._signal(signal.SIGKILL)
+                await self._keeper
+        self.log.close()
+
+    async def _keep(self) -> None:
+        wait = WAIT_FIRST
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            self.exit_code = await self._run()
+            if self._stopping.is_set() or self.exit_code in self.program.final:
+                break
+            wait = WAIT_FIRST if time.monotonic() - began > LIVED_LONG else wait
+            self.restarts += 1
+            self._become("restarting")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._stopping.wait()
+            wait = min(2 * wait, WAIT_MOST)
+        self._become("stopped" if self._stopping.is_set() else "given-up")
+
+    async def _run(self) -> int:
+        """One life of the program; its exit code, negative for a signal."""
+        program = self.program
+        supervisor = os.getpid()
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *program.argv,
+                env=dict(program.env),
+                cwd=program.directory,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                user=program.user,
+                preexec_fn=lambda: _die_with(supervisor, program.dies_with),
+            )
+        except OSError as error:
+            self.log.write(f"{program.argv[0]} does not start: {error.strerror or error}\n".encode())
+            return NOT_STARTED
+        self._become("running")
+        listener = asyncio.create_task(self._listen(process))
+        try:
+            if self._stopping.is_set():  # asked to stop while it was being started
+                self._signal(program.stop_signal)
+            return await process.wait()
+        finally:
+            with contextlib.suppress(TimeoutError):  # a grandchild may hold the pipe open
+                async with asyncio.timeout(LAST_WORDS):
+                    await listener
+            self._process = None
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        if process.stdout is not None:
+            while said := await process.stdout.read(PIECE):
+                self.log.write(said)
+
+    def _signal(self, number: int) -> None:
+        """To the program alone; SIGKILL to all of its group."""
+        with contextlib.suppress(ProcessLookupError):
+            if number == signal.SIGKILL and self.pid:
+                os.killpg(self.pid, number)
+            elif self._process is not None:
+                self._process.send_signal(number)
+
+    def _become(self, state: str) -> None:
+        self.state = state
+        self._since = time.time_ns() // 1_000
+        self._changed()
+
+
+class Children:
+    """All children, in the order in which they were started."""
+
+    def __init__(self, logs: Path, changed: Callable[[], None]) -> None:
+        self._logs = logs
+        self._changed = changed
+        self._layers: list[list[Child]] = []
+
+    def __iter__(self) -> iter[Child]:
+        return (child for layer in self._layers for child in layer)
+
+    def start(self, *programs: Program) -> list[Child]:
+        """Start programs that need those before them, and do not need each other."""
+        layer = [Child(program, LogFile(self._logs / f"{program.name}.log"), self._changed) for program in programs]
+        self._layers.append(layer)
+        for child in layer:
+            child.start()
+        return layer
+
+    async def stop(self, say: Callable[[str], None] = lambda _: None, *, at_once: bool = False) -> None:
+        """End all, those first that were started last."""
+        for layer in reversed(self._layers):
+            say(", ".join(child.program.name for child in layer))
+            await asyncio.gather(*(child.stop(at_once=at_once) for child in layer))
+
+
+def _die_with(supervisor: int, number: int) -> None:
+    """In the child, before it becomes the program: end when the supervisor does, and at once if it has already."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != supervisor:
+            os._exit(NOT_STARTED)

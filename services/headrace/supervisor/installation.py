@@ -1,0 +1,157 @@
+"""The data directory of one installation: where everything lies, logins made once, and what the next start has to know.
+
+    endpoint.json        where clients connect, and with which login      credentials/NAME.json   one login each, 0600
+    installation.json    the settings of the last start                   logs/NAME.log           what each child says
+    running.json, lock   see `running`                                    nats/  postgres/  nodes/NAME/  keys/
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import secrets
+import socket
+from pathlib import Path
+
+import msgspec
+
+from headrace.bus.accounts import SERVICES, Credential, server_config
+from headrace.client.endpoint import ENDPOINT_FILE, Endpoint, Login, data_directory, read_login
+from headrace.client.errors import Unreachable
+from headrace.contracts.documents import DEFAULT_TENANT
+from headrace.contracts.ids import is_token
+
+OPERATOR = "operator"
+OWNER = "owner"
+NODE_LOGIN = "node-"
+PASSWORD_BYTES = 24
+NODE_NAME_MAX = 57  # `node-` stands before it in the name of its login, which is a token as well
+
+
+class InstallationError(Exception):
+    """The data directory cannot be used; one line with the way out."""
+
+
+class Settings(msgspec.Struct, kw_only=True, frozen=True):
+    """What `up` was last told, and is told again where its flags are left out. `host` is what simulated nodes are named after."""
+
+    host: str
+    nats_port: int | None = None
+    nodes: int = 1
+    gpus: int = 8
+    gpu_model: str = "H100-80GB"
+    labels: dict[str, str] = {"site": "hq"}
+
+
+class Installation:
+    """One data directory. Made where it is missing, and seen by nobody but its owner."""
+
+    def __init__(self, directory: str | Path | None = None) -> None:
+        self.directory = data_directory(directory)
+        self.logs = self.directory / "logs"
+        self.credentials = self.directory / "credentials"
+        self.nats_config = self.directory / "nats" / "server.conf"
+        self.nats_store = self.directory / "nats" / "store"
+        self.postgres = self.directory / "postgres"
+        self.endpoint = self.directory / ENDPOINT_FILE
+        self._settings = self.directory / "installation.json"
+
+    def prepare(self) -> None:
+        """Make the directory and what belongs in it; `InstallationError` where it cannot be."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.chmod(0o700)
+            for part in (self.logs, self.credentials, self.nats_config.parent, self.nats_store):
+                part.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InstallationError(f"{self.directory} cannot be used: {error.strerror}; name another with --data") from None
+
+    def settings(self) -> Settings:
+        """Those of the last start, or the first ones."""
+        try:
+            return msgspec.json.decode(self._settings.read_bytes(), type=Settings)
+        except FileNotFoundError:
+            return Settings(host=as_token(socket.gethostname()))
+        except (OSError, msgspec.DecodeError) as error:
+            raise InstallationError(f"{self._settings} is damaged: {error}; remove it, and name the settings again") from None
+
+    def keep_settings(self, settings: Settings) -> None:
+        """Remember for the next start."""
+        write_whole(self._settings, msgspec.json.format(msgspec.json.encode(settings)))
+
+    def login(self, name: str, kind: str, *, tenant: str = "", user: str = "", node: str = "") -> Login:
+        """The login of that name, made with a new password where it is missing."""
+        path = self.credentials / f"{name}.json"
+        if not path.exists():
+            password = secrets.token_urlsafe(PASSWORD_BYTES)
+            login = Login(name=name, password=password, kind=kind, tenant=tenant, user=user, node=node)
+            write_whole(path, msgspec.json.encode(login), 0o600)
+        try:
+            return read_login(path)
+        except Unreachable as error:
+            raise InstallationError(f"{error}; remove it, and a new one is made") from None
+
+    def operator(self) -> Login:
+        """Who makes the streams, and looks at everything."""
+        return self.login(OPERATOR, "operator")
+
+    def owner(self) -> Login:
+        """Whoever owns this installation: an admin of the tenant `default`, called as the system calls them."""
+        return self.login(OWNER, "admin", tenant=DEFAULT_TENANT, user=as_token(getpass.getuser()))
+
+    def service(self, name: str) -> Login:
+        """A service's own."""
+        return self.login(name, "service")
+
+    def node(self, name: str) -> Login:
+        """A node's own."""
+        if not is_token(name) or len(name) > NODE_NAME_MAX:
+            raise InstallationError(f"node name: {name!r} is none; it is 1 to {NODE_NAME_MAX} of a-z, 0-9 and '-'")
+        return self.login(NODE_LOGIN + name, "node", node=name)
+
+    def node_directory(self, name: str) -> Path:
+        """Where a node keeps what it knows and its jobs' output."""
+        return self.directory / "nodes" / name
+
+    def postgres_password(self) -> str:
+        """That of the database."""
+        return self.login("postgres", "database").password
+
+    def write_nats_config(self, port: int) -> None:
+        """The server's configuration, with every login there is."""
+        self.operator()
+        self.owner()
+        for name in SERVICES:
+            self.service(name)
+        known = [read_login(path) for path in sorted(self.credentials.glob("*.json"))]
+        logins = [Credential(**msgspec.structs.asdict(login)) for login in known if login.kind != "database"]
+        text = server_config(logins, self.nats_store, port=port)
+        write_whole(self.nats_config, text.encode(), 0o600)
+
+    def write_endpoint(self, url: str) -> None:
+        """Tell clients where to connect, and as whom."""
+        self.owner()
+        endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json")
+        write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
+
+
+def as_token(text: str) -> str:
+    """What a machine or a person is called, as a part of a subject: `GPU01.hq` is `gpu01-hq`; `local` where nothing is left."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:48].strip("-") or "local"
+
+
+def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write a file so that whoever reads it sees the old content or the new, never a part, even after a power cut."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise InstallationError(f"{path} cannot be written: {error.strerror}") from None

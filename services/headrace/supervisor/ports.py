@@ -1,0 +1,59 @@
+"""A port on this machine that nobody has.
+
+Strategy: below the range from which the system takes ports for outgoing connections. A client that tries to come back to a server that is
+away connects again and again, and from inside that range it would some day be given that very port, and connect to itself.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+LOWEST = 20_000
+ATTEMPTS = 200
+
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_EPHEMERAL_USUAL = 32_768
+
+
+class PortTaken(Exception):
+    """Somebody else listens there; the text says the way out."""
+
+
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(host: str = LOOPBACK) -> int:
+    """A port that is free at this moment."""
+    below = _first_ephemeral()
+    for _ in range(ATTEMPTS):
+        port = random.randrange(LOWEST, below) if below > LOWEST else random.randrange(1024, 65_536)  # noqa: S311 - no secret
+        if is_free(port, host):
+            return port
+    raise PortTaken(f"no free port between {LOWEST} and {below}; name one with --nats-port")
+
+
+def choose_port(configured: int | None, last: int | None, host: str = LOOPBACK) -> int:
+    """The configured port, else the one of the last time if it is still free, else any; `PortTaken` if a configured one is not."""
+    if configured is not None:
+        if not is_free(configured, host):
+            raise PortTaken(f"--nats-port: port {configured} is taken; name another, or leave it out and a free one is chosen")
+        return configured
+    return last if last is not None and is_free(last, host) else free_port(host)
+
+
+def _first_ephemeral() -> int:
+    try:
+        return int(_EPHEMERAL.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return _EPHEMERAL_USUAL

@@ -1,0 +1,49 @@
+"""One test file for each source file, at the mirrored path."""
+
+from __future__ import annotations
+
+from tests.architecture.tree import files, sources
+
+COVERED_ELSEWHERE = {
+    # Structs alone; each has a golden record with a value in every field.
+    "contracts/headrace/contracts/facts/": "tests/golden/test_facts.py",
+    # Structs alone, described by the schemas and carried by the services' own tests.
+    "contracts/headrace/contracts/orders.py": "tests/unit/contracts/test_schemas.py",
+    "contracts/headrace/contracts/queries.py": "tests/unit/contracts/test_schemas.py",
+}
+"""Source files (or folders, with a slash) and the test that covers them instead; each with its reason above it."""
+
+
+def mirrored(source: str) -> str:
+    """`tests/unit/allocator/test_decide.py` for `services/headrace/allocator/decide.py`."""
+    folder, _, name = source.partition("/headrace/")[2].rpartition("/")
+    return f"tests/unit/{folder}/test_{name}"
+
+
+def excused(source: str) -> bool:
+    """Whether it needs no test file of its own: `__init__` holds a charter and names, `__main__` two lines."""
+    name = source.rpartition("/")[2]
+    return name in ("__init__.py", "__main__.py") or any(
+        source == place or (place.endswith("/") and source.startswith(place)) for place in COVERED_ELSEWHERE
+    )
+
+
+def test_every_source_file_has_its_test_file():
+    there = set(files())
+    missing = [
+        f"{source} -> {mirrored(source)}" for source in sources() if not excused(source) and mirrored(source) not in there
+    ]
+    assert missing == [], "write the test file, or say in COVERED_ELSEWHERE where it is covered"
+
+
+def test_every_test_file_has_its_source_file():
+    known = {mirrored(source) for source in sources()}
+    tests = [path for path in files() if path.startswith("tests/unit/") and path.rpartition("/")[2].startswith("test_")]
+    assert [path for path in tests if path not in known] == [], "its source was renamed or removed"
+
+
+def test_what_is_covered_elsewhere_is_there_and_so_is_its_test():
+    there = files()
+    gone = [place for place in COVERED_ELSEWHERE if not any(path == place or path.startswith(place) for path in there)]
+    untested = [test for test in COVERED_ELSEWHERE.values() if test not in there]
+    assert (gone, untested) == ([], [])

@@ -1,0 +1,95 @@
+"""Fold, decide, act never mix: only the modules named here touch clocks, chance, files, processes, sockets, logs or the loop.
+
+The linter of imports draws the lines between packages; this draws the line inside them. Whatever is not named a shell is pure, and
+pure modules import no shell, so that everything that is decided can be replayed.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tests.architecture.tree import imported, module_name, parsed, sources
+
+WORLD = {
+    "asyncio", "asyncpg", "concurrent", "datetime", "fcntl", "http", "io", "logging", "multiprocessing", "nats", "opentelemetry", "os",
+    "pathlib", "psutil", "pty", "pynvml", "random", "secrets", "select", "shutil", "signal", "socket", "sqlite3", "structlog",
+    "subprocess", "sys", "tempfile", "termios", "threading", "time", "urllib", "uuid", "uvloop", "zoneinfo",
+}  # fmt: skip
+
+SHELLS = (
+    "headrace.bus",  # everything asynchronous starts here
+    "headrace.service",  # the loop around a pure decider
+    "headrace.supervisor",  # starts and watches processes
+    "headrace.cli",  # speaks to people
+    "headrace.client",  # runs in other people's programs
+    "headrace.node_executor",  # runs processes; its core is pure, see PURE_AGAIN
+    "headrace.contracts.durations",  # writes moments as dates; never asks what time it is
+    "headrace.contracts.schemas",  # writes the generated files
+    "headrace.simulate.command",  # reads the scenario file
+    "headrace.simulate.world",  # feeds the in-memory log, in virtual time
+    "headrace.accounting.postgres",  # the books' database
+    "headrace.feed.outlet",  # publishes
+    "headrace.feed.queries",  # answers
+    "headrace.feed.texts",  # opens sealed texts, which takes a key from the store
+)
+"""Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""
+
+PURE_AGAIN = ("headrace.node_executor.core",)
+
+HARMLESS_SHELLS = ("headrace.contracts.durations",)
+"""Shells that a pure module may import, because what they give depends on their arguments only."""
+
+NO_FLOATS = ("headrace.domain", "headrace.allocator", "headrace.preemption", "headrace.contracts.amounts")
+
+
+def within(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+def is_shell(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last in ("service", "__main__") or (within(name, SHELLS) and not within(name, PURE_AGAIN))
+
+
+def pure_sources() -> list[str]:
+    return [path for path in sources() if not is_shell(module_name(path))]
+
+
+def test_pure_modules_do_not_touch_the_world():
+    touching = {
+        f"{module_name(path)} imports {name}"
+        for path in pure_sources()
+        for name in imported(path)
+        if name.partition(".")[0] in WORLD
+    }
+    assert sorted(touching) == [], "move it to the service's shell, or name the module in SHELLS with its reason"
+
+
+def test_pure_modules_import_no_shell():
+    modules = {module_name(path) for path in sources()}
+    leaning = {
+        f"{module_name(path)} imports {name}"
+        for path in pure_sources()
+        for name in imported(path)
+        if name in modules and is_shell(name) and not within(name, HARMLESS_SHELLS)
+    }
+    assert sorted(leaning) == []
+
+
+def test_every_shell_that_is_named_is_there():
+    modules = [module_name(path) for path in sources()]
+    assert [shell for shell in SHELLS if not any(within(name, (shell,)) for name in modules)] == []
+
+
+def test_no_rule_uses_a_float():
+    """R1: no float in any rule. A float would come in as a literal, as `float(...)` or out of `/`."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path in pure_sources()
+        if within(module_name(path), NO_FLOATS)
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Constant) and isinstance(node.value, float))
+        or (isinstance(node, ast.Name) and node.id == "float")
+        or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
+    ]
+    assert found == []

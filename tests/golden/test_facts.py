@@ -1,0 +1,55 @@
+"""Every version of every fact that was ever published, decoded for ever.
+
+A golden record is never edited and never removed: it stands for what lies in somebody's ledger. A new fact, or a new version of
+one, brings its own file, with a value in every field; a new field with a default is missing in the old file and may be.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.contracts.codec import decode_record, encode
+from headrace.contracts.schemas import FACT_TYPES, fact_type
+from headrace.contracts.upcasters import UPCASTERS
+from headrace.contracts.writers import may_state
+
+FILES = sorted((Path(__file__).parent / "facts").glob("*.json"))
+TYPES = {fact_type(kind): kind for kind in FACT_TYPES}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_golden_record_is_read_and_written_again_byte_for_byte(file):
+    written = file.read_bytes().removesuffix(b"\n")
+    record = decode_record(written)
+    (fact,) = record.facts
+    if TYPES[file.stem] in UPCASTERS:
+        assert type(fact) not in UPCASTERS
+    else:
+        assert type(fact) is TYPES[file.stem]
+        assert encode(record) == written
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_golden_record_was_stated_by_the_one_who_may(file):
+    record = decode_record(file.read_bytes())
+    assert may_state(record.by, TYPES[file.stem])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_golden_record_has_a_value_in_every_field_so_that_none_can_change_unseen(file):
+    (fact,) = json.loads(file.read_bytes())["facts"]
+    newer = LATER_FIELDS.get(file.stem, set())
+    assert fact.keys() == {"type", *TYPES[file.stem].__struct_fields__} - newer
+
+
+LATER_FIELDS: dict[str, set[str]] = {}
+"""Fields, all with defaults, that a fact got after its golden record was written."""
+
+
+def test_every_fact_that_can_be_read_has_its_golden_record():
+    assert {file.stem for file in FILES} == TYPES.keys(), (
+        "write tests/golden/facts/<type>.json: one record, a value in every field"
+    )

@@ -1,0 +1,409 @@
+"""Reads a ledger as anybody outside could, and says where it breaks the promises of the rules.
+
+Independent of the product on purpose: it knows the bytes of the records and nothing else. It keeps a naive account of who holds what (no
+index, no running sums: every number is summed up anew when it is needed) and holds each record against it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+GPU_UNITS = 126_000
+SERVICES = ("admission", "allocator", "governance", "preemption")
+Json = dict[str, Any]
+Amounts = dict[str, int]
+
+
+class StoredMessage(Protocol):
+    sequence: int
+    subject: str
+    payload: bytes
+
+
+@dataclass(eq=False)
+class Job:
+    key: str
+    policy: tuple[str, str]
+    request: Amounts
+    replicas: int
+    preemptible: bool
+    state: str = "pending"
+    attempt: int = 0
+    started: dict[int, int] = field(default_factory=dict)
+    min_runtime: int = 0
+    yields: bool = False
+    barred_from: str = ""
+    barred_by: str = ""
+
+    @property
+    def total(self) -> Amounts:
+        return {**{key: value * self.replicas for key, value in self.request.items()}, "job": 1}
+
+
+class Lease(NamedTuple):
+    job: Job
+    node: str
+    pool: str
+    devices: dict[str, int]
+    amounts: Amounts
+
+
+class Nomination(NamedTuple):
+    job: Job
+    pool: str
+    amounts: Amounts
+
+
+class Account(NamedTuple):
+    """A policy everywhere (`pool` empty), a policy in a pool, or a tenant in a pool (`policy` None)."""
+
+    tenant: str
+    policy: str | None
+    pool: str
+    reservation: Amounts | None
+    limit: Amounts
+
+    def counts(self, job: Job, pool: str) -> bool:
+        return (
+            job.policy[0] == self.tenant and self.policy in (None, job.policy[1]) and self.pool in ("", pool)
+        )  # fmt: skip
+
+
+class Auditor:
+    """`violations` are lines that say at which sequence which promise was broken."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.sequence = 0
+        self.now = 0
+        self.digests: dict[str, str] = {}
+        self.tenants: dict[str, Json] = {}
+        self.pools: dict[str, Json] = {}
+        self.policies: dict[tuple[str, str], Json] = {}
+        self.nodes: dict[str, Json] = {}
+        self.away: set[str] = set()
+        self.cordoned: set[str] = set()
+        self.jobs: dict[str, Job] = {}
+        self.leases: dict[tuple[str, int], Lease] = {}
+        self.nominations: dict[str, Nomination] = {}
+
+    def read_all(self, messages: Iterable[StoredMessage]) -> list[str]:
+        for message in messages:
+            self.read(message)
+        return self.violations
+
+    def read(self, message: StoredMessage) -> None:
+        if message.sequence != self.sequence + 1:
+            self._complain(f"sequence {message.sequence} follows {self.sequence}")
+        self.sequence = message.sequence
+        record = json.loads(message.payload)
+        by = record["by"]
+        if message.subject != f"hr.ledger.{by}":
+            self._complain(f"{by} wrote on {message.subject}")
+        if by in SERVICES:
+            if record.get("prev", "") != self.digests.get(by, ""):
+                self._complain(f"the record of {by} does not name the one before it")
+            self.digests[by] = blake2b(message.payload, digest_size=16).hexdigest()
+        if record["now"] < self.now:
+            self._complain("a record is older than the one before it")
+        self.now = max(self.now, record["now"])
+        gangs: dict[str, list[Json]] = {}
+        for fact in record["facts"]:
+            handler = getattr(self, "_" + fact["type"].removesuffix(".v1").replace(".", "_"), None)
+            if handler is not None:
+                handler(fact)
+            if fact["type"] == "lease.granted.v1":
+                gangs.setdefault(fact["job"], []).append(fact)
+        for key, leases in gangs.items():
+            self._check_gang(self.jobs[key], leases)
+
+    def _complain(self, what: str) -> None:
+        self.violations.append(f"{self.sequence}: {what}")
+
+    # What was written and what there is.
+
+    def _tenant_applied(self, fact: Json) -> None:
+        self.tenants[fact["tenant"]["name"]] = fact["tenant"]
+
+    def _pool_applied(self, fact: Json) -> None:
+        self.pools[fact["pool"]["name"]] = fact["pool"]
+
+    def _policy_applied(self, fact: Json) -> None:
+        self.policies[fact["policy"].get("tenant", "default"), fact["policy"]["name"]] = fact["policy"]
+
+    def _policy_deleted(self, fact: Json) -> None:
+        self.policies.pop((fact["tenant"], fact["name"]), None)
+
+    def _node_registered(self, fact: Json) -> None:
+        self.nodes[fact["node"]] = fact
+        self.away.discard(fact["node"])
+
+    def _node_stopped(self, fact: Json) -> None:
+        self.away.add(fact["node"])
+
+    _node_lost = _node_stopped
+
+    def _node_cordoned(self, fact: Json) -> None:
+        self.cordoned.add(fact["node"])
+
+    def _node_uncordoned(self, fact: Json) -> None:
+        self.cordoned.discard(fact["node"])
+
+    # What became of jobs.
+
+    def _job_admitted(self, fact: Json) -> None:
+        key = fact["job"]
+        if key in self.jobs:
+            self._complain(f"{key} is admitted twice")
+            return
+        policy, replicas = (key.split(".")[0], fact["policy"]), fact.get("replicas", 1)
+        self.jobs[key] = Job(key, policy, fact["request"], replicas, fact.get("preemptible", True))
+
+    def _lease_granted(self, fact: Json) -> None:
+        job, rank, pool = self.jobs[fact["job"]], fact.get("rank", 0), fact["pool"]
+        if job.state == "pending":
+            job.state, job.attempt, job.started = "holding", job.attempt + 1, {}
+            self._end_nomination(job)
+        elif rank == 0:
+            self._complain(f"{job.key} is {job.state} and is granted a lease")
+        if fact["attempt"] != job.attempt or (job.key, rank) in self.leases:
+            self._complain(f"{job.key} is granted attempt {fact['attempt']} rank {rank}; it is at attempt {job.attempt}")
+        if job.barred_from == pool:
+            self._complain(f"{job.key} is back in pool {pool} before the job it yielded to has started")
+        devices = {share["device"]: share["units"] for share in fact.get("devices", ())}
+        self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, fact["amounts"])
+        self._check_place(self.leases[job.key, rank])
+        if rank == job.replicas - 1:
+            self._check_accounts(job, pool)
+
+    def _lease_started(self, fact: Json) -> None:
+        job = self._job_of(fact)
+        if job is not None:
+            job.started.setdefault(fact.get("rank", 0), self.now)
+            if len(job.started) == job.replicas:
+                self._lift_bar(job)
+
+    def _lease_ended(self, fact: Json) -> None:
+        job = self._job_of(fact)
+        if job is not None:
+            self.leases.pop((job.key, fact.get("rank", 0)), None)
+
+    _lease_revoked = _lease_ended
+
+    def _job_of(self, fact: Json) -> Job | None:
+        """None where the fact is of an attempt that is over."""
+        job = self.jobs.get(fact["job"])
+        return job if job is not None and job.attempt == fact["attempt"] else None
+
+    def _job_requeued(self, fact: Json) -> None:
+        job = self.jobs[fact["job"]]
+        if job.state != "holding" or self._held_by(job):
+            self._complain(f"{job.key} is {job.state} with {len(self._held_by(job))} leases and is requeued")
+        job.state, job.yields, job.min_runtime = "pending", False, fact.get("min_runtime", 0)
+
+    def _job_ended(self, fact: Json) -> None:
+        self._finish(self.jobs[fact["job"]], fact["state"])
+
+    def _job_dismissed(self, fact: Json) -> None:
+        if self.jobs[fact["job"]].state != "pending":
+            self._complain(f"{fact['job']} is {self.jobs[fact['job']].state} and is dismissed")
+        self._finish(self.jobs[fact["job"]], "rejected")
+
+    def _finish(self, job: Job, state: str) -> None:
+        if job.state not in ("pending", "holding") or self._held_by(job):
+            self._complain(f"{job.key} is {job.state} with {len(self._held_by(job))} leases and ends as {state}")
+        job.state = state
+        self._end_nomination(job)
+        self._lift_bar(job)
+
+    def _held_by(self, job: Job) -> list[Lease]:
+        return [lease for lease in self.leases.values() if lease.job is job]
+
+    # Who had to yield.
+
+    def _preemption_ordered(self, fact: Json) -> None:
+        job, pool = self.jobs[fact["job"]], fact["pool"]
+        victims = [self.jobs[victim["job"]] for victim in fact["victims"]]
+        if job.state != "pending":
+            self._complain(f"{job.key} is {job.state} and preempts")
+        for victim in victims:
+            self._check_victim(victim, pool)
+        if fact["cause"] == "reclaim":
+            self._check_reclaim(job, victims, pool)
+        else:
+            self._check_priority(job, victims, pool)
+        amounts: Amounts = {}
+        for place in fact["places"]:
+            _add(amounts, place["amounts"])
+        self.nominations[fact["preemption"]] = Nomination(job, pool, amounts)
+        for victim in victims:
+            victim.yields, victim.barred_from, victim.barred_by = True, pool, job.key
+
+    def _nomination_ended(self, fact: Json) -> None:
+        self.nominations.pop(fact["preemption"], None)
+        self._lift_bar(self.jobs[fact["job"]])
+
+    def _end_nomination(self, job: Job) -> None:
+        self.nominations = {name: kept for name, kept in self.nominations.items() if kept.job is not job}
+
+    def _lift_bar(self, preemptor: Job) -> None:
+        for job in self.jobs.values():
+            if job.barred_by == preemptor.key:
+                job.barred_from = job.barred_by = ""
+
+    # The arithmetic.
+
+    def _accounts(self, policy: tuple[str, str], pool: str) -> list[Account]:
+        """The policy's own, then the tenant's share where it has one (R7)."""
+        document = self.policies[policy]
+        blocks = document.get("per_pool", {})
+        wide = document.get("reservation")
+        if wide is None and all("reservation" not in block for block in blocks.values()):
+            wide = {}
+        own = blocks.get(pool, {})
+        accounts = [
+            Account(*policy, "", wide, document.get("limit", {})),
+            Account(*policy, pool, own.get("reservation"), own.get("limit", {})),
+        ]
+        for share in self.tenants.get(policy[0], {}).get("shares", ()):
+            if share["pool"] == pool:
+                accounts.append(Account(policy[0], None, pool, share.get("reservation"), share.get("limit", {})))
+        return accounts
+
+    def _side(self, policy: tuple[str, str], other: tuple[str, str], pool: str) -> list[Account]:
+        """The accounts of `policy` just below what it and `other` have in common (R23)."""
+        *own, last = self._accounts(policy, pool)
+        if last.policy is None and policy[0] != other[0]:
+            return [last]
+        return [account for account in (*own, last) if account.policy is not None and account.reservation is not None]
+
+    def _governed(self, pool: str) -> set[str]:
+        return {"gpu", *self.pools[pool].get("capacity", {})}
+
+    def _used(self, account: Account, key: str, *, firm: bool = False) -> int:
+        """Leases and nominations, less what yields (R17); `firm`: of jobs that are not preemptible."""
+        held = [(lease.job, lease.pool, lease.amounts) for lease in self.leases.values() if not lease.job.yields]
+        kept = [(kept.job, kept.pool, kept.amounts) for kept in self.nominations.values()]
+        return sum(
+            amounts.get(key, 0)
+            for job, pool, amounts in (*held, *kept)
+            if account.counts(job, pool) and not (firm and job.preemptible)
+        )
+
+    def _usable(self, pool: str, key: str) -> int:
+        document = self.pools[pool]
+        there = [node for name, node in self.nodes.items() if name not in self.away and self._belongs(node, pool)]
+        has = {
+            "gpu": sum(len(node.get("devices", ())) for node in there) * GPU_UNITS,
+            "cpu": sum(node["cpu"] for node in there),
+            "memory": sum(node["memory"] for node in there),
+        }
+        ceiling = document.get("capacity", {}).get(key)
+        return min(has.get(key, ceiling or 0), ceiling if ceiling is not None else has.get(key, 0))
+
+    def _belongs(self, node: Json, pool: str) -> bool:
+        labels = node.get("labels", {})
+        matching = [name for name, document in self.pools.items() if document["selector"].items() <= labels.items()]
+        return bool(matching) and min(matching) == pool
+
+    # The promises.
+
+    def _check_place(self, lease: Lease) -> None:
+        node = self.nodes.get(lease.node)
+        if node is None or lease.node in self.away or lease.node in self.cordoned or not self._belongs(node, lease.pool):
+            self._complain(f"{lease.job.key} is granted node {lease.node}, which is not in service in pool {lease.pool}")
+            return
+        there = [other for other in self.leases.values() if other.node == lease.node]
+        for device in lease.devices:
+            held = [other.devices[device] for other in there if device in other.devices]
+            if sum(held) > GPU_UNITS or (GPU_UNITS in held and len(held) > 1):
+                self._complain(f"{lease.node}/{device} is held by {held}")
+            if all(known["device"] != device for known in node["devices"]):
+                self._complain(f"{lease.node} has no {device}")
+        for key in ("cpu", "memory"):
+            if sum(other.amounts.get(key, 0) for other in there) > node[key]:
+                self._complain(f"{lease.node} has {node[key]} {key}, less than its leases hold")
+        if sum(lease.devices.values()) != lease.amounts.get("gpu", 0):
+            self._complain(f"{lease.job.key} holds other devices than it is charged for")
+
+    def _check_accounts(self, job: Job, pool: str) -> None:
+        """After a grant: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation."""
+        governed = self._governed(pool)
+        for key in governed:
+            held = sum(lease.amounts.get(key, 0) for lease in self.leases.values() if lease.pool == pool)
+            if job.total.get(key) and held > self._usable(pool, key):
+                self._complain(f"pool {pool} has {self._usable(pool, key)} {key}, its leases hold {held}")
+        beyond = job.key.split(".")[1] in self.policies[job.policy].get("beyond_limit", ())
+        for account in self._accounts(job.policy, pool):
+            for key in governed & {key for key, value in job.total.items() if value}:
+                used = self._used(account, key)
+                if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
+                    self._complain(f"{account} is granted {job.key} and uses {used} {key}")
+                firm = self._used(account, key, firm=True)
+                if not job.preemptible and account.reservation is not None and firm > account.reservation.get(key, 0):
+                    self._complain(f"{account} is granted {job.key}, cannot take back {firm} {key}")
+
+    def _check_gang(self, job: Job, leases: list[Json]) -> None:
+        ranks = [lease.get("rank", 0) for lease in leases]
+        if ranks != list(range(job.replicas)) or len({lease["pool"] for lease in leases}) > 1:
+            self._complain(f"{job.key} has {job.replicas} replicas, one record grants {ranks}")
+        for lease in leases:
+            if lease["amounts"] != {**job.request, **({"job": 1} if not lease.get("rank", 0) else {})}:
+                self._complain(f"{job.key} asks for {job.request} and is granted {lease['amounts']}")
+
+    def _check_victim(self, victim: Job, pool: str) -> None:
+        held = self._held_by(victim)
+        if not held or not victim.preemptible or victim.yields or any(lease.pool != pool for lease in held):
+            self._complain(f"{victim.key} is no job that could yield in pool {pool}")
+        needed = max(victim.min_runtime, self.policies[victim.policy].get("preemption", {}).get("min_runtime", 0))
+        served = self.now - max(victim.started.values()) if len(victim.started) == victim.replicas else -1
+        if needed and served < needed:
+            self._complain(f"{victim.key} has run {served} us, its minimum is {needed}")
+
+    def _check_reclaim(self, job: Job, victims: list[Job], pool: str) -> None:
+        """The preemptor's side stays inside its reservation; each victim's side is above when it is taken, in some order (R23, R26)."""
+        governed = self._governed(pool)
+        for victim in victims:
+            for account in self._side(job.policy, victim.policy, pool):
+                for key in governed & {key for key, value in job.total.items() if value}:
+                    if self._used(account, key) + job.total[key] > (account.reservation or {}).get(key, 0):
+                        self._complain(f"{job.key} reclaims {key} beyond the reservation of {account}")
+        waiting = list(victims)
+        while waiting:
+            last = next((victim for victim in waiting if self._is_above(victim, job, pool, waiting)), None)
+            if last is None:
+                names = ", ".join(victim.key for victim in waiting)
+                self._complain(f"{names} yield to {job.key}, but their side is inside its reservation")
+                return
+            waiting.remove(last)
+
+    def _is_above(self, victim: Job, job: Job, pool: str, together: list[Job]) -> bool:
+        """Whether the victim's side is above its reservation on a key that the victim holds, with the others of the set gone."""
+        side = self._side(victim.policy, job.policy, pool)
+
+        def left(account: Account, key: str) -> int:
+            gone = [other for other in together if other is not victim and account.counts(other, pool)]
+            return self._used(account, key) - sum(other.total.get(key, 0) for other in gone)
+
+        return any(
+            all(left(account, key) > (account.reservation or {}).get(key, 0) for account in side)
+            for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
+        )
+
+    def _check_priority(self, job: Job, victims: list[Job], pool: str) -> None:
+        """Same tenant, lower priority, and none of them could come and take its units back (R26)."""
+        for victim in victims:
+            lower = self.policies[victim.policy].get("priority", 0) < self.policies[job.policy].get("priority", 0)
+            if victim.policy[0] != job.policy[0] or not lower:
+                self._complain(f"{victim.key} yields by priority to {job.key}")
+            if not self._is_above(victim, job, pool, [other for other in victims if other.policy == victim.policy]):
+                self._complain(f"{victim.key} yields by priority to {job.key} and could reclaim what it held")
+
+
+def _add(total: Amounts, amounts: Amounts) -> None:
+    for key, value in amounts.items():
+        total[key] = total.get(key, 0) + value

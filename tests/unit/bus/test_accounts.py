@@ -1,0 +1,73 @@
+"""The configuration text of the NATS server; what it means is proven on a real one in the integration tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.bus.accounts import SERVICES, Credential, rights, server_config
+
+STORE = Path("store")
+
+
+def test_a_user_speaks_for_itself_and_hears_its_tenant_and_its_inbox() -> None:
+    may = rights(Credential("acme-alice", "x", "user", tenant="acme", user="alice"))
+    assert may.publish == ("hr.submit.acme.alice.>", "hr.cancel.acme.alice.>", "hr.query.*.*.acme.alice")
+    assert may.subscribe == ("hr.feed.acme.>", "_INBOX_acme-alice.>")
+    assert may.answers is False
+
+
+def test_a_node_speaks_for_itself_and_answers_for_its_logs() -> None:
+    may = rights(Credential("node-gpu01", "x", "node", node="gpu01"))
+    assert may.publish == ("hr.ledger.node.gpu01", "hr.telemetry.gpu01.>", "hr.query.orders.node.gpu01")
+    assert may.subscribe == ("hr.orders.gpu01", "hr.logs.gpu01", "_INBOX_node-gpu01.>")
+    assert may.answers is True
+
+
+def test_only_one_login_may_publish_each_services_records() -> None:
+    for service in ("admission", "allocator", "preemption", "governance"):
+        writers = [name for name, may in SERVICES.items() if f"hr.ledger.{service}" in may.publish]
+        assert writers == [service]
+    everything = {subject for may in SERVICES.values() for subject in may.publish}
+    assert not {">", "hr.>", "hr.ledger.>", "hr.ledger.*", "$JS.>", "$JS.API.>"} & everything
+
+
+def test_every_commit_goes_to_the_disk_and_passwords_are_quoted() -> None:
+    text = server_config([Credential("operator", 'a"b\\c {}', "operator")], STORE, port=-1, ports_file_dir=Path("ports"))
+    assert 'jetstream { store_dir: "store", sync_interval: always }' in text
+    assert r'password: "a\"b\\c {}"' in text
+    assert 'listen: "127.0.0.1:-1"' in text
+    assert 'ports_file_dir: "ports"' in text
+
+
+def test_each_login_stands_in_its_account() -> None:
+    text = server_config(
+        [
+            Credential("allocator", "x", "service"),
+            Credential("owner", "x", "admin"),
+            Credential("node-gpu01", "x", "node", node="gpu01"),
+        ],
+        STORE,
+    )
+    core, users, nodes = (text.index(f"  {account} {{") for account in ("CORE", "USERS", "NODES"))
+    assert core < text.index('user: "allocator"') < users < text.index('user: "owner"') < nodes < text.index('user: "node-gpu01"')
+
+
+@pytest.mark.parametrize(
+    ("logins", "complaint"),
+    [
+        ([Credential("alice", "x", "user", tenant="ac*me", user="alice")], "tenant 'ac\\*me'"),
+        ([Credential("alice", "x", "user", tenant="acme")], "user ''"),
+        ([Credential("n", "x", "node", node=">")], "node '>'"),
+        ([Credential("a b", "x", "admin")], "name 'a b'"),
+        ([Credential("gardener", "x", "service")], "'gardener' is no service; there are accounting, admission"),
+        ([Credential("owner", "", "admin")], "password of owner"),
+        ([Credential("owner", "$2a$10$x", "admin")], "password of owner"),
+        ([Credential("owner", "x\ny", "admin")], "password of owner"),
+        ([Credential("owner", "x", "admin"), Credential("owner", "y", "operator")], "two logins are called 'owner'"),
+    ],
+)
+def test_a_login_that_could_widen_its_rights_is_refused(logins: list[Credential], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        server_config(logins, STORE)

@@ -1,0 +1,99 @@
+"""What the server answers, put into the words of the log."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from headrace.bus.connection import Connection
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogError, LogRefused, LogUnavailable, Message, WrongLast
+
+
+class Scripted:
+    """A connection that answers from a script and keeps what it was asked."""
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, bytes, dict[str, str]]] = []
+
+    async def ask(self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, within: float = 3) -> Any:
+        self.asked.append((subject, payload, headers or {}))
+        answer = self._answers.pop(0)
+        return answer if isinstance(answer, SimpleNamespace) else SimpleNamespace(data=json.dumps(answer).encode(), headers=None)
+
+
+def _log(scripted: Scripted) -> JetStreamLog:
+    return JetStreamLog(cast("Connection", scripted), "LEDGER")
+
+
+def _fault(code: int, text: str = "no", http: int = 400) -> dict[str, object]:
+    return {"error": {"code": http, "err_code": code, "description": text}}
+
+
+@pytest.mark.parametrize(
+    ("expected_last", "message_id", "headers"),
+    [
+        (None, "", {}),
+        (0, "", {"Nats-Expected-Last-Subject-Sequence": "0"}),
+        (7, "a.b.c", {"Nats-Expected-Last-Subject-Sequence": "7", "Nats-Msg-Id": "a.b.c"}),
+    ],
+)
+async def test_an_append_states_its_condition_in_the_headers(
+    expected_last: int | None, message_id: str, headers: dict[str, str]
+) -> None:
+    scripted = Scripted({"stream": "LEDGER", "seq": 8})
+    assert await _log(scripted).append("hr.ledger.x", b"payload", expected_last, message_id) == 8
+    assert scripted.asked == [("hr.ledger.x", b"payload", headers)]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (10071, WrongLast),
+        (10164, LogUnavailable),
+        (10008, LogUnavailable),
+        (10023, LogUnavailable),
+        (10076, LogUnavailable),
+        (10077, LogRefused),
+        (10054, LogRefused),
+        (99999, LogRefused),
+    ],
+)
+async def test_each_refusal_of_the_server_has_its_kind(code: int, kind: type[LogError]) -> None:
+    with pytest.raises(kind, match=rf"hr.ledger.x: why \({code}\)"):
+        await _log(Scripted(_fault(code, "why"))).append("hr.ledger.x", b"", 0)
+
+
+async def test_a_message_is_stamped_in_microseconds() -> None:
+    stored = {"subject": "hr.ledger.x", "seq": 3, "time": "2026-11-21T04:15:06.123456789Z", "data": "aGk="}
+    expected = Message(3, "hr.ledger.x", 1_795_234_506_123_456, b"hi")
+    assert await _log(Scripted({"message": stored})).last("hr.ledger.x") == expected
+    headers = {"Nats-Sequence": "3", "Nats-Subject": "hr.ledger.x", "Nats-Time-Stamp": stored["time"]}
+    assert await _log(Scripted(SimpleNamespace(data=b"hi", headers=headers))).get(3) == expected
+
+
+async def test_a_replica_that_lacks_a_message_is_not_believed() -> None:
+    missing = SimpleNamespace(data=b"", headers={"Status": "404"})
+    stored = {"subject": "hr.ledger.x", "seq": 3, "time": "1970-01-01T00:00:00.000001Z"}
+    scripted = Scripted(missing, {"message": stored})
+    assert await _log(scripted).get(3) == Message(3, "hr.ledger.x", 1, b"")
+    assert [subject for subject, _, _ in scripted.asked] == ["$JS.API.DIRECT.GET.LEDGER", "$JS.API.STREAM.MSG.GET.LEDGER"]
+    assert await _log(Scripted(missing, _fault(10037, http=404))).get(3) is None
+
+
+async def test_a_purge_stops_at_the_end_of_the_stream() -> None:
+    info = {"state": {"first_seq": 1, "last_seq": 4}, "ts": "2026-11-21T04:15:06Z"}
+    scripted = Scripted(info, {"success": True})
+    await _log(scripted).purge_through(9)
+    assert scripted.asked[-1] == ("$JS.API.STREAM.PURGE.LEDGER", b'{"seq":5}', {})
+    with pytest.raises(LogRefused):
+        await _log(Scripted(info, _fault(10052))).purge_through(9)
+
+
+async def test_the_server_tells_its_time_with_the_state_of_the_stream() -> None:
+    info = {"state": {"first_seq": 1, "last_seq": 4}, "ts": "1970-01-01T00:00:01.5Z"}
+    assert await _log(Scripted(info)).now() == 1_500_000
+    assert await _log(Scripted(info)).tip() == 4

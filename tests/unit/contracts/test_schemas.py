@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.contracts import schemas
+from headrace.contracts.writers import LAWS
+
+
+def test_the_checked_in_schemas_are_current(capsys: pytest.CaptureFixture[str]):
+    assert schemas.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_every_fact_has_a_schema_under_its_type():
+    assert {f"facts/{schemas.fact_type(law.fact)}.json" for law in LAWS} <= schemas.generate().keys()
+
+
+def test_checking_names_what_is_missing_changed_or_left(tmp_path, capsys: pytest.CaptureFixture[str]):
+    assert schemas.main([], tmp_path) == 0
+    capsys.readouterr()
+    assert schemas.main(["--check"], tmp_path) == 0
+    (tmp_path / "record.json").write_text("{}")
+    (tmp_path / "asyncapi.json").unlink()
+    (tmp_path / "facts" / "job.beamed.v1.json").write_text("{}")
+    assert schemas.main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "contracts/schemas/asyncapi.json is missing; run: make schemas",
+        "contracts/schemas/facts/job.beamed.v1.json describes what is no more; run: make schemas",
+        "contracts/schemas/record.json is not current; run: make schemas",
+    ]
+    assert schemas.main([], tmp_path) == 0
+    assert schemas.main(["--check"], tmp_path) == 0
+
+
+def test_the_bus_is_described_with_who_may_say_what():
+    bus = json.loads(schemas.generate()["asyncapi.json"])
+    assert bus["channels"]["submit"]["address"] == "hr.submit.{tenant}.{user}.{policy}.{profile}"
+    assert bus["channels"]["ledger"]["parameters"]["service"] == {
+        "enum": ["admission", "allocator", "preemption", "governance"]
+    }
+    stated = {
+        operation.removeprefix("state-as-"): {row["fact"] for row in body["x-laws"]}
+        for operation, body in bus["operations"].items()
+        if "x-laws" in body
+    }
+    assert stated == {law.writer: {schemas.fact_type(row.fact) for row in LAWS if row.writer == law.writer} for law in LAWS}
+
+
+def test_every_reference_in_the_description_of_the_bus_leads_somewhere():
+    bus = json.loads(schemas.generate()["asyncapi.json"])
+
+    def references(part):
+        if isinstance(part, dict):
+            for key, value in part.items():
+                yield from [value] if key == "$ref" else references(value)
+        elif isinstance(part, list):
+            for element in part:
+                yield from references(element)
+
+    for reference in references(bus):
+        part = bus
+        for step in reference.removeprefix("#/").split("/"):
+            part = part[step]
+        assert part

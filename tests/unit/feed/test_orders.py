@@ -1,0 +1,197 @@
+"""What nodes are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.durations import SECOND
+from headrace.contracts.facts.fact import DeviceShare, Ladder
+from headrace.contracts.orders import NodeAnswer, StartOrder, StopOrder
+from headrace.contracts.wishes import JobText
+from headrace.feed.orders import News, NodeOrders, answer, jobs_on, tell, to_start, unconfirmed
+
+TEXT = JobText(
+    command=("python", "train.py"),
+    env={"SEED": "1"},
+    secret_env=("TOKEN",),
+    image="torch",
+    workdir="/work",
+    on_abort=("save",),
+)
+PREEMPTED = Ladder(cause="preempted", callback_grace=60 * SECOND, term_grace=30 * SECOND, then="requeue")
+
+
+@pytest.fixture
+def news(hall):
+    """What the records of the story from here on change for nodes."""
+    found = News()
+
+    def note(record, sequence):
+        for fact in record.facts:
+            found.note(fact, sequence)
+
+    hall.note = note
+    return found
+
+
+def text_of(job):
+    return TEXT
+
+
+def start(key, granted, **more):
+    usual = {
+        "lease": f"{key}/1/0",
+        "job": key,
+        "attempt": 1,
+        "granted": granted,
+        "peers": ("gpu01",),
+        "devices": (DeviceShare(device="g0", units=GPU_UNITS),),
+        "amounts": {GPU: GPU_UNITS, JOB: 1},
+        "queue": "dev/one",
+        "command": ("python", "train.py"),
+        "env": {"SEED": "1"},
+        "secret_env": ("TOKEN",),
+        "image": "torch",
+        "workdir": "/work",
+        "on_abort": ("save",),
+    }
+    return StartOrder(**(usual | more))
+
+
+def test_a_grant_becomes_a_start_order_with_the_text_and_the_trace(hall, news):
+    job = hall.job(1)
+    hall.admit(job, name="train", trace="00-1-2-01")
+    hall.grant(job, ("gpu01", "g0"), resume_from="/ckpt/3")
+    assert [waiting.key for waiting in to_start(hall.state, news)] == [job]
+    assert tell(hall.state, news, text_of) == {
+        "gpu01": NodeOrders([start(job, 4, name="train", resume_from="/ckpt/3", trace="00-1-2-01")], [])
+    }
+
+
+def test_each_replica_of_a_gang_is_told_who_the_others_are(hall, news):
+    hall.node("gpu02")
+    job = hall.job(1)
+    hall.admit(job, profile="pair", replicas=2)
+    hall.grant(job, ("gpu01", "g0"), ("gpu02", "g3"))
+    gang = {"replicas": 2, "peers": ("gpu01", "gpu02"), "queue": "dev/pair"}
+    assert tell(hall.state, news, text_of) == {
+        "gpu01": NodeOrders([start(job, 5, **gang)], []),
+        "gpu02": NodeOrders(
+            [
+                start(
+                    job,
+                    5,
+                    lease=f"{job}/1/1",
+                    rank=1,
+                    devices=(DeviceShare(device="g3", units=GPU_UNITS),),
+                    amounts={GPU: GPU_UNITS},
+                    **gang,
+                )
+            ],
+            [],
+        ),
+    }
+
+
+def test_a_stop_is_told_for_every_lease_that_is_still_held(hall, news):
+    hall.node("gpu02")
+    job = hall.job(1)
+    hall.admit(job, profile="pair", replicas=2)
+    hall.grant(job, ("gpu01", "g0"), ("gpu02", "g0"))
+    hall.end(job, "gpu02", rank=1)
+    hall.stop(job, "preempted")
+    assert tell(hall.state, news, text_of) == {
+        "gpu01": NodeOrders([], [StopOrder(lease=f"{job}/1/0", ordered=7, ladder=PREEMPTED)])
+    }
+
+
+def test_a_lease_that_is_granted_and_stopped_at_once_is_told_as_stopped_only(hall, news):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.stop(job, "preempted")
+    assert to_start(hall.state, news) == []
+    assert tell(hall.state, news, text_of) == {
+        "gpu01": NodeOrders([], [StopOrder(lease=f"{job}/1/0", ordered=5, ladder=PREEMPTED)])
+    }
+
+
+def test_what_is_over_already_is_told_to_nobody(hall, news):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.end(job)
+    hall.finish(job)
+    assert tell(hall.state, news, text_of) == {}
+
+
+def test_other_facts_are_no_news_for_nodes(hall, news):
+    hall.admit(hall.job(1))
+    assert not news
+    assert tell(hall.state, news, text_of) == {}
+
+
+def test_a_job_whose_text_can_never_be_opened_is_told_without_a_command(hall, news):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    (order,) = tell(hall.state, news, lambda _: None)["gpu01"].starts
+    assert order == start(job, 4, command=(), env={}, secret_env=(), image="", workdir="", on_abort=())
+
+
+def test_a_node_that_is_back_has_to_let_go_of_what_was_taken_from_it(hall, news):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=60))
+    hall.node()
+    news.jobs.clear()
+    hall.say("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
+    ladder = Ladder(cause="revoked", callback_grace=0, term_grace=30 * SECOND)
+    assert tell(hall.state, news, text_of) == {
+        "gpu01": NodeOrders([], [StopOrder(lease=f"{job}/1/0", ordered=7, ladder=ladder)])
+    }
+
+
+def test_a_node_that_is_away_is_told_nothing_of_what_was_taken_from_it(hall, news):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=60))
+    hall.say("allocator", f.LeaseRevokedV1(job=job, attempt=1, cause="node_lost"))
+    assert tell(hall.state, news, text_of) == {}
+
+
+def test_a_feed_that_comes_up_tells_what_has_not_started_and_what_has_to_stop(hall):
+    waiting, running, stopping, granted = (hall.job(number) for number in range(4))
+    for job in (waiting, running, stopping, granted):
+        hall.admit(job)
+    for job, device in ((running, "g0"), (stopping, "g1"), (granted, "g2")):
+        hall.grant(job, ("gpu01", device))
+    hall.start(running)
+    hall.start(stopping)
+    hall.stop(stopping)
+    assert unconfirmed(hall.state) == News({stopping: None, granted: None}, [])
+
+
+def test_the_whole_answer_lists_starts_stops_and_the_last_record_of_the_node(hall):
+    running, stopping = hall.job(1), hall.job(2)
+    for job, device in ((running, "g0"), (stopping, "g1")):
+        hall.admit(job)
+        hall.grant(job, ("gpu01", device))
+        hall.start(job)
+    hall.stop(stopping, "preempted")
+    assert [job.key for job in jobs_on(hall.state, "gpu01")] == [running]
+    assert answer(hall.state, "gpu01", text_of) == NodeAnswer(
+        node="gpu01",
+        through=9,
+        last_record=8,
+        starts=(start(running, 4),),
+        stops=(StopOrder(lease=f"{stopping}/1/0", ordered=9, ladder=PREEMPTED),),
+    )
+
+
+def test_a_node_that_nobody_knows_has_nothing_to_run(hall):
+    assert answer(hall.state, "gpu99", text_of) == NodeAnswer(node="gpu99", through=2, last_record=0)
