@@ -64,7 +64,9 @@ def _sequences(messages: list[Message]) -> list[int]:
 
 
 async def _api(connection: Connection, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads((await connection.ask(f"$JS.API.{what}", json.dumps(body).encode() if body else b"")).data)
+    answer: dict[str, Any] = json.loads(
+        (await connection.ask(f"$JS.API.{what}", json.dumps(body).encode() if body else b"")).data
+    )
     return answer
 
 
@@ -113,7 +115,9 @@ async def test_a_chain_survives_servers_that_die_under_it_and_stores_each_record
 
 
 @pytest.mark.parametrize("buffer", [1_000, jetstream_reader.BUFFER_MESSAGES])
-async def test_a_slow_reader_of_20000_messages_loses_nothing_and_keeps_its_buffer_small(operator: Connection, buffer: int) -> None:
+async def test_a_slow_reader_of_20000_messages_loses_nothing_and_keeps_its_buffer_small(
+    operator: Connection, buffer: int
+) -> None:
     count = 20_000
     subject = "hr.feed.acme.job.ended.x"
     await _fill(operator, subject, (b"%d" % n for n in range(count)))
@@ -249,7 +253,10 @@ NO_HEADERS = (
     b"garbage",
     b"",
 )
-POISON = (*(_published(b"hr.submit.acme.alice.%b.half" % token) for token in NO_TOKENS), *(_published(WISH, h) for h in NO_HEADERS))
+POISON = (
+    *(_published(b"hr.submit.acme.alice.%b.half" % token) for token in NO_TOKENS),
+    *(_published(WISH, h) for h in NO_HEADERS),
+)
 
 
 async def test_no_message_a_submitter_can_send_stops_the_readers_of_submit(
@@ -336,5 +343,7 @@ async def test_streams_are_made_once_updated_where_they_may_be_and_refused_where
     assert (config["max_msgs_per_subject"], config["discard_new_per_subject"]) == (7, True)
     await _api(operator, "STREAM.DELETE.LEDGER")
     await _api(operator, "STREAM.CREATE.LEDGER", {"name": "LEDGER", "subjects": ["hr.ledger.>"], "storage": "memory"})
-    with pytest.raises(StreamMismatch, match=r"LEDGER exists with other settings: subjects is .* storage is memory, has to be file"):
+    with pytest.raises(
+        StreamMismatch, match=r"LEDGER exists with other settings: subjects is .* storage is memory, has to be file"
+    ):
         await ensure_streams(operator)

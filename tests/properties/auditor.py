@@ -67,10 +67,12 @@ class Account(NamedTuple):
     reservation: Amounts | None
     limit: Amounts
 
+    def reserved(self, key: str) -> int:
+        return (self.reservation or {}).get(key, 0)
+
     def counts(self, job: Job, pool: str) -> bool:
-        return (
-            job.policy[0] == self.tenant and self.policy in (None, job.policy[1]) and self.pool in ("", pool)
-        )  # fmt: skip
+        tenant, policy = job.policy
+        return tenant == self.tenant and self.policy in (None, policy) and self.pool in ("", pool)
 
 
 class Auditor:
@@ -276,10 +278,9 @@ class Auditor:
 
     def _side(self, policy: tuple[str, str], other: tuple[str, str], pool: str) -> list[Account]:
         """The accounts of `policy` just below what it and `other` have in common (R23)."""
-        *own, last = self._accounts(policy, pool)
-        if last.policy is None and policy[0] != other[0]:
-            return [last]
-        return [account for account in (*own, last) if account.policy is not None and account.reservation is not None]
+        looked_at = [account for account in self._accounts(policy, pool) if account.reservation is not None]
+        shares = [account for account in looked_at if account.policy is None]
+        return shares if shares and policy[0] != other[0] else [account for account in looked_at if account.policy is not None]
 
     def _governed(self, pool: str) -> set[str]:
         return {"gpu", *self.pools[pool].get("capacity", {})}
@@ -344,7 +345,7 @@ class Auditor:
                 if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
                     self._complain(f"{account} is granted {job.key} and uses {used} {key}")
                 firm = self._used(account, key, firm=True)
-                if not job.preemptible and account.reservation is not None and firm > account.reservation.get(key, 0):
+                if not job.preemptible and account.reservation is not None and firm > account.reserved(key):
                     self._complain(f"{account} is granted {job.key}, cannot take back {firm} {key}")
 
     def _check_gang(self, job: Job, leases: list[Json]) -> None:
@@ -370,7 +371,7 @@ class Auditor:
         for victim in victims:
             for account in self._side(job.policy, victim.policy, pool):
                 for key in governed & {key for key, value in job.total.items() if value}:
-                    if self._used(account, key) + job.total[key] > (account.reservation or {}).get(key, 0):
+                    if self._used(account, key) + job.total[key] > account.reserved(key):
                         self._complain(f"{job.key} reclaims {key} beyond the reservation of {account}")
         waiting = list(victims)
         while waiting:
@@ -390,7 +391,7 @@ class Auditor:
             return self._used(account, key) - sum(other.total.get(key, 0) for other in gone)
 
         return any(
-            all(left(account, key) > (account.reservation or {}).get(key, 0) for account in side)
+            all(left(account, key) > account.reserved(key) for account in side)
             for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
         )
 
@@ -400,7 +401,12 @@ class Auditor:
             lower = self.policies[victim.policy].get("priority", 0) < self.policies[job.policy].get("priority", 0)
             if victim.policy[0] != job.policy[0] or not lower:
                 self._complain(f"{victim.key} yields by priority to {job.key}")
-            if not self._is_above(victim, job, pool, [other for other in victims if other.policy == victim.policy]):
+            gone = [other for other in victims if other.policy == victim.policy and other is not victim]
+            if not any(
+                self._used(account, key) - sum(other.total.get(key, 0) for other in gone) > account.reserved(key)
+                for account in self._side(victim.policy, job.policy, pool)
+                for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
+            ):
                 self._complain(f"{victim.key} yields by priority to {job.key} and could reclaim what it held")
 
 

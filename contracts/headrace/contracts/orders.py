@@ -53,11 +53,15 @@ class Orders(Value, frozen=True, kw_only=True):
 
 
 class NodeAnswer(Value, frozen=True, kw_only=True):
-    """All that the node should be running, and the sequence of its own last record (0: none), for its next append."""
+    """All that the node should be running, and the sequence of its own last record (0: none), for its next append.
+
+    `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost knows its own.
+    """
 
     node: str
     through: int
     last_record: int
+    last_digest: str = ""
     starts: tuple[StartOrder, ...] = ()
     stops: tuple[StopOrder, ...] = ()
 

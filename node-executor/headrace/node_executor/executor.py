@@ -12,7 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -54,8 +54,8 @@ class Notice(msgspec.Struct, frozen=True):
     deadline: int
 
 
-class Equipment(Protocol):
-    """What the executor works with; `Machine` in `main` is the real one."""
+class Equipment(NamedTuple):
+    """What the executor works with. `output_limit`: bytes of output kept for each replica."""
 
     workspace: Workspace
     preparation: Preparation
@@ -96,6 +96,19 @@ class Executor:
         self._waiting: dict[str, StartOrder] = {}
         self._held: dict[str, _Held] = {}
         self.finished = asyncio.Event()
+        self._performers: dict[type[v.Action], Callable[[Any], None]] = {
+            v.Spawn: self._spawn,
+            v.Unspawn: self._unspawn,
+            v.Tell: self._tell,
+            v.RunCallback: self._run_callback,
+            v.StopCallback: self._stop_callback,
+            v.Terminate: self._terminate,
+            v.Kill: self._kill,
+            v.Verify: self._verify,
+            v.SetTimer: self._set_timer,
+            v.State: self._state_fact,
+            v.Release: self._release,
+        }
 
     @property
     def running(self) -> int:
@@ -151,7 +164,7 @@ class Executor:
 
     def _perform(self, action: v.Action) -> None:
         try:
-            _PERFORM[type(action)](self, action)
+            self._performers[type(action)](action)
         except Exception:
             _log.exception("action_failed", action=type(action).__name__, lease=getattr(action, "lease", ""))
 
@@ -310,17 +323,3 @@ class Executor:
         if checkpoint is not None and held.watch.accept(checkpoint):
             self.handle(v.CheckpointSeen(self._now(), held.order.lease, checkpoint.uri, checkpoint.step))
 
-
-_PERFORM: dict[type[v.Action], Callable[[Executor, Any], None]] = {
-    v.Spawn: Executor._spawn,
-    v.Unspawn: Executor._unspawn,
-    v.Tell: Executor._tell,
-    v.RunCallback: Executor._run_callback,
-    v.StopCallback: Executor._stop_callback,
-    v.Terminate: Executor._terminate,
-    v.Kill: Executor._kill,
-    v.Verify: Executor._verify,
-    v.SetTimer: Executor._set_timer,
-    v.State: Executor._state_fact,
-    v.Release: Executor._release,
-}

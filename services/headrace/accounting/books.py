@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from headrace.accounting import attempts
 from headrace.accounting.describe import about, job_row, new_lease, node_row, rejected_row
@@ -40,6 +40,9 @@ from headrace.domain.state import JobRecord, NodeState, State
 
 MEMORY = 10 * SECOND
 """How far back the meters remember, in log time; a release that becomes known later than that is looked up in what was stored."""
+
+_SUPPLY = frozenset({f.NodeRegisteredV1, f.NodeStoppedV1, f.NodeLostV1, f.PoolAppliedV1, f.PoolDeletedV1})
+"""Facts after which a pool may have more or less than before."""
 
 _attempt_row = attrgetter(*ATTEMPT_COLUMNS)
 _lease_row = attrgetter(*LEASE_COLUMNS)
@@ -116,7 +119,7 @@ class Books:
         for place, fact in enumerate(record.facts):
             kind = type(fact)
             self._changes.facts.append(FactRow(sequence, place, str(kind.__struct_config__.tag), about(fact)))
-            handler = _HANDLERS.get(kind)
+            handler = self._HANDLERS.get(kind)
             if handler is not None:
                 handler(self, fact, record, sequence * PLACES + place)
             supply = supply or kind in _SUPPLY
@@ -226,17 +229,17 @@ class Books:
     def _lease_ended(self, fact: f.LeaseEndedV1, record: Record, _number: int) -> None:
         attempt, lease = self._held(fact)
         if attempt is not None and lease is not None:
-            self._release(attempt, lease, attempts.release(attempt, lease, fact, record.now), fact.job)
+            self._release(attempt, lease, attempts.release(attempt, lease, fact, record.now))
 
     def _lease_revoked(self, fact: f.LeaseRevokedV1, record: Record, _number: int) -> None:
         attempt, lease = self._held(fact)
         if attempt is not None and lease is not None:
-            self._release(attempt, lease, attempts.revoke(attempt, lease, record.now), fact.job)
+            self._release(attempt, lease, attempts.revoke(attempt, lease, record.now))
 
-    def _release(self, attempt: Attempt, lease: Lease, at: int, job: str) -> None:
+    def _release(self, attempt: Attempt, lease: Lease, at: int) -> None:
         self._lease_changed(attempt, lease)
         order = order_of(lease.lease, preemptible=lease.preemptible)
-        for name, amount in lease.charged.items():
+        for name, amount in lease.amounts.items():
             if amount:
                 self._running(MeterKey(lease.tenant, lease.policy, name)).end(at, order)
 
@@ -330,33 +333,29 @@ class Books:
                 self._supply[place] = has
                 self._changes.capacity.append(CapacityRow(*place, sequence, self._state.now, *has))
 
-
-_HANDLERS: dict[type, Callable[[Books, Any, Record, int], None]] = {
-    f.JobAdmittedV1: Books._job_changed,
-    f.JobRejectedV1: Books._job_rejected,
-    f.JobDismissedV1: Books._job_changed,
-    f.StopOrderedV1: Books._job_changed,
-    f.JobRequeuedV1: Books._job_requeued,
-    f.JobEndedV1: Books._job_ended,
-    f.LeaseGrantedV1: Books._lease_granted,
-    f.LeaseStartedV1: Books._lease_started,
-    f.LeaseRungV1: Books._lease_rung,
-    f.CheckpointRegisteredV1: Books._checkpoint_registered,
-    f.LeaseEndedV1: Books._lease_ended,
-    f.LeaseRevokedV1: Books._lease_revoked,
-    f.PolicyAppliedV1: Books._policy_applied,
-    f.PolicyDeletedV1: Books._policy_deleted,
-    f.PreemptionOrderedV1: Books._preemption_ordered,
-    f.PreemptionSettledV1: Books._preemption_settled,
-    f.NominationEndedV1: Books._nomination_ended,
-    f.NodeRegisteredV1: Books._node_fact,
-    f.NodeStoppedV1: Books._node_fact,
-    f.NodeLostV1: Books._node_fact,
-    f.NodeCordonedV1: Books._node_fact,
-    f.NodeUncordonedV1: Books._node_fact,
-    f.PoolAppliedV1: Books._pool_fact,
-    f.PoolDeletedV1: Books._pool_fact,
-}
-
-_SUPPLY = frozenset({f.NodeRegisteredV1, f.NodeStoppedV1, f.NodeLostV1, f.PoolAppliedV1, f.PoolDeletedV1})
-"""Facts after which a pool may have more or less than before."""
+    _HANDLERS: ClassVar[dict[type, Callable[[Books, Any, Record, int], None]]] = {
+        f.JobAdmittedV1: _job_changed,
+        f.JobRejectedV1: _job_rejected,
+        f.JobDismissedV1: _job_changed,
+        f.StopOrderedV1: _job_changed,
+        f.JobRequeuedV1: _job_requeued,
+        f.JobEndedV1: _job_ended,
+        f.LeaseGrantedV1: _lease_granted,
+        f.LeaseStartedV1: _lease_started,
+        f.LeaseRungV1: _lease_rung,
+        f.CheckpointRegisteredV1: _checkpoint_registered,
+        f.LeaseEndedV1: _lease_ended,
+        f.LeaseRevokedV1: _lease_revoked,
+        f.PolicyAppliedV1: _policy_applied,
+        f.PolicyDeletedV1: _policy_deleted,
+        f.PreemptionOrderedV1: _preemption_ordered,
+        f.PreemptionSettledV1: _preemption_settled,
+        f.NominationEndedV1: _nomination_ended,
+        f.NodeRegisteredV1: _node_fact,
+        f.NodeStoppedV1: _node_fact,
+        f.NodeLostV1: _node_fact,
+        f.NodeCordonedV1: _node_fact,
+        f.NodeUncordonedV1: _node_fact,
+        f.PoolAppliedV1: _pool_fact,
+        f.PoolDeletedV1: _pool_fact,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.accounting.rows import JobRow, Lease, NodeRow, as_json, plain
+from headrace.accounting.rows import JobRow, Lease, NodeRow, plain_map, plain
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Fact
 from headrace.domain.state import FINAL, JobRecord, NodeState
@@ -57,11 +57,11 @@ def job_row(job: JobRecord) -> JobRow:
         policy=policy.name,
         profile=job.profile,
         name=plain(job.name),
-        request=as_json(job.request.amounts),
+        request=job.request.amounts,
         replicas=job.request.replicas,
         preemptible=job.preemptible,
         priority=job.priority,
-        labels=as_json(job.labels),
+        labels=plain_map(job.labels),
         admitted=job.order[0],
         admitted_at=job.admitted_at,
         state=job.state.value,
@@ -85,11 +85,11 @@ def rejected_row(fact: f.JobRejectedV1, sequence: int, now: int) -> JobRow:
         policy=fact.policy,
         profile=fact.profile,
         name=plain(fact.name),
-        request="{}",
+        request={},
         replicas=1,
         preemptible=True,
         priority=0,
-        labels="{}",
+        labels={},
         admitted=sequence,
         admitted_at=now,
         state="rejected",
@@ -117,8 +117,8 @@ def new_lease(job: JobRecord, fact: f.LeaseGrantedV1, number: int, now: int) -> 
         profile=job.profile,
         pool=fact.pool,
         node=fact.node,
-        devices=as_json({share.device: share.units for share in fact.devices}),
-        amounts=as_json(fact.amounts),
+        devices={share.device: share.units for share in fact.devices},
+        amounts=fact.amounts,
         preemptible=job.preemptible,
         granted_at=now,
         heard_at=now,
@@ -132,7 +132,7 @@ def node_row(node: NodeState) -> NodeRow:
         pool=node.pool.document.name if node.pool is not None else "",
         state=node.status,
         cordoned=plain(node.cordoned),
-        labels=as_json(node.labels),
+        labels=plain_map(node.labels),
         model=plain(node.model),
         gpus=len(node.devices),
         cpu=node.cpu,

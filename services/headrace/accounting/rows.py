@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import msgspec
-
 from headrace.accounting.meter import Reservation, Use, UseKey
+from headrace.contracts.amounts import Amounts
 
 PLACES = 1_000
 """Facts of one record at most (`RECORD_FACTS_MAX`): a fact's number is sequence * PLACES + place."""
@@ -56,11 +55,11 @@ class JobRow(NamedTuple):
     policy: str
     profile: str
     name: str
-    request: str
+    request: Amounts
     replicas: int
     preemptible: bool
     priority: int
-    labels: str
+    labels: dict[str, str]
     admitted: int
     admitted_at: int
     state: str
@@ -87,8 +86,8 @@ class Lease:
     profile: str
     pool: str
     node: str
-    devices: str
-    amounts: str
+    devices: dict[str, int]
+    amounts: Amounts
     preemptible: bool
     granted_at: int
     started_at: int | None = None
@@ -197,7 +196,7 @@ class NodeRow(NamedTuple):
     pool: str
     state: str
     cordoned: str
-    labels: str
+    labels: dict[str, str]
     model: str
     gpus: int
     cpu: int
@@ -236,6 +235,6 @@ def plain(text: str) -> str:
     return text.replace("\0", "\ufffd") if "\0" in text else text
 
 
-def as_json(values: Mapping[str, str] | Mapping[str, int]) -> str:
-    """A mapping for a jsonb column."""
-    return msgspec.json.encode({plain(key): plain(value) if isinstance(value, str) else value for key, value in values.items()}).decode()
+def plain_map(values: Mapping[str, str]) -> dict[str, str]:
+    """Labels as PostgreSQL can hold them."""
+    return {plain(key): plain(value) for key, value in values.items()}

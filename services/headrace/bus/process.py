@@ -18,7 +18,7 @@ import structlog
 
 from headrace.bus import telemetry
 from headrace.bus.connection import Connection, connect
-from headrace.bus.log import LogBroken, LogUnavailable
+from headrace.bus.log import LogBroken, LogError, LogUnavailable
 from headrace.bus.loop import Deposed
 
 URL = "HEADRACE_NATS_URL"
@@ -69,6 +69,9 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
     except LogBroken as error:
         log.critical("log_broken", reason=str(error), help="the service stops here until a person has looked at the log")
         return BROKEN
+    except LogError as error:
+        log.error("failed", reason=str(error))  # noqa: TRY400 - the reason says it all
+        return FAILED
     except Exception as error:
         log.exception("failed", reason=str(error))
         return FAILED

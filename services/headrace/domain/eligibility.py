@@ -22,7 +22,7 @@ class Candidate(NamedTuple):
 
     priority: int
     bucket: int
-    newest: int
+    newest: tuple[int, int]
     key: str
     job: JobRecord
     lost: int
@@ -152,5 +152,5 @@ def keys_that_count(pool: PoolState, short: frozenset[str], held: Amounts) -> li
 def candidate_of(victim: JobRecord, now: int) -> Candidate:
     """The job with what R25 orders by."""
     lost = lost_work(victim, now)
-    newest = -max(lease.sequence for lease in victim.leases.values())
-    return Candidate(victim.policy.document.priority, lost_bucket(lost), newest, victim.key, victim, lost)
+    sequence, place = max((lease.sequence, lease.place) for lease in victim.leases.values())
+    return Candidate(victim.policy.document.priority, lost_bucket(lost), (-sequence, -place), victim.key, victim, lost)

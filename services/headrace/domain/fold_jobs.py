@@ -91,14 +91,14 @@ def _wishes_judged(state: State, fact: f.WishesJudgedV1, _sequence: int, _place:
     state.judged = max(state.judged, fact.through)
 
 
-def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, _place: int) -> None:
+def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: int) -> None:
     job, pool, node = state.jobs.get(fact.job), state.pools.get(fact.pool), state.nodes.get(fact.node)
     if job is None or pool is None or node is None or job.state not in (JobState.PENDING, JobState.STARTING):
         return
     if job.state is JobState.PENDING:
         _leave_line(state, job, fact)
     lease = LeaseState(
-        job, fact.attempt, fact.rank, fact.node, fact.pool, fact.devices, fact.amounts, sequence, state.now
+        job, fact.attempt, fact.rank, fact.node, fact.pool, fact.devices, fact.amounts, sequence, place, state.now
     )
     capacity.take(state, job, pool, Place(node=fact.node, devices=fact.devices, amounts=fact.amounts))
     job.leases[fact.rank] = lease

@@ -167,6 +167,8 @@ class LeaseState:
     devices: tuple[DeviceShare, ...]
     amounts: Amounts
     sequence: int
+    place: int
+    """Its place in the record of that sequence."""
     granted_at: int
     started_at: int = 0
     overdue: bool = False

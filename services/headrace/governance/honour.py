@@ -181,7 +181,9 @@ def _warn_of_empty_pools(after: State, findings: Findings) -> None:
         reserved_in.setdefault(pool, set()).update(share.reservation or {})
     for name, keys in sorted(reserved_in.items()):
         if name in after.pools and not after.pools[name].nodes and any(most(after.pools[name], key) is None for key in keys):
-            message = "no node has registered here yet, so whether the reservations can be honoured is not known"
+            labels = ", ".join(f"{label}={value}" for label, value in after.pools[name].document.selector.items())
+            nodes = f"no node with the labels {labels}" if labels else "no node"
+            message = f"{nodes} has registered yet, so whether the reservations here can be honoured is not known"
             findings.warn(findings.where(Name("pool", "", name)), "NO_NODES_YET", message)
 
 

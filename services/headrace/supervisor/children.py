@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,39 +118,50 @@ class Child:
 
     async def _run(self) -> int:
         """One life of the program; its exit code, negative for a signal."""
-        program = self.program
-        supervisor = os.getpid()
+        said, tell = os.pipe()
+        listener = asyncio.create_task(self._listen(said))
         try:
-            self._process = process = await asyncio.create_subprocess_exec(
-                *program.argv,
-                env=dict(program.env),
-                cwd=program.directory,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                user=program.user,
-                preexec_fn=lambda: _die_with(supervisor, program.dies_with),
-            )
+            self._process = await self._spawn(tell)
         except OSError as error:
-            self.log.write(f"{program.argv[0]} does not start: {error.strerror or error}\n".encode())
+            self.log.write(f"{self.program.argv[0]} does not start: {error.strerror or error}\n".encode())
             return NOT_STARTED
-        self._become("running")
-        listener = asyncio.create_task(self._listen(process))
-        try:
-            if self._stopping.is_set():  # asked to stop while it was being started
-                self._signal(program.stop_signal)
-            return await process.wait()
         finally:
-            with contextlib.suppress(TimeoutError):  # a grandchild may hold the pipe open
-                async with asyncio.timeout(LAST_WORDS):
-                    await listener
+            os.close(tell)
+        try:
+            self._become("running")
+            if self._stopping.is_set():  # asked to stop while it was being started
+                self._signal(self.program.stop_signal)
+            return await self._process.wait()
+        finally:
             self._process = None
+            await asyncio.wait({listener}, timeout=LAST_WORDS)  # not longer: a grandchild may hold the pipe open
+            listener.cancel()
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdout is not None:
-            while said := await process.stdout.read(PIECE):
-                self.log.write(said)
+    async def _spawn(self, tell: int) -> asyncio.subprocess.Process:
+        # a pipe of asyncio's own would keep `wait` from returning while a grandchild holds it open
+        supervisor, number = os.getpid(), self.program.dies_with
+        return await asyncio.create_subprocess_exec(
+            *self.program.argv,
+            env=dict(self.program.env),
+            cwd=self.program.directory,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=tell,
+            stderr=tell,
+            start_new_session=True,
+            user=self.program.user,
+            preexec_fn=lambda: _die_with(supervisor, number),
+        )
+
+    async def _listen(self, said: int) -> None:
+        """Everything the child says, into its log."""
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(said, "rb", buffering=0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            while piece := await reader.read(PIECE):
+                self.log.write(piece)
+        finally:
+            transport.close()
 
     def _signal(self, number: int) -> None:
         """To the program alone; SIGKILL to all of its group."""
@@ -174,7 +185,7 @@ class Children:
         self._changed = changed
         self._layers: list[list[Child]] = []
 
-    def __iter__(self) -> iter[Child]:
+    def __iter__(self) -> Iterator[Child]:
         return (child for layer in self._layers for child in layer)
 
     def start(self, *programs: Program) -> list[Child]:

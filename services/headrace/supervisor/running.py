@@ -15,6 +15,7 @@ import msgspec
 from headrace.supervisor.installation import Installation, write_whole
 
 LOOK_EVERY = 0.05
+PATIENCE = 0.3
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,17 +57,28 @@ class Lock:
 
     def __enter__(self) -> Self:
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not self._taken():
             os.close(self._handle)
             running = read_running(self._installation)
             who = f" (pid {running.pid})" if running else ""
             raise AlreadyRunning(
                 f"Headrace runs already on {self._installation.directory}{who}: "
                 "`headrace status` looks at it, `headrace down` stops it, --data names another"
-            ) from None
+            )
         return self
+
+    def _taken(self) -> bool:
+        """Whether we have it. Tried for a moment: whoever looks whether it is held holds it, too, for that instant."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(LOOK_EVERY)
+            else:
+                return True
 
     def __exit__(self, *_: object) -> None:
         _path(self._installation).unlink(missing_ok=True)

@@ -51,7 +51,9 @@ def test_each_login_stands_in_its_account() -> None:
         STORE,
     )
     core, users, nodes = (text.index(f"  {account} {{") for account in ("CORE", "USERS", "NODES"))
-    assert core < text.index('user: "allocator"') < users < text.index('user: "owner"') < nodes < text.index('user: "node-gpu01"')
+    assert (
+        core < text.index('user: "allocator"') < users < text.index('user: "owner"') < nodes < text.index('user: "node-gpu01"')
+    )
 
 
 @pytest.mark.parametrize(

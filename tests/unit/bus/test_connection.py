@@ -6,10 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from headrace.bus.connection import Connection
-from headrace.bus.log import LogRefused, LogUnavailable
 from nats import errors
 from nats.aio.msg import Msg
+
+from headrace.bus.connection import Connection
+from headrace.bus.log import LogRefused, LogUnavailable
 
 
 class Wired(Connection):
@@ -22,9 +23,7 @@ class Wired(Connection):
         self.sent: list[tuple[str, bytes, str, dict[str, str] | None]] = []
         self.error: Exception | None = None
 
-    async def publish(
-        self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None
-    ) -> None:
+    async def publish(self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None) -> None:
         if self.error is not None:
             raise self.error
         self.sent.append((subject, payload, reply, headers))

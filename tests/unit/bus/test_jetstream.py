@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError, LogRefused, LogUnavailable, Message, WrongLast
@@ -22,7 +23,9 @@ class Scripted:
     async def ask(self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, within: float = 3) -> Any:
         self.asked.append((subject, payload, headers or {}))
         answer = self._answers.pop(0)
-        return answer if isinstance(answer, SimpleNamespace) else SimpleNamespace(data=json.dumps(answer).encode(), headers=None)
+        return (
+            answer if isinstance(answer, SimpleNamespace) else SimpleNamespace(data=json.dumps(answer).encode(), headers=None)
+        )
 
 
 def _log(scripted: Scripted) -> JetStreamLog:

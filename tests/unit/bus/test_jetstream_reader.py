@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import JetStreamReader
 from headrace.bus.log import LogBroken, LogUnavailable
@@ -117,7 +118,12 @@ async def test_a_full_buffer_takes_no_more_and_loses_nothing() -> None:
     await _sequences(reader)
     for n in (1, 2, 3, 4):
         await server.message(n, n)
-    assert (reader.buffered, await _sequences(reader, 1), await _sequences(reader), await _sequences(reader)) == (2, [1], [2], [])
+    assert (reader.buffered, await _sequences(reader, 1), await _sequences(reader), await _sequences(reader)) == (
+        2,
+        [1],
+        [2],
+        [],
+    )
     assert server.starts == [1, 3]
 
 
@@ -171,7 +177,11 @@ async def test_a_later_message_than_the_one_asked_for_is_a_gap_only_when_asked_f
 
 @pytest.mark.parametrize(
     ("first", "last", "after", "text"),
-    [(5, 9, 0, "begins at 5, but 1 has not been read"), (10, 9, 3, "begins at 10"), (1, 2, 3, "ends at 2, but 3 has been read")],
+    [
+        (5, 9, 0, "begins at 5, but 1 has not been read"),
+        (10, 9, 3, "begins at 10"),
+        (1, 2, 3, "ends at 2, but 3 has been read"),
+    ],
 )
 async def test_a_stream_that_lost_its_beginning_or_its_end_is_broken(first: int, last: int, after: int, text: str) -> None:
     with pytest.raises(LogBroken, match=text):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused
 from headrace.bus.streams import STREAMS, StreamMismatch, ensure_stream
@@ -64,7 +65,9 @@ async def test_a_stream_as_it_should_be_is_left_alone() -> None:
     assert await _ensure(Server(_as_is(SUBMIT_STREAM)), SUBMIT_STREAM) == []
 
 
-@pytest.mark.parametrize("change", [{"num_replicas": 3}, {"max_msgs_per_subject": 5}, {"max_msg_size": 5}, {"allow_direct": False}])
+@pytest.mark.parametrize(
+    "change", [{"num_replicas": 3}, {"max_msgs_per_subject": 5}, {"max_msg_size": 5}, {"allow_direct": False}]
+)
 async def test_what_may_change_is_updated_and_what_others_set_is_kept(change: dict[str, Any]) -> None:
     server = Server(_as_is(SUBMIT_STREAM, description="ours", **change))
     assert await _ensure(server, SUBMIT_STREAM) == [("UPDATE.SUBMIT", _as_is(SUBMIT_STREAM, description="ours"))]

@@ -71,7 +71,7 @@ def test_a_profile_is_shown_without_others_policies(hall):
     assert profile_for(hall.state, "acme", profile) == {
         "name": "one",
         "request": {"gpu": 1},
-        "pools": ["hall"],
+        "pools": ("hall",),
         "policy_order": ["dev"],
     }
 

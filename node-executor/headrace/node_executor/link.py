@@ -1,0 +1,287 @@
+"""The node's connection to the bus: orders in, records, heartbeats and answers out, for as long as the executor lives.
+
+Strategy: one reply inbox for the life of the connection, and a counter as token, instead of the client library's requests: a tenth of their
+cost. Whatever comes in believes only what decodes and names this node, because others may be able to publish to a known subject.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+import nats
+import structlog
+from nats import errors
+
+from headrace.contracts import subjects
+from headrace.contracts.codec import Malformed, decode, encode
+from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+ANSWER_TIMEOUT = 3.0
+CONNECT_TIMEOUT = 2.0
+RECONNECT_WAIT = 0.1
+PING_INTERVAL = 10
+
+T = TypeVar("T")
+Handler = Callable[["Msg"], Coroutine[Any, Any, None]]
+
+_EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+_WRONG_LAST = 10071
+_LAST = re.compile(r"wrong last sequence: (\d+)")
+_NO_RESPONDERS = "503"
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Address(NamedTuple):
+    """Where the bus is, and who this node is there."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+
+
+class Hears(NamedTuple):
+    """Who is told what comes in; all are called in the loop."""
+
+    pushed: Callable[[Orders], None]
+    answered: Callable[[NodeAnswer], None]
+    returned: Callable[[], None]
+    logs: Callable[[LogsRequest], LogsAnswer]
+
+
+class Pace(NamedTuple):
+    """Seconds between heartbeats, between questions, and of silence after which the node may have been given up (R32)."""
+
+    heartbeat: float = 5.0
+    ask: float = 15.0
+    silence: float = 15.0
+
+
+class _AckError(msgspec.Struct):
+    err_code: int = 0
+    description: str = ""
+
+
+class _Ack(msgspec.Struct):
+    seq: int = 0
+    error: _AckError | None = None
+
+
+class Link:
+    """The wire of one node; `append` and `ask` serve its ledger."""
+
+    def __init__(self, node: str, address: Address, pace: Pace, now: Callable[[], int]) -> None:
+        self._node = node
+        self._address = address
+        self._pace = pace
+        self._now = now
+        self._client: Client | None = None
+        self._inbox = ""
+        self._asked = 0
+        self._unanswered: dict[str, asyncio.Future[Msg]] = {}
+        self._ask_now = asyncio.Event()
+        self._last_push = 0
+        self._heard_at = time.monotonic()
+
+    async def run(self, hears: Hears, ledger: Ledger, running: Callable[[], int]) -> None:
+        """Connect, however long it takes, then serve until cancelled."""
+        await self._connect(hears, ledger)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_asking(hears, ledger))
+                tasks.create_task(self._keep_beating(hears, ledger, running))
+                tasks.create_task(ledger.run())
+        finally:
+            await self._close()
+
+    # What the ledger needs (`ledger.Wire`)
+
+    async def append(self, payload: bytes, expected: int) -> int:
+        """Store a record behind the one with sequence `expected`. Raises `Unavailable`, `WrongLast`."""
+        subject = subjects.ledger(subjects.node_writer(self._node))
+        message = await self._request(subject, payload, {_EXPECTED: str(expected)})
+        ack = _decoded(message, _Ack)
+        if ack.error is None and ack.seq > 0:
+            return ack.seq
+        error = ack.error or _AckError()
+        last = _LAST.search(error.description)
+        if error.err_code == _WRONG_LAST and last is not None:
+            raise WrongLast(int(last[1]))
+        raise Unavailable(f"the ledger refuses the record: {error.description or 'no sequence came back'}")
+
+    async def ask(self) -> NodeAnswer:
+        """What the feed knows of this node. Raises `Unavailable`."""
+        answer = _decoded(await self._request(subjects.node_query(self._node), b""), NodeAnswer)
+        if answer.node != self._node:
+            raise Unavailable(f"the answer is about node {answer.node}")
+        return answer
+
+    # Connecting
+
+    async def _connect(self, hears: Hears, ledger: Ledger) -> None:
+        waiting = False
+        while True:
+            try:
+                self._client = await nats.connect(
+                    self._address.url.split(","),
+                    name=f"node {self._node}",
+                    user=self._address.user or None,
+                    password=self._address.password or None,
+                    inbox_prefix=f"_INBOX_{self._address.user}" if self._address.user else "_INBOX",
+                    error_cb=self._complained,
+                    disconnected_cb=self._lost,
+                    reconnected_cb=self._back,
+                    allow_reconnect=False,  # until the first connection stands: else the library hides why it does not
+                    connect_timeout=CONNECT_TIMEOUT,  # type: ignore[arg-type]
+                    reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
+                    ping_interval=PING_INTERVAL,
+                )
+                break
+            except (OSError, TimeoutError, errors.Error) as error:
+                if not waiting:
+                    _log.warning("bus_awaited", url=self._address.url, reason=str(error) or type(error).__name__)
+                waiting = True
+                await asyncio.sleep(2 * RECONNECT_WAIT)
+        client = self._client
+        client.options["allow_reconnect"] = True
+        client.options["max_reconnect_attempts"] = -1
+        self._inbox = f"{client.new_inbox()}."
+        await client.subscribe(f"{self._inbox}*", cb=self._answer_came)
+        await client.subscribe(subjects.orders(self._node), cb=self._orders_to(hears, ledger))
+        await client.subscribe(subjects.node_logs(self._node), cb=self._logs_from(hears))
+        _log.info("connected", url=self._address.url, node=self._node)
+
+    async def _close(self) -> None:
+        if self._client is not None:
+            with contextlib.suppress(errors.Error, TimeoutError, OSError):
+                await asyncio.wait_for(self._client.close(), CONNECT_TIMEOUT)
+
+    async def _lost(self) -> None:
+        _log.warning("bus_lost", url=self._address.url)
+        for future in self._unanswered.values():
+            if not future.done():
+                future.set_exception(Unavailable("the bus went away before it answered"))
+
+    async def _back(self) -> None:
+        _log.info("bus_back", url=self._address.url)
+        self._ask_now.set()
+
+    async def _complained(self, error: Exception) -> None:
+        _log.info("bus_complains", complaint=str(error) or type(error).__name__)
+
+    # Asking and beating
+
+    async def _keep_asking(self, hears: Hears, ledger: Ledger) -> None:
+        while True:
+            self._ask_now.clear()
+            try:
+                answer = await self.ask()
+            except Unavailable as error:
+                _log.debug("no_answer", reason=str(error))
+                await asyncio.sleep(10 * RECONNECT_WAIT)
+                continue
+            ledger.as_of = max(ledger.as_of, answer.through)
+            hears.answered(answer)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ask_now.wait(), self._pace.ask)
+
+    async def _keep_beating(self, hears: Hears, ledger: Ledger, running: Callable[[], int]) -> None:
+        subject = subjects.telemetry(self._node, "heartbeat")
+        while True:
+            client = self._client
+            if client is None or client.is_closed:  # the server threw us out, perhaps while its credentials changed
+                await self._connect(hears, ledger)
+            elif client.is_connected:
+                beat = Heartbeat(node=self._node, at=self._now(), running=running(), last_record=ledger.last_record)
+                with contextlib.suppress(errors.Error):
+                    await client.publish(subject, encode(beat))
+                self._beaten(hears)
+            await asyncio.sleep(self._pace.heartbeat)
+
+    def _beaten(self, hears: Hears) -> None:
+        """A heartbeat went out; if that is long after the one before, the node may have been given up meanwhile."""
+        silent = time.monotonic() - self._heard_at
+        self._heard_at = time.monotonic()
+        if silent > max(self._pace.silence, 2 * self._pace.heartbeat):
+            _log.warning("was_silent", seconds=round(silent, 1))
+            hears.returned()
+            self._ask_now.set()
+
+    async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> Msg:
+        client = self._client
+        if client is None or not client.is_connected:
+            raise Unavailable("the bus is away")
+        self._asked += 1
+        token = str(self._asked)
+        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._unanswered[token] = future
+        try:
+            await client.publish(subject, payload, reply=self._inbox + token, headers=dict(headers) if headers else None)
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                message = await future
+        except TimeoutError:
+            raise Unavailable(f"no answer on {subject} within {ANSWER_TIMEOUT:g} s") from None
+        except errors.Error as error:
+            raise Unavailable(f"the bus is away: {error}") from None
+        finally:
+            del self._unanswered[token]
+        if message.headers and not message.data and message.headers.get("Status") == _NO_RESPONDERS:
+            raise Unavailable(f"nobody listens on {subject}")
+        return message
+
+    async def _answer_came(self, message: Msg) -> None:
+        future = self._unanswered.get(message.subject[len(self._inbox) :])
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    # What comes in by itself
+
+    def _orders_to(self, hears: Hears, ledger: Ledger) -> Handler:
+        async def hear(message: Msg) -> None:
+            try:
+                orders = decode(message.data, Orders)
+            except Malformed as error:
+                _log.warning("orders_unreadable", reason=str(error))
+                return
+            if orders.node != self._node:
+                _log.warning("orders_for_another", node=orders.node)
+                return
+            if orders.number != self._last_push + 1:
+                self._ask_now.set()
+            self._last_push = orders.number
+            ledger.as_of = max(ledger.as_of, orders.through)
+            hears.pushed(orders)
+
+        return hear
+
+    def _logs_from(self, hears: Hears) -> Handler:
+        async def hear(message: Msg) -> None:
+            try:
+                answer = hears.logs(decode(message.data, LogsRequest))
+            except Malformed as error:
+                answer = LogsAnswer(ended=True, error=str(error))
+            with contextlib.suppress(errors.Error):
+                try:
+                    await message.respond(encode(answer))
+                except errors.MaxPayloadError:
+                    await message.respond(encode(LogsAnswer(ended=True, error="the piece is too long; ask with a smaller limit")))
+
+        return hear
+
+
+def _decoded(message: Msg, kind: type[T]) -> T:
+    try:
+        return decode(message.data, kind)
+    except Malformed as error:
+        raise Unavailable(f"the answer cannot be read: {error}") from None

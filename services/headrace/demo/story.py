@@ -1,0 +1,219 @@
+"""The three acts and what each has to come to. Exit code 0 only if what happened is what the vectors say."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from headrace.client import HeadraceError, connect
+from headrace.client.client import Client
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.queries import JobView, UsageAnswer, UsageRequest, UsageRow
+from headrace.demo.telling import Timeline, books, headline, remark
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "deploy" / "examples"
+"""The demo plays what everybody can read: it runs from a checkout."""
+
+GPUS = 10
+PATIENCE = 30.0
+"""Seconds an act may take before the demo gives up on it."""
+REST = 3.0
+"""Seconds for which nothing may move after V3."""
+LOOK_EVERY = 0.2
+
+Check = Callable[[], Awaitable[list[str]]]
+
+
+class Unexpected(Exception):
+    """Something else happened than the vectors say."""
+
+
+class Story:
+    """One playing. `jobs` maps the names of the story to job keys."""
+
+    def __init__(self, client: Client, data: Path) -> None:
+        self.client = client
+        self.data = data
+        self.jobs: dict[str, str] = {}
+        self.timeline = Timeline()
+
+    async def play(self) -> None:
+        """All acts; raises `Unexpected`."""
+        await self._first_act()
+        await self._second_act()
+        await self._third_act()
+        await self._ending()
+        await self._books()
+
+    async def _first_act(self) -> None:
+        headline("V1: R&D submits five jobs of 3 GPUs. Reservation 5, limit 9, and 10 GPUs are there")
+        for number in range(1, 6):
+            await self._submit("rnd", f"r-{number}", "three", 100)
+        states = {"r-1": "running", "r-2": "running", "r-3": "running", "r-4": "pending", "r-5": "pending"}
+        await self._until(lambda: self._differences(states, {"rnd": (9, 5, 4)}, used=9))
+        await self._explain("r-4", "AT_POLICY_LIMIT")
+        remark("R&D holds 9 GPUs: 5 reserved, 4 borrowed. One GPU idles: R&D may not have it, and nobody else asks.")
+
+    async def _second_act(self) -> None:
+        headline("V2: DevOps submits a job of 3. It is inside its reservation of 5, so it gets GPUs back")
+        await self._submit("devops", "d", "three", 80)
+        states = {"r-1": "running", "r-2": "running", "r-3": "pending", "r-4": "pending", "d": "running"}
+        await self._until(lambda: self._differences(states, {"rnd": (6, 5, 1), "devops": (3, 3, 0)}, used=9))
+        remark("One R&D job has yielded, the one that would lose least. It has saved its work and waits with its checkpoint.")
+
+    async def _third_act(self) -> None:
+        headline("V3: DevOps submits a job of 2 and rises to its reservation")
+        await self._submit("devops", "e", "two", 60)
+        states = {"r-1": "running", "r-2": "pending", "r-3": "pending", "d": "running", "e": "running"}
+        holds = {"rnd": (3, 3, 0), "devops": (5, 5, 0)}
+        await self._until(lambda: self._differences(states, holds, used=8))
+        remark(f"R&D holds 3, DevOps 5. From now on nothing may move; watching for {REST:g} seconds.")
+        quiet_until = time.monotonic() + REST
+        while time.monotonic() < quiet_until:
+            await asyncio.sleep(LOOK_EVERY)
+            if wrong := await self._differences(states, holds, used=8):
+                raise Unexpected("V3 did not stay: " + "; ".join(wrong))
+
+    async def _ending(self) -> None:
+        headline("The jobs end, and those that yielded go on where they left off")
+        await self._until(lambda: self._differences(dict.fromkeys(self.jobs, "succeeded"), {}, used=0))
+        views = {name: await self.client.job(key) for name, key in self.jobs.items()}
+        preempted = sorted(name for name, view in views.items() if view.preemptions)
+        if preempted != ["r-2", "r-3"] or sum(view.preemptions for view in views.values()) != 2:
+            raise Unexpected(f"r-2 and r-3 should have been preempted once each, it was {preempted}")
+        for name in preempted:
+            await self._went_on(name, views[name])
+
+    async def _went_on(self, name: str, view: JobView) -> None:
+        """The second attempt of a preempted job began at the step at which the first had saved."""
+        resumed = view.attempts[-1].resume_from
+        if len(view.attempts) != 2 or not resumed or resumed != view.checkpoint:
+            raise Unexpected(f"{name} has {len(view.attempts)} attempts and went on from {resumed or 'nothing'}")
+        first, second = [
+            (await self.client.logs(view.job, attempt=attempt)).data.strip().splitlines() for attempt in (1, 2)
+        ]
+        saved = first[-1].rpartition("saved at step ")[2]
+        if not saved.isdecimal() or f"begins at step {saved} of" not in second[0]:
+            raise Unexpected(f"{name} saved at step {saved!r}, but said {second[0]!r} when it went on")
+        remark(f"{name}: attempt 1 saved at step {saved}, attempt 2 began there.")
+
+    async def _books(self) -> None:
+        headline("The books")
+        rows: dict[str, UsageRow] = {}
+
+        async def closed() -> list[str]:
+            request = UsageRequest(by=("group",))
+            answer = await self.client.query("accounting", "usage", request, UsageAnswer)
+            rows.update({row.group["group"]: row for row in answer.rows if row.key == "gpu"})
+            missing = {"rnd", "devops"} - set(rows)
+            return [f"the books do not know {', '.join(sorted(missing))} yet"] if missing else []
+
+        await self._until(closed)
+        books(rows[name] for name in sorted(rows))
+        for name, row in rows.items():
+            if int(row.reserved) + int(row.borrowed) != int(row.total):
+                raise Unexpected(f"reserved and borrowed of {name} do not add up to the unit")
+        if int(rows["devops"].borrowed) or not int(rows["rnd"].borrowed):
+            raise Unexpected("R&D should have borrowed, DevOps not")
+
+    async def _submit(self, group: str, name: str, profile: str, steps: int) -> None:
+        user = {"rnd": "alice", "devops": "carol"}[group]
+        async with connect(data=self.data, user=user) as owner:
+            command = [sys.executable, str(EXAMPLES / "train.py"), str(steps), "0.1"]
+            job = await owner.submit(f"{group}/{profile}", command, name=name)
+        self.jobs[name] = job.key
+        self.timeline.names[job.id] = name
+
+    async def _until(self, differences: Check) -> None:
+        """Tell the story until nothing differs any more; `Unexpected` when that takes too long."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            wrong = await differences()
+            self.timeline.tell({name: await self.client.facts(key) for name, key in self.jobs.items()})
+            if not wrong:
+                return
+            if time.monotonic() > deadline:
+                raise Unexpected("; ".join(wrong))
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _differences(self, states: dict[str, str], holds: dict[str, tuple[int, int, int]], used: int) -> list[str]:
+        wrong = []
+        for name, wanted in states.items():
+            try:
+                found = (await self.client.job(self.jobs[name])).state
+            except HeadraceError as error:
+                found = str(error)
+            if found != wanted:
+                wrong.append(f"{name} is {found}, expected {wanted}")
+        for queue in await self.client.queues():
+            scope = next((scope for scope in queue.scopes if scope.key == "gpu"), None)
+            if queue.policy in holds and scope is not None:
+                found_amounts = tuple(amount // GPU_UNITS for amount in (scope.used, scope.reserved, scope.borrowed))
+                if found_amounts != holds[queue.policy]:
+                    wrong.append(f"{queue.policy} holds {found_amounts}, expected {holds[queue.policy]}")
+        for pool in await self.client.pools():
+            in_use = next((key.used // GPU_UNITS for key in pool.keys if key.key == "gpu"), 0)
+            if in_use != used:
+                wrong.append(f"{in_use} GPUs are in use, expected {used}")
+        return wrong
+
+    async def _explain(self, name: str, reason: str) -> None:
+        why = await self.client.why(self.jobs[name])
+        if why.reason != reason:
+            raise Unexpected(f"{name} waits because of {why.reason or 'nothing'}, expected {reason}")
+        remark(f"why {name} waits: {why.reason}: {why.message}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """`headrace demo`: 0 if what happened is what the vectors say."""
+    parser = argparse.ArgumentParser(prog="headrace demo", description="Play the worked example V1-V3 with real processes.")
+    parser.add_argument("--keep", action="store_true", help="keep the installation's folder, and say where it is")
+    arguments = parser.parse_args(argv)
+    began = time.monotonic()
+    folder = tempfile.mkdtemp(prefix="headrace-demo-")
+    try:
+        return _play_in(Path(folder), began)
+    finally:
+        if arguments.keep:
+            print(f"The installation's folder is {folder}")
+        else:
+            _remove(Path(folder))
+
+
+def _play_in(folder: Path, began: float) -> int:
+    command = [sys.executable, "-m", "headrace.cli.main"]
+    data = ["--data", str(folder)]
+    headline(f"Starting NATS, PostgreSQL, six services and a node with {GPUS} simulated GPUs")
+    up = [*command, "up", *data, "--nodes", "1", "--gpus", str(GPUS), "--detach"]
+    if subprocess.run(up, check=False).returncode:
+        return 1
+    try:
+        apply = [*command, "apply", *data, "-f", str(EXAMPLES / "two-teams.yaml")]
+        if subprocess.run(apply, check=False).returncode:
+            return 1
+        asyncio.run(_tell(folder))
+    except (Unexpected, HeadraceError) as error:
+        print(f"\nThis is not what the vectors say: {error}", file=sys.stderr)
+        return 1
+    else:
+        headline("All of it is what the vectors say")
+        remark(f"{time.monotonic() - began:.0f} seconds, starting and stopping included.")
+        return 0
+    finally:
+        subprocess.run([*command, "down", *data], check=False)
+
+
+async def _tell(folder: Path) -> None:
+    async with connect(data=folder) as client:
+        await Story(client, folder).play()
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

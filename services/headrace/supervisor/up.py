@@ -1,0 +1,158 @@
+"""`headrace up`: everything on one machine, in order, ready when it has answered; kept alive; and stopped cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Self
+
+import msgspec
+
+from headrace.bus.streams import STREAMS, ensure_streams
+from headrace.supervisor import parts
+from headrace.supervisor.children import Child, Children
+from headrace.supervisor.installation import Installation, Settings
+from headrace.supervisor.ports import LOOPBACK, choose_port
+from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
+from headrace.supervisor.readiness import Inspector, listens, until_ready
+from headrace.supervisor.running import Lock, Running, write_running
+
+Say = Callable[[str, str], None]
+"""`say(part, what)`: one line of progress."""
+
+
+class Up:
+    """The whole system on one data directory, from `async with` on, ready, until its end.
+
+    `nats_port`: that port and no other. `say` hears of progress. Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`;
+    whatever was started until then has been stopped again.
+    """
+
+    def __init__(self, installation: Installation, settings: Settings, *, nats_port: int | None = None, say: Say | None = None) -> None:
+        self.installation = installation
+        self.settings = settings
+        self.url = ""
+        self._wanted_port = nats_port
+        self._say = say or (lambda _part, _what: None)
+        self._since = time.time_ns() // 1_000
+        self._ready = False
+        self._lock = Lock(installation)
+        self.children = Children(installation.logs, self._write)
+        self._hurry = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self.installation.prepare()
+        self._lock.__enter__()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def hurry(self) -> None:
+        """End what is being stopped at once; jobs get no more time to save their work."""
+        self._hurry.set()
+
+    async def stop(self) -> None:
+        """Stop everything, nodes first, and let go of the data directory."""
+        self._ready = False
+        stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say(names, "stopping")))
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        try:
+            await asyncio.wait({stopping, hurry}, return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                await self.children.stop(at_once=True)
+            await stopping
+        finally:
+            hurry.cancel()
+            self._lock.__exit__()
+
+    async def _start(self) -> None:
+        self._write()
+        preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
+        try:
+            inspector = await self._start_nats()
+            try:
+                await ensure_streams(inspector.connection)
+                self._say("streams", f"ready    {', '.join(STREAMS)}")
+                database = await preparing
+                await self._start_postgres(database)
+                await self._start_services(inspector, database.dsn)
+                await self._start_nodes(inspector)
+            finally:
+                await inspector.close()
+        finally:
+            preparing.cancel()
+        self._ready = True
+        self._write()
+
+    def _prepare_postgres(self) -> PostgresSettings:
+        return prepare(self.installation.postgres, self.installation.postgres_password())
+
+    async def _start_nats(self) -> Inspector:
+        port = choose_port(self._wanted_port, self.settings.nats_port)
+        settings = msgspec.structs.replace(self.settings, nats_port=port)
+        self.installation.keep_settings(settings)
+        for name in parts.node_names(settings):
+            self.installation.node(name)
+        self.installation.write_nats_config(port)
+        self.settings, self.url = settings, f"nats://{LOOPBACK}:{port}"
+        (server,) = self.children.start(parts.nats_server(self.installation))
+        await until_ready(server, lambda: listens(port))
+        self.installation.write_endpoint(self.url)
+        self._say(parts.NATS, f"ready    {self.url}")
+        return await Inspector.open(self.url, self.installation.operator())
+
+    async def _start_postgres(self, database: PostgresSettings) -> None:
+        (server,) = self.children.start(parts.postgres(self.installation, database))
+        await until_ready(server, lambda: accepts(database.dsn))
+        self._say(parts.POSTGRES, "ready")
+
+    async def _start_services(self, inspector: Inspector, dsn: str) -> None:
+        tip = await inspector.tip()
+        started = self.children.start(*parts.services(self.installation, self.url, dsn))
+
+        async def until_caught_up(child: Child) -> None:
+            name = child.program.name
+            await until_ready(child, lambda: inspector.caught_up(name, tip))
+            self._say(name, "ready")
+
+        await _all(until_caught_up(child) for child in started)
+
+    async def _start_nodes(self, inspector: Inspector) -> None:
+        names = parts.node_names(self.settings)
+        if not names:
+            return
+        since = await inspector.now()
+        programs = [parts.node(self.installation, self.url, self.settings, name) for name in names]
+        started = self.children.start(*programs)
+
+        async def until_spoken(child: Child, name: str) -> None:
+            await until_ready(child, lambda: inspector.has_spoken(name, since))
+            self._say(child.program.name, f"ready    {self.settings.gpus} x {self.settings.gpu_model}, simulated")
+
+        await _all(until_spoken(child, name) for child, name in zip(started, names, strict=True))
+
+    def _write(self) -> None:
+        """Say how it stands, for `status` and `down`."""
+        views = tuple(child.view() for child in self.children)
+        write_running(
+            self.installation, Running(pid=os.getpid(), since=self._since, url=self.url, ready=self._ready, children=views)
+        )
+
+
+async def _all(waiting: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Wait for all; the first that fails ends the others, and is what is raised."""
+    tasks = [asyncio.ensure_future(one) for one in waiting]
+    try:
+        for task in asyncio.as_completed(tasks):
+            await task
+    finally:
+        for task in tasks:
+            task.cancel()

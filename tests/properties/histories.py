@@ -1,0 +1,192 @@
+"""Random histories, as scenarios: small supplies, honourable policies, and everything that can happen to jobs and nodes.
+
+Reservations are handed out from what each pool really has, so that they can be kept together (R8); limits lie above them. All that is
+left to chance is drawn by Hypothesis, which shrinks what fails to the few lines that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from headrace.contracts import documents as d
+from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
+from headrace.contracts.durations import MINUTE, SECOND
+from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
+
+QUARTER = GPU_UNITS // 4
+LAST_EVENT = 20 * MINUTE
+QUIET_AT = 2 * 24 * 60 * MINUTE
+"""By then every history has come to rest: no job runs longer than its last event plus what protections and graces add."""
+
+Draw = Callable[[st.SearchStrategy], object]
+
+SIZES = st.sampled_from([QUARTER, 2 * QUARTER, GPU_UNITS, GPU_UNITS, 2 * GPU_UNITS, 3 * GPU_UNITS])
+MOMENTS = st.integers(0, LAST_EVENT // SECOND).map(lambda seconds: seconds * SECOND)
+DURATIONS = st.one_of(st.none(), st.integers(1, 300).map(lambda seconds: seconds * SECOND))
+GRACES = st.sampled_from([0, 0, 5 * SECOND, 45 * SECOND, 200 * SECOND])
+
+
+@st.composite
+def terms(draw: Draw) -> d.PreemptionTerms:
+    return d.PreemptionTerms(
+        on_preempt=draw(st.sampled_from(["requeue", "requeue", "cancel"])),
+        callback_grace=draw(st.sampled_from([0, 60 * SECOND])),
+        term_grace=30 * SECOND,
+        min_runtime=draw(st.sampled_from([0, 0, 40 * SECOND, 5 * MINUTE])),
+        preempt_lower_priority=draw(st.booleans()),
+        max_preemptions=draw(st.sampled_from([None, None, 0, 2])),
+        assume_checkpoint_every=draw(st.sampled_from([None, None, MINUTE])),
+    )
+
+
+@st.composite
+def supply(draw: Draw) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
+    """Nodes, pools, and the GPU units that each pool has to give."""
+    nodes, pools, has = [], [], {}
+    for name in ["west", "east"][: draw(st.integers(1, 2))]:
+        row = Nodes(
+            name=name,
+            count=draw(st.integers(1, 3)),
+            labels={"site": name},
+            gpus=draw(st.integers(1, 4)),
+            cpus=draw(st.sampled_from([4, 64])),
+        )
+        units = row.count * row.gpus * GPU_UNITS
+        capacity = draw(
+            st.sampled_from([{}, {}, {JOB: 5}, {GPU: max(GPU_UNITS, units - GPU_UNITS)}, {CPU: 4 * row.count * CPU_UNITS}])
+        )
+        nodes.append(row)
+        pools.append(d.Pool(name=name, selector={"site": name}, capacity=capacity, nomination_timeout=2 * MINUTE))
+        has[name] = capacity.get(GPU, units)
+    return nodes, pools, has
+
+
+@st.composite
+def profiles(draw: Draw, pools: list[str]) -> tuple[d.Profile, ...]:
+    return tuple(
+        d.Profile(
+            name=f"p{number}",
+            request={GPU: draw(SIZES)} | draw(st.sampled_from([{}, {CPU: CPU_UNITS}, {CPU: 3 * CPU_UNITS}])),
+            replicas=draw(st.sampled_from([1, 1, 1, 2])),
+            pools=tuple(draw(st.permutations(pools)))[: draw(st.integers(1, len(pools)))],
+            reclaim_before_spill=draw(st.booleans()),
+        )
+        for number in range(draw(st.integers(1, 3)))
+    )
+
+
+@st.composite
+def policies(
+    draw: Draw, tenants: list[str], links: tuple[d.Profile, ...], has: dict[str, int]
+) -> tuple[tuple[d.Policy, ...], dict[tuple[str, str], int]]:
+    """Policies, and what each tenant's policies have reserved in each pool. What is reserved is taken from `has`."""
+    left, reserved, written = dict(has), {}, []
+    for number in range(draw(st.integers(2, 4))):
+        tenant, pool = draw(st.sampled_from(tenants)), draw(st.sampled_from(sorted(left)))
+        reservation = draw(st.integers(0, left[pool] // QUARTER)) * QUARTER
+        left[pool] -= reservation
+        reserved[tenant, pool] = reserved.get((tenant, pool), 0) + reservation
+        block = {GPU: reservation, JOB: draw(st.integers(0, 3)), CPU: draw(st.integers(0, 4)) * CPU_UNITS}
+        ceiling = draw(st.sampled_from([{}, {GPU: reservation + draw(st.integers(0, 12)) * QUARTER}, {JOB: 3 + block[JOB]}]))
+        form = draw(st.sampled_from(["wide", "wide", "per pool", "none"]))
+        written.append(
+            d.Policy(
+                tenant=tenant,
+                name=f"q{number}",
+                profiles=tuple(d.PolicyProfile(name=link.name, borrow=draw(st.sampled_from([True, True, False]))) for link in links),
+                beyond_limit=draw(st.sampled_from([(), (), ("ann",)])),
+                priority=draw(st.integers(0, 2)),
+                weight=draw(st.integers(1, 3)),
+                reservation=block if form == "wide" else None,
+                limit=ceiling if form != "per pool" else {},
+                per_pool={pool: d.Scope(reservation=block, limit=ceiling)} if form == "per pool" else {},
+                preemption=draw(terms()),
+            )
+        )
+    return tuple(written), reserved
+
+
+@st.composite
+def submits(draw: Draw, number: int, law: tuple[d.Policy, ...], links: tuple[d.Profile, ...]) -> Submit:
+    policy = draw(st.sampled_from(law))
+    return Submit(
+        name=f"j{number}",
+        queue=f"{policy.name}/{draw(st.sampled_from(links)).name}",
+        count=draw(st.integers(1, 3)),
+        tenant=policy.tenant,
+        user=draw(st.sampled_from(["ann", "bob"])),
+        duration=draw(DURATIONS),
+        preemptible=draw(st.sampled_from([True, True, True, False])),
+        priority=draw(st.integers(0, 2)),
+        time_limit=draw(st.sampled_from([None, None, 50 * SECOND, 400 * SECOND])),
+        max_retries=draw(st.integers(0, 1)),
+        abort_takes=draw(GRACES),
+        checkpoint_every=draw(st.sampled_from([None, None, 30 * SECOND])),
+    )
+
+
+@st.composite
+def edits(draw: Draw, law: tuple[d.Policy, ...]) -> d.Documents:
+    """One policy written anew: never with more reserved than before, so that all can still be kept."""
+    old = draw(st.sampled_from(law))
+    limit = {GPU: (old.reservation or {}).get(GPU, 0) + draw(st.integers(0, 8)) * QUARTER}
+    new = d.Policy(
+        tenant=old.tenant,
+        name=old.name,
+        profiles=old.profiles,
+        beyond_limit=old.beyond_limit,
+        priority=draw(st.integers(0, 2)),
+        weight=old.weight,
+        reservation=None if old.reservation is None or draw(st.booleans()) else old.reservation,
+        limit=limit if draw(st.booleans()) else old.limit,
+        per_pool=old.per_pool,
+        preemption=draw(terms()),
+    )
+    return d.Documents(policies=(new,))
+
+
+@st.composite
+def scenarios(draw: Draw) -> Scenario:
+    nodes, pools, has = draw(supply())
+    links = draw(profiles([pool.name for pool in pools]))
+    tenants = draw(st.sampled_from([["default"], ["default"], ["acme", "bcme"]]))
+    law, reserved = draw(policies(tenants, links, has))
+    shared = draw(st.booleans())
+    shares = {
+        tenant: tuple(
+            d.Share(pool=pool, reservation={GPU: units, JOB: 9}, limit={GPU: units + draw(st.integers(0, 8)) * QUARTER})
+            for (owner, pool), units in sorted(reserved.items())
+            if owner == tenant and shared
+        )
+        for tenant in tenants
+    }
+    jobs = [draw(submits(number, law, links)) for number in range(draw(st.integers(3, 14)))]
+    names = [name for job in jobs for name in _names(job)]
+    machines = [name for row in nodes for name in _names(row)]
+    moments = [Moment(at=draw(MOMENTS), submit=job) for job in jobs]
+    submitted = {name: moment.at for moment in moments if moment.submit for name in _names(moment.submit)}
+    for _ in range(draw(st.integers(0, 8))):
+        at, what = draw(MOMENTS), draw(st.sampled_from(["cancel", "finish", "fail", "lost", "apply"]))
+        if what == "lost":
+            node = draw(st.sampled_from(machines))
+            back = at + draw(st.sampled_from([0, 30 * SECOND, 5 * MINUTE]))
+            moments += [Moment(at=at, node_lost=node), Moment(at=back, node_back=node)]
+        elif what == "apply":
+            moments.append(Moment(at=at, apply=draw(edits(law))))
+        else:
+            name = draw(st.sampled_from(names))
+            moments.append(Moment(at=max(at, submitted[name]), **{what: name}))
+    moments.append(Moment(at=QUIET_AT, expect=Expect()))
+    documents = d.Documents(
+        tenants=tuple(d.Tenant(name=name, shares=shares[name]) for name in tenants if name != "default" or shares[name]),
+        pools=tuple(pools),
+        profiles=links,
+        policies=law,
+    )
+    return Scenario(documents=documents, nodes=tuple(nodes), timeline=tuple(moments))
+
+
+def _names(row: Submit | Nodes) -> list[str]:
+    return [row.name] if row.count == 1 else [f"{row.name}-{number}" for number in range(1, row.count + 1)]

@@ -1,0 +1,117 @@
+"""How a service ends and what its exit code says; with real signals and servers in the integration tests."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.bus import process
+from headrace.bus.log import LogBroken, LogRefused
+from headrace.bus.loop import Deposed
+from headrace.bus.process import BROKEN, DEPOSED, FAILED, STOPPED, Service
+
+
+class Connected:
+    """A connection to nowhere."""
+
+    def __init__(self) -> None:
+        self.closed_for_good = asyncio.Event()
+        self.closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Calls:
+    """What `connect` was called with, and what it gave."""
+
+    def __init__(self) -> None:
+        self.arguments: list[tuple[str, str, str, str]] = []
+        self.connection: Connected | None = None
+
+    async def connect(self, url: str, user: str, password: str, *, name: str) -> Any:
+        self.arguments.append((url, user, password, name))
+        self.connection = Connected()
+        return self.connection
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    recorded = Calls()
+    monkeypatch.setattr(process, "connect", recorded.connect)
+    return recorded
+
+
+ENVIRONMENT = {process.URL: "nats://there:4222", process.USER: "alloc", process.PASSWORD: "secret", process.DATA: "somewhere"}
+
+
+async def test_a_service_finds_its_name_its_connection_and_its_data(calls: Calls) -> None:
+    found: list[Service] = []
+
+    async def main(service: Service) -> None:
+        found.append(service)
+
+    assert await process._serve("allocator", main, ENVIRONMENT) == STOPPED
+    assert calls.arguments == [("nats://there:4222", "alloc", "secret", "allocator")]
+    assert [(service.name, service.connection, service.data) for service in found] == [
+        ("allocator", calls.connection, Path("somewhere"))
+    ]
+    assert calls.connection is not None
+    assert calls.connection.closed
+
+
+async def test_without_an_environment_the_server_is_the_local_one_and_the_user_the_service(calls: Calls) -> None:
+    async def main(_service: Service) -> None:
+        return
+
+    assert await process._serve("feed", main, {}) == STOPPED
+    assert calls.arguments == [("nats://127.0.0.1:4222", "feed", "", "feed")]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(Deposed("x"), DEPOSED), (LogBroken("x"), BROKEN), (LogRefused("x"), FAILED), (RuntimeError("x"), FAILED)],
+)
+async def test_each_end_has_its_exit_code(calls: Calls, error: Exception, code: int) -> None:
+    async def main(_service: Service) -> None:
+        raise error
+
+    assert await process._serve("allocator", main, {}) == code
+    assert calls.connection is not None
+    assert calls.connection.closed
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_it_in_order(calls: Calls, number: signal.Signals) -> None:
+    story: list[str] = []
+
+    async def main(_service: Service) -> None:
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+        finally:
+            story.append("tidied up")
+
+    assert await process._serve("allocator", main, {}) == STOPPED
+    assert (story, calls.connection is not None and calls.connection.closed) == (["tidied up"], True)
+
+
+async def test_being_thrown_out_by_the_server_is_a_failure(calls: Calls) -> None:
+    async def main(service: Service) -> None:
+        service.connection.closed_for_good.set()
+        await asyncio.Event().wait()
+
+    assert await process._serve("allocator", main, {}) == FAILED
+
+
+def test_settled_objects_are_not_walked_again() -> None:
+    process.settle()
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    assert frozen > 0
