@@ -117,7 +117,7 @@ def new_lease(job: JobRecord, fact: f.LeaseGrantedV1, number: int, now: int) -> 
         profile=job.profile,
         pool=fact.pool,
         node=fact.node,
-        devices={share.device: share.units for share in fact.devices},
+        devices={plain(share.device): share.units for share in fact.devices},
         amounts=fact.amounts,
         preemptible=job.preemptible,
         granted_at=now,

@@ -1,0 +1,177 @@
+"""The arguments of `headrace node run`, read and checked: what comes out of here needs no second look."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from headrace.contracts.amounts import CPU, MEMORY, AmountError, parse_amount
+from headrace.contracts.durations import DurationError, parse_duration
+from headrace.contracts.ids import is_token
+from headrace.node_executor.devices import Devices, DevicesUnknown
+from headrace.node_executor.devices.simulated import SimulatedDevices, simulated
+from headrace.node_executor.link import Address
+
+URL = "HEADRACE_NATS_URL"
+USER = "HEADRACE_NATS_USER"
+PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
+
+MIB = 1024 * 1024
+_LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,127})=([A-Za-z0-9._-]{0,127})")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_EXAMPLES = """\
+examples:
+  headrace node run --labels site=hq --devices sim:8xH100-80GB
+  headrace node run --name gpu01-hq --labels site=hq,rack=r7 --data /var/lib/headrace-node --cpus 96 --memory 1TiB
+"""
+
+T = TypeVar("T")
+
+
+class Settings(NamedTuple):
+    """How this executor is to run. Spans in seconds, `memory` in MiB, `cpu` in millicores, sizes in bytes."""
+
+    name: str
+    data: str
+    labels: dict[str, str]
+    devices: Devices
+    cpu: int
+    memory: int
+    checkpoints: str
+    secrets: str
+    pass_env: tuple[str, ...]
+    output_limit: int
+    keep: float
+    keep_logs: int
+    stop_grace: float
+    heartbeat: float
+    ask_every: float
+    address: Address
+
+
+def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
+    """The settings; leaves the process with exit code 2 and one line on stderr where an argument makes no sense."""
+    given = _parser().parse_args(argv)
+    data = os.path.abspath(given.data)
+    return Settings(
+        name=given.name,
+        data=data,
+        labels=given.labels,
+        devices=given.devices,
+        cpu=given.cpus,
+        memory=given.memory,
+        checkpoints=os.path.abspath(given.checkpoints) if given.checkpoints else "",
+        secrets=os.path.abspath(given.secrets) if given.secrets else f"{data}/secrets",
+        pass_env=tuple(given.pass_env),
+        output_limit=given.output_limit * MIB,
+        keep=given.keep,
+        keep_logs=given.keep_logs * MIB,
+        stop_grace=given.stop_grace,
+        heartbeat=given.heartbeat,
+        ask_every=given.ask_every,
+        address=Address(environ.get(URL, "nats://127.0.0.1:4222"), environ.get(USER, ""), environ.get(PASSWORD, "")),
+    )
+
+
+def node_name(hostname: str) -> str:
+    """A token made from a host's name: `GPU01.hq` becomes `gpu01-hq`."""
+    return re.sub(r"[^a-z0-9-]+", "-", hostname.lower()).strip("-")[:63] or "node"
+
+
+def devices(text: str) -> Devices:
+    """The devices for `sim:8xH100-80GB`, `none`, or `auto` (what this version can drive: none). Raises `DevicesUnknown`."""
+    kind, _, rest = text.partition(":")
+    if kind == "sim":
+        return simulated(rest)
+    if text in {"none", "auto"}:
+        return SimulatedDevices(())
+    raise DevicesUnknown(f"{text!r}: this version drives simulated devices only; write sim:8xH100-80GB, or none")
+
+
+def labels(text: str) -> dict[str, str]:
+    """`site=hq,rack=r7` as a dict. Raises `ValueError`."""
+    found = {}
+    for part in text.split(",") if text else ():
+        match = _LABEL.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"{part.strip()!r} is no label; write name=value, as in site=hq,rack=r7")
+        found[match[1]] = match[2]
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headrace node",
+        description="The node executor: runs what was granted to this machine, on exactly the devices granted.",
+        epilog=f"The bus is found by {URL}, {USER} and {PASSWORD}.\n\n{_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
+        "run",
+        help="run the executor until it is told to stop",
+        description="Run the executor until SIGTERM or Ctrl-C.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = run.add_argument
+    add("--name", type=_checked(_name), default=node_name(socket.gethostname()), help="the node's name (default: from the hostname)")
+    add("--data", default="headrace-node", metavar="DIR", help="where everything of this node lies (default: %(default)s)")
+    add("--labels", type=_checked(labels), default={}, metavar="K=V,…", help="what pools select nodes by")
+    add("--devices", type=_checked(devices), default=SimulatedDevices(()), metavar="KIND", help="sim:8xH100-80GB, none or auto")
+    add("--cpus", type=_checked(_cpus), default=(os.cpu_count() or 1) * 1000, metavar="N", help="CPUs to offer (default: all)")
+    add("--memory", type=_checked(_mebibytes), default=_memory(), metavar="SIZE", help="memory to offer, as in 256GiB (default: all)")
+    add("--checkpoints", default="", metavar="DIR", help="a directory for checkpoints that all nodes share (default: in --data)")
+    add("--secrets", default="", metavar="DIR", help="files DIR/TENANT/NAME with the values of --secret-env (default: in --data)")
+    add("--pass-env", type=_checked(_variable), action="append", default=[], metavar="NAME", help="a variable that every job gets")
+    add("--output-limit", type=_checked(_mebibytes), default=64, metavar="SIZE", help="output kept per attempt (default: 64MiB)")
+    add("--keep", type=_checked(_seconds), default=7 * 86400.0, metavar="SPAN", help="how long logs and files are kept (default: 7d)")
+    add("--keep-logs", type=_checked(_mebibytes), default=4096, metavar="SIZE", help="all logs together (default: 4GiB)")
+    add("--stop-grace", type=_checked(_seconds), default=10.0, metavar="SPAN", help="what jobs get when the executor stops (default: 10s)")
+    add("--heartbeat", type=_checked(_seconds), default=5.0, metavar="SPAN", help="between signs of life (default: 5s)")
+    add("--ask-every", type=_checked(_seconds), default=15.0, metavar="SPAN", help="between questions what should run (default: 15s)")
+    return parser
+
+
+def _checked(read: Callable[[str], T]) -> Callable[[str], T]:
+    """`read` for argparse, which wants its own kind of error to show the message."""
+
+    def reader(text: str) -> T:
+        try:
+            return read(text)
+        except (AmountError, DurationError, DevicesUnknown, ValueError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return reader
+
+
+def _name(text: str) -> str:
+    if not is_token(text):
+        raise ValueError(f"{text!r} is no node name; write 1 to 63 of a-z, 0-9 and '-', such as {node_name(text)}")
+    return text
+
+
+def _variable(text: str) -> str:
+    if _VARIABLE.fullmatch(text) is None or text.startswith("HEADRACE_"):
+        raise ValueError(f"{text!r} cannot be passed on to jobs")
+    return text
+
+
+def _cpus(text: str) -> int:
+    return parse_amount(CPU, text)
+
+
+def _mebibytes(text: str) -> int:
+    return parse_amount(MEMORY, text)
+
+
+def _seconds(text: str) -> float:
+    return parse_duration(text) / 1_000_000
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB

@@ -1,0 +1,125 @@
+"""One connection to PostgreSQL that comes back for ever: work waits while the server is away, and is then done again from its start."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import asyncpg
+import msgspec
+import structlog
+
+T = TypeVar("T")
+Connection = asyncpg.Connection[asyncpg.Record]
+
+WAIT_FIRST, WAIT_MOST = 0.05, 2.0
+CONNECT_TIMEOUT = 5.0
+COMMAND_TIMEOUT = 60.0
+"""Seconds; a batch takes well under one, so a server that says nothing for so long is as good as away."""
+
+_PASSING = ("08", "40", "53", "57", "58")
+"""Classes of SQLSTATE that are a matter of time: connection lost, conflict, no room, server going down or coming up, disk trouble."""
+
+_REFUSED = ("28", "3D")
+"""Login refused, no such database: waiting does not help."""
+
+_2000 = 946_684_800_000_000
+"""Microseconds between 1970 and where PostgreSQL counts from."""
+
+_log = structlog.get_logger("headrace.accounting")
+
+
+class DatabaseAway(Exception):
+    """PostgreSQL cannot be reached now; the text says why."""
+
+
+class DatabaseRefused(Exception):
+    """PostgreSQL does not let us in, or has no such database; the text says so, and the way out."""
+
+
+class Database:
+    """PostgreSQL at `dsn`. One piece of work at a time; who needs two at once makes two of these."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Connection | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do `work`, waiting and beginning anew while the server is away; so it has to find out itself what it has already done."""
+        wait, away_since = WAIT_FIRST, 0.0
+        while True:
+            try:
+                result = await self.once(work)
+            except DatabaseAway as error:
+                if not away_since:
+                    away_since = time.monotonic()
+                    _log.warning("postgres_away", reason=str(error), help="the books wait for it; the ledger keeps everything meanwhile")
+            else:
+                if away_since:
+                    _log.info("postgres_back", away_for=round(time.monotonic() - away_since, 3))
+                return result
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, WAIT_MOST)
+
+    async def once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do `work` now; `DatabaseAway` where that is not possible, whether or not it was done."""
+        async with self._lock:
+            try:
+                connection = self._connection = self._connection or await self._connect()
+                return await work(connection)
+            except BaseException as error:
+                self._drop()
+                if _is_passing(error):
+                    raise DatabaseAway(_one_line(error)) from error
+                raise
+
+    async def close(self) -> None:
+        """Close the connection; more than once does no harm."""
+        self._drop()
+
+    async def _connect(self) -> Connection:
+        try:
+            connection: Connection = await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT)
+        except asyncpg.PostgresError as error:
+            if (error.sqlstate or "").startswith(_REFUSED):
+                raise DatabaseRefused(f"PostgreSQL refuses: {_one_line(error)}; look at HEADRACE_POSTGRES_DSN") from error
+            raise
+        except (ValueError, asyncpg.ClientConfigurationError) as error:
+            raise DatabaseRefused(f"HEADRACE_POSTGRES_DSN is no address of a database: {_one_line(error)}") from error
+        await connection.set_type_codec(
+            "timestamptz", schema="pg_catalog", encoder=_to_postgres, decoder=_from_postgres, format="tuple"
+        )
+        await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_to_json, decoder=msgspec.json.decode)
+        return connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+
+def _to_postgres(microseconds: int) -> tuple[int]:
+    return (microseconds - _2000,)
+
+
+def _from_postgres(moment: tuple[int]) -> int:
+    return moment[0] + _2000
+
+
+def _to_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _is_passing(error: BaseException) -> bool:
+    if isinstance(error, asyncpg.PostgresError):
+        return (error.sqlstate or "").startswith(_PASSING)
+    if isinstance(error, asyncpg.InterfaceError):
+        return not isinstance(error, asyncpg.DataError)
+    return isinstance(error, (OSError, TimeoutError))
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

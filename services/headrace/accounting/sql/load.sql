@@ -1,0 +1,41 @@
+-- What a service that starts has to know again.
+
+-- name: position
+SELECT sequence, digest, now FROM headrace.position
+
+-- name: unsettled_attempts
+SELECT job, attempt, pool, waiting_since, granted_at, started_at, ended_at, cause, exit_code, resume_from, checkpoint,
+       checkpoint_step, checkpoint_at
+FROM headrace.attempts WHERE cause IS NULL
+
+-- name: leases_of_unsettled_attempts
+SELECT leases.* FROM headrace.leases JOIN headrace.attempts USING (job, attempt) WHERE attempts.cause IS NULL
+
+-- name: reservations
+SELECT tenant, policy, key, number, since, amount FROM headrace.reservations ORDER BY since, number
+
+-- name: reservations_of_policy
+SELECT tenant, policy, key, number, since, amount FROM headrace.reservations
+WHERE tenant = $1 AND policy = $2 AND key = $3 ORDER BY since, number
+
+-- name: supply
+SELECT DISTINCT ON (pool, key) pool, key, number, since, known, usable FROM headrace.capacity ORDER BY pool, key, number DESC
+
+-- name: past_use
+SELECT leases.tenant, leases.policy, usage.key, usage.lease, leases.preemptible, usage.since, usage.until, usage.reserved,
+       usage.borrowed
+FROM (
+    SELECT * FROM headrace.usage WHERE until IS NULL
+    UNION ALL
+    SELECT * FROM headrace.usage WHERE until >= $1
+) AS usage JOIN headrace.leases USING (lease)
+
+-- name: past_use_of_policy
+SELECT leases.tenant, leases.policy, usage.key, usage.lease, leases.preemptible, usage.since, usage.until, usage.reserved,
+       usage.borrowed
+FROM (
+    SELECT * FROM headrace.usage WHERE until IS NULL
+    UNION ALL
+    SELECT * FROM headrace.usage WHERE until >= $1
+) AS usage JOIN headrace.leases USING (lease)
+WHERE leases.tenant = $2 AND leases.policy = $3 AND usage.key = $4

@@ -1,0 +1,96 @@
+-- What one stretch of the ledger changes. All of it and the position are one transaction; records and facts come by COPY.
+
+-- name: advance
+UPDATE headrace.position SET sequence = $1, digest = $2, now = $3 WHERE sequence = $4 AND digest = $5
+
+-- name: jobs
+INSERT INTO headrace.jobs
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::bigint[], $10::boolean[],
+    $11::bigint[], $12::jsonb[], $13::bigint[], $14::timestamptz[], $15::text[], $16::text[], $17::text[], $18::bigint[],
+    $19::bigint[], $20::bigint[], $21::timestamptz[]
+)
+ON CONFLICT (job) DO UPDATE SET
+    state = excluded.state, reason = excluded.reason, message = excluded.message, attempts = excluded.attempts,
+    preemptions = excluded.preemptions, exit_code = excluded.exit_code, ended_at = excluded.ended_at
+
+-- name: rejected
+INSERT INTO headrace.jobs
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::bigint[], $10::boolean[],
+    $11::bigint[], $12::jsonb[], $13::bigint[], $14::timestamptz[], $15::text[], $16::text[], $17::text[], $18::bigint[],
+    $19::bigint[], $20::bigint[], $21::timestamptz[]
+)
+ON CONFLICT (job) DO NOTHING
+
+-- name: attempts
+INSERT INTO headrace.attempts
+SELECT * FROM unnest(
+    $1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::text[],
+    $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::timestamptz[]
+)
+ON CONFLICT (job, attempt) DO UPDATE SET
+    started_at = excluded.started_at, ended_at = excluded.ended_at, cause = excluded.cause, exit_code = excluded.exit_code,
+    checkpoint = excluded.checkpoint, checkpoint_step = excluded.checkpoint_step, checkpoint_at = excluded.checkpoint_at
+
+-- name: leases
+INSERT INTO headrace.leases
+SELECT * FROM unnest(
+    $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+    $11::text[], $12::jsonb[], $13::jsonb[], $14::boolean[], $15::timestamptz[], $16::timestamptz[], $17::timestamptz[],
+    $18::timestamptz[], $19::timestamptz[], $20::timestamptz[], $21::text[], $22::bigint[], $23::timestamptz[], $24::timestamptz[]
+)
+ON CONFLICT (lease) DO UPDATE SET
+    started_at = excluded.started_at, heard_at = excluded.heard_at, checkpoint_at = excluded.checkpoint_at,
+    exited_at = excluded.exited_at, ended_at = excluded.ended_at, outcome = excluded.outcome, exit_code = excluded.exit_code,
+    lost_from = excluded.lost_from, lost_until = excluded.lost_until
+
+-- name: usage_gone
+DELETE FROM headrace.usage
+USING unnest($1::bigint[], $2::text[], $3::timestamptz[]) AS gone (lease, key, since)
+WHERE usage.lease = gone.lease AND usage.key = gone.key AND usage.since = gone.since
+
+-- name: usage
+INSERT INTO headrace.usage
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::bigint[], $6::bigint[])
+ON CONFLICT (lease, key, since) DO UPDATE SET
+    until = excluded.until, reserved = excluded.reserved, borrowed = excluded.borrowed
+
+-- name: preemptions
+INSERT INTO headrace.preemptions (preemption, job, pool, cause, rule, ordered, ordered_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::timestamptz[])
+
+-- name: victims
+INSERT INTO headrace.victims
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
+
+-- name: settlements
+UPDATE headrace.preemptions SET
+    settled_at = settled.settled_at, to_signal = settled.to_signal, grace = settled.grace, to_release = settled.to_release,
+    lost = settled.lost
+FROM unnest($1::text[], $2::timestamptz[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+    AS settled (preemption, settled_at, to_signal, grace, to_release, lost)
+WHERE preemptions.preemption = settled.preemption
+
+-- name: unused
+UPDATE headrace.preemptions SET unused = ended.unused
+FROM unnest($1::text[], $2::text[]) AS ended (preemption, unused)
+WHERE preemptions.preemption = ended.preemption
+
+-- name: reservations
+INSERT INTO headrace.reservations
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::timestamptz[], $6::bigint[])
+
+-- name: capacity
+INSERT INTO headrace.capacity
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[], $5::bigint[], $6::bigint[])
+
+-- name: nodes
+INSERT INTO headrace.nodes
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
+    $10::timestamptz[]
+)
+ON CONFLICT (node) DO UPDATE SET
+    pool = excluded.pool, state = excluded.state, cordoned = excluded.cordoned, labels = excluded.labels, model = excluded.model,
+    gpus = excluded.gpus, cpu = excluded.cpu, memory = excluded.memory, registered_at = excluded.registered_at

