@@ -21,13 +21,17 @@ SHELLS = (
     "headrace.service",  # the loop around a pure decider
     "headrace.supervisor",  # starts and watches processes
     "headrace.cli",  # speaks to people
-    "headrace.demo.story",  # plays the worked example with real processes
+    "headrace.demo",  # plays the worked example with real processes
     "headrace.client",  # runs in other people's programs
     "headrace.node_executor",  # runs processes; its core is pure, see PURE_AGAIN
     "headrace.contracts.durations",  # writes moments as dates; never asks what time it is
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.simulate.command",  # reads the scenario file
     "headrace.simulate.world",  # feeds the in-memory log, in virtual time
+    "headrace.accounting.database",  # the books' database
+    "headrace.accounting.schema",  # makes its tables
+    "headrace.accounting.store",  # writes the books
+    "headrace.accounting.usage",  # reads them
     "headrace.feed.outlet",  # publishes
     "headrace.feed.queries",  # answers
     "headrace.feed.texts",  # opens sealed texts, which takes a key from the store

@@ -1,7 +1,7 @@
 """P1: the allocator's core in process: fold and decide, no log, no encoding (quality page, Speed).
 
-1,000 nodes x 8 GPUs, 50 tenants with two policies each, 20 request shapes, reservations, limits, ranks, 10,000 pending jobs. Steady state: a
-random lease ends (one time in fifty a whole node is emptied), a new job is admitted for each that left, and the allocator decides until
+1,000 nodes x 8 GPUs, 50 tenants with two policies each, 20 request shapes, reservations, limits, ranks, 10,000 pending jobs. Steady
+state: a random lease ends (one time in fifty a whole node is emptied), a new job is admitted for each that left, and the allocator decides until
 it has nothing more to say. One clock for fold and decide; what builds the load is outside of it.
 """
 
@@ -133,7 +133,9 @@ class Core:
             return
         leaving = leases if self.random.random() < 0.02 else [self.random.choice(leases)]
         ended = tuple(
-            f.LeaseEndedV1(job=lease.job.key, attempt=lease.attempt, outcome="exited", exit_code=0, exited_at=self.now, at=self.now)
+            f.LeaseEndedV1(
+                job=lease.job.key, attempt=lease.attempt, outcome="exited", exit_code=0, exited_at=self.now, at=self.now
+            )
             for lease in leaving
         )
         self._timed(f"node.{node.name}", ended)
@@ -156,7 +158,9 @@ class Core:
             self._fold("admission", tuple(self._job() for _ in range(granted)))
 
 
-def measure(nodes: int = 1_000, pending: int = 10_000, shapes: int = 20, seconds: float = 3.0, seed: int = 1) -> dict[str, object]:
+def measure(
+    nodes: int = 1_000, pending: int = 10_000, shapes: int = 20, seconds: float = 3.0, seed: int = 1
+) -> dict[str, object]:
     """Grants per second of fold and decide, and what sizes they had."""
     core = Core(nodes, pending, shapes, seed)
     gc.collect()

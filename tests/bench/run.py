@@ -23,7 +23,11 @@ RUNS = 5
 def machine() -> dict[str, Any]:
     """Where the figures come from."""
     model = next(
-        (row.partition(":")[2].strip() for row in Path("/proc/cpuinfo").read_text().splitlines() if row.startswith("model name")),
+        (
+            row.partition(":")[2].strip()
+            for row in Path("/proc/cpuinfo").read_text().splitlines()
+            if row.startswith("model name")
+        ),
         platform.processor(),
     )
     return {

@@ -213,10 +213,14 @@ class Client:
         try:
             answer = decode(payload, Answer)
             if answer.error:
-                raise Refused(answer.code or "REFUSED", answer.error)
+                raise Refused(answer.code or "REFUSED", answer.error, bytes(answer.body))
             return decode(bytes(answer.body), kind or object), answer.sequence  # type: ignore[return-value]
         except Malformed as error:
             raise HeadraceError(f"{service} gave an answer of another version: {error}") from None
+
+    async def ask(self, subject: str, payload: bytes = b"", within: float = ANSWER_WITHIN) -> bytes:
+        """The bare answer on any subject that this login may use."""
+        return await self._link.ask(subject, payload, within=within)
 
     async def _publish(self, subject: str, payload: bytes, message_id: str = "") -> None:
         """Store durably. Repeated where nothing comes back: the same id is the same job, and two cancels are one."""

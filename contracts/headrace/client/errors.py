@@ -17,8 +17,9 @@ class Unreachable(HeadraceError):
 
 
 class Refused(HeadraceError):
-    """The answer is no. `code` is a token such as `NOT_FOUND`, `NOT_ALLOWED`, `INVALID`."""
+    """The answer is no. `code` is a token such as `NOT_FOUND`, `NOT_ALLOWED`, `INVALID`; `body` is what else there is to say, as JSON."""
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, body: bytes = b"null") -> None:
         super().__init__(text)
         self.code = code
+        self.body = body

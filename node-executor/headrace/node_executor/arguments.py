@@ -119,21 +119,66 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = run.add_argument
-    add("--name", type=_checked(_name), default=node_name(socket.gethostname()), help="the node's name (default: from the hostname)")
+    add(
+        "--name",
+        type=_checked(_name),
+        default=node_name(socket.gethostname()),
+        help="the node's name (default: from the hostname)",
+    )
     add("--data", default="headrace-node", metavar="DIR", help="where everything of this node lies (default: %(default)s)")
     add("--labels", type=_checked(labels), default={}, metavar="K=V,…", help="what pools select nodes by")
     add("--devices", type=_checked(devices), default=SimulatedDevices(()), metavar="KIND", help="sim:8xH100-80GB, none or auto")
     add("--cpus", type=_checked(_cpus), default=(os.cpu_count() or 1) * 1000, metavar="N", help="CPUs to offer (default: all)")
-    add("--memory", type=_checked(_mebibytes), default=_memory(), metavar="SIZE", help="memory to offer, as in 256GiB (default: all)")
-    add("--checkpoints", default="", metavar="DIR", help="a directory for checkpoints that all nodes share (default: in --data)")
-    add("--secrets", default="", metavar="DIR", help="files DIR/TENANT/NAME with the values of --secret-env (default: in --data)")
-    add("--pass-env", type=_checked(_variable), action="append", default=[], metavar="NAME", help="a variable that every job gets")
-    add("--output-limit", type=_checked(_mebibytes), default=64, metavar="SIZE", help="output kept per attempt (default: 64MiB)")
-    add("--keep", type=_checked(_seconds), default=7 * 86400.0, metavar="SPAN", help="how long logs and files are kept (default: 7d)")
+    add(
+        "--memory",
+        type=_checked(_mebibytes),
+        default=_memory(),
+        metavar="SIZE",
+        help="memory to offer, as in 256GiB (default: all)",
+    )
+    add(
+        "--checkpoints", default="", metavar="DIR", help="a directory for checkpoints that all nodes share (default: in --data)"
+    )
+    add(
+        "--secrets",
+        default="",
+        metavar="DIR",
+        help="files DIR/TENANT/NAME with the values of --secret-env (default: in --data)",
+    )
+    add(
+        "--pass-env",
+        type=_checked(_variable),
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable that every job gets",
+    )
+    add(
+        "--output-limit", type=_checked(_mebibytes), default=64, metavar="SIZE", help="output kept per attempt (default: 64MiB)"
+    )
+    add(
+        "--keep",
+        type=_checked(_seconds),
+        default=7 * 86400.0,
+        metavar="SPAN",
+        help="how long logs and files are kept (default: 7d)",
+    )
     add("--keep-logs", type=_checked(_mebibytes), default=4096, metavar="SIZE", help="all logs together (default: 4GiB)")
-    add("--stop-grace", type=_checked(_seconds), default=10.0, metavar="SPAN", help="what jobs get when the executor stops (default: 10s)")
+    add(
+        "--stop-grace",
+        type=_checked(_seconds),
+        default=10.0,
+        metavar="SPAN",
+        help="what jobs get when the executor stops (default: 10s)",
+    )
     add("--heartbeat", type=_checked(_seconds), default=5.0, metavar="SPAN", help="between signs of life (default: 5s)")
-    add("--ask-every", type=_checked(_seconds), default=15.0, metavar="SPAN", help="between questions what should run (default: 15s)")
+    add(
+        "--ask-every",
+        type=_checked(_seconds),
+        default=15.0,
+        metavar="SPAN",
+        help="between questions what should run (default: 15s)",
+    )
     return parser
 
 

@@ -91,7 +91,7 @@ class CheckpointWatch:
             try:
                 entry = _decoder.decode(line)
             except (msgspec.DecodeError, RecursionError):
-                self.complaint = "a line of the registered checkpoints is no JSON of the form {\"uri\": ..., \"step\": ...}"
+                self.complaint = 'a line of the registered checkpoints is no JSON of the form {"uri": ..., "step": ...}'
                 continue
             path = self._local(entry.uri)
             saved_at = _changed(path) if path else 0

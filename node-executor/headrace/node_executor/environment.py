@@ -83,8 +83,11 @@ def _share(share: DeviceShare) -> str:
 
 
 def _gang(order: StartOrder) -> dict[str, str]:
-    """Who the replicas are and where they meet (R35). Without a port in the first address, all work out the same one."""
-    first = order.peers[0] if order.peers else "127.0.0.1"
+    """Who the replicas are and where they meet (R35). Without a port in the first address, all work out the same one.
+
+    Replicas that are all on this node meet on the loopback, which needs no name to be resolved.
+    """
+    first = order.peers[0] if len(set(order.peers)) > 1 else "127.0.0.1"
     host, colon, port = first.rpartition(":")
     if not (colon and port.isdecimal()):
         host, port = first, str(_PORT_FIRST + crc32(f"{order.job}/{order.attempt}".encode()) % _PORTS)

@@ -85,7 +85,9 @@ class _Held:
 class Executor:
     """One node at work. `state` takes facts for the ledger, in order."""
 
-    def __init__(self, node: Node, equipment: Equipment, state: Callable[[AnyFact], None], now: Callable[[], int] = clock) -> None:
+    def __init__(
+        self, node: Node, equipment: Equipment, state: Callable[[AnyFact], None], now: Callable[[], int] = clock
+    ) -> None:
         self._node = node
         self._with = equipment
         self._state = state
@@ -165,7 +167,7 @@ class Executor:
     def _perform(self, action: v.Action) -> None:
         try:
             self._performers[type(action)](action)
-        except Exception:
+        except Exception:  # noqa: BLE001 - one lease's trouble must not reach the others
             _log.exception("action_failed", action=type(action).__name__, lease=getattr(action, "lease", ""))
 
     def _spawn(self, action: v.Spawn) -> None:
@@ -322,4 +324,3 @@ class Executor:
             held.output.note(complaint)
         if checkpoint is not None and held.watch.accept(checkpoint):
             self.handle(v.CheckpointSeen(self._now(), held.order.lease, checkpoint.uri, checkpoint.step))
-

@@ -143,8 +143,8 @@ class Link:
                     disconnected_cb=self._lost,
                     reconnected_cb=self._back,
                     allow_reconnect=False,  # until the first connection stands: else the library hides why it does not
-                    connect_timeout=CONNECT_TIMEOUT,  # type: ignore[arg-type]
-                    reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
+                    connect_timeout=CONNECT_TIMEOUT,
+                    reconnect_time_wait=RECONNECT_WAIT,
                     ping_interval=PING_INTERVAL,
                 )
                 break
@@ -275,7 +275,9 @@ class Link:
                 try:
                     await message.respond(encode(answer))
                 except errors.MaxPayloadError:
-                    await message.respond(encode(LogsAnswer(ended=True, error="the piece is too long; ask with a smaller limit")))
+                    await message.respond(
+                        encode(LogsAnswer(ended=True, error="the piece is too long; ask with a smaller limit"))
+                    )
 
         return hear
 

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _log.error("failed", reason=str(error))
         return FAILED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the exit code and one line say it to the supervisor
         _log.exception("failed", reason=str(error))
         return FAILED
     return STOPPED
@@ -73,12 +73,161 @@ async def run(settings: Settings) -> None:
     os.makedirs(settings.data, 0o700, exist_ok=True)
     tenure = Tenure(settings.data)
     tenure.watch()
-    journal = Journal(f"{settings.data}/journal")
-    traces = tracing(settings.name)
     try:
-        await _serve(settings, _equipment(settings, journal), stop)
+        equipment = _equipment(settings)
+        await _serve(settings, equipment, stop)
+        equipment.tracing.close()
+        equipment.journal.close()
     finally:
-        traces.close()
-        journal.close()
         tenure.release()
     _log.info("stopped")
+
+
+async def _serve(settings: Settings, equipment: Equipment, stop: asyncio.Event) -> None:
+    link = Link(settings.name, settings.address, Pace(settings.heartbeat, settings.ask_every), clock)
+    ledger = Ledger(link, node_writer(settings.name), _engine(), clock, lambda facts: executor.recorded(facts))  # noqa: PLW0108 - it comes later
+    executor = Executor(Node(_registration(settings), _unstated(equipment.journal)), equipment, ledger.state)
+    hears = Hears(
+        pushed=lambda orders: executor.handle(v.Pushed(clock(), orders)),
+        answered=lambda answer: executor.handle(v.Answered(clock(), answer)),
+        returned=lambda: executor.handle(v.Returned(clock())),
+        logs=executor.read_log,
+    )
+    work: list[asyncio.Future[None]] = [
+        asyncio.ensure_future(link.run(hears, ledger, lambda: executor.running)),
+        asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
+        asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
+    ]
+    stopping = asyncio.ensure_future(_set(stop))
+    try:
+        await asyncio.wait([stopping, *work], return_when=asyncio.FIRST_COMPLETED)
+        for task in work:
+            if task.done():
+                task.result()  # it ends by an error only
+        await _wind_down(executor, ledger, settings.stop_grace)
+    finally:
+        for task in (stopping, *work):
+            task.cancel()
+        await asyncio.gather(stopping, *work, return_exceptions=True)
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _wind_down(executor: Executor, ledger: Ledger, grace: float) -> None:
+    """Everything that runs ends, then the last facts go out; both take a bounded time."""
+    _log.info("stopping", running=executor.running)
+    executor.halt(grace)
+    try:
+        async with asyncio.timeout(grace + OVERTIME):
+            await executor.finished.wait()
+    except TimeoutError:
+        _log.error("not_all_ended", running=executor.running)
+    try:
+        async with asyncio.timeout(LAST_FACTS):
+            await ledger.settled()
+    except TimeoutError:
+        _log.warning("facts_not_stated", help="the next start of this executor states how its leases ended")
+
+
+async def _keep_looking(executor: Executor, every: float) -> None:
+    while True:
+        await asyncio.sleep(every)
+        await executor.look_for_checkpoints()
+
+
+async def _keep_pruning(executor: Executor, kept: Kept) -> None:
+    while True:
+        with contextlib.suppress(OSError):
+            await executor.prune(kept)
+        await asyncio.sleep(PRUNE_EVERY)
+
+
+def _equipment(settings: Settings) -> Equipment:
+    workspace = Workspace(settings.data, settings.checkpoints)
+    base = inherited(os.environ, settings.pass_env)
+    return Equipment(
+        workspace=workspace,
+        preparation=Preparation(workspace, settings.devices, base, settings.secrets),
+        devices=settings.devices,
+        runtime=ProcessRuntime(),
+        journal=Journal(f"{settings.data}/journal"),
+        tracing=tracing(settings.name),
+        output_limit=settings.output_limit,
+    )
+
+
+def _registration(settings: Settings) -> NodeRegisteredV1:
+    return NodeRegisteredV1(
+        node=settings.name,
+        labels=settings.labels,
+        devices=settings.devices.inventory(),
+        cpu=settings.cpu,
+        memory=settings.memory,
+        executor=_engine(),
+        isolation=settings.devices.isolation if settings.devices.inventory() else "none",
+        at=clock(),
+    )
+
+
+def _unstated(journal: Journal) -> dict[str, Closed]:
+    """The leases of a former executor: their processes are gone (`Tenure`), their ends perhaps not in the ledger."""
+    at = clock()
+    found = {}
+    for lease, step in journal.open.items():
+        if isinstance(step, Began):
+            job, attempt, rank = split_lease_id(lease)
+            fact = LeaseEndedV1(
+                job=job, attempt=attempt, rank=rank, outcome="lost", message="the executor was restarted", exited_at=at, at=at
+            )
+        else:
+            fact = step.fact
+        found[lease] = Closed(step.granted, fact)
+    return found
+
+
+def configure_logs(node: str) -> None:
+    """One JSON object a line on stderr; other libraries' warnings too."""
+    level = logging.getLevelNamesMapping().get(os.environ.get(LEVEL, "INFO").upper(), logging.INFO)
+    shared: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, _Named(node), structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    foreign = logging.StreamHandler(sys.stderr)
+    foreign.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _Named(node),
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[foreign], level=max(level, logging.WARNING), force=True)
+
+
+class _Named:
+    """Puts into every line who speaks."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def __call__(self, _logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event["service"], event["node"] = "node", event.get("node", self._node)
+        return event
+
+
+def _engine() -> str:
+    try:
+        return f"headrace-node/{version('headrace-node-executor')}"
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "headrace-node/0"

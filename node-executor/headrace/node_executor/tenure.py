@@ -60,8 +60,14 @@ class Tenure:
 
     def _start_guard(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", "-S", guard.__file__, self._leases]
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(self._lock,), start_new_session=True, cwd="/", env={}
+        return subprocess.Popen(  # noqa: S603 - our own script, by our own interpreter
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(self._lock,),
+            start_new_session=True,
+            cwd="/",
+            env={},
         )
 
 
@@ -75,7 +81,9 @@ def _locked(path: str, wait: float) -> int:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(descriptor)
-                raise Occupied(f"another executor uses {os.path.dirname(path)}; stop it, or give this one another --data") from None
+                raise Occupied(
+                    f"another executor uses {os.path.dirname(path)}; stop it, or give this one another --data"
+                ) from None
             time.sleep(PAUSE)
         else:
             return descriptor

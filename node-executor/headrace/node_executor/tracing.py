@@ -62,10 +62,10 @@ class Recorded:
     """Spans of OpenTelemetry, sent by OTLP over HTTP as its environment variables say."""
 
     def __init__(self, node: str) -> None:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
         resource = Resource.create({"service.name": "headrace-node", "headrace.node": node})
         self._provider = TracerProvider(resource=resource)
@@ -75,7 +75,7 @@ class Recorded:
 
     def starting(self, order: StartOrder, at: int) -> str:
         """Both spans begin here, so that the job can be told the second one's name before it runs."""
-        from opentelemetry import trace
+        from opentelemetry import trace  # noqa: PLC0415
 
         parent = _TRACEPARENT.fullmatch(order.trace)
         if parent is None:

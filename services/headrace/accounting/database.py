@@ -7,12 +7,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 import msgspec
 import structlog
 
 T = TypeVar("T")
-Connection = asyncpg.Connection[asyncpg.Record]
+Connection = asyncpg.Connection
 
 WAIT_FIRST, WAIT_MOST = 0.05, 2.0
 CONNECT_TIMEOUT = 5.0
@@ -68,21 +68,22 @@ class Database:
         """Do `work` now; `DatabaseAway` where that is not possible, whether or not it was done."""
         async with self._lock:
             try:
-                connection = self._connection = self._connection or await self._connect()
-                return await work(connection)
+                if self._connection is None:
+                    self._connection = await self._connect()
+                return await work(self._connection)
             except BaseException as error:
-                self._drop()
-                if _is_passing(error):
+                if self._drop() or _is_passing(error):
                     raise DatabaseAway(_one_line(error)) from error
                 raise
 
     async def close(self) -> None:
         """Close the connection; more than once does no harm."""
-        self._drop()
+        async with self._lock:
+            self._drop()
 
     async def _connect(self) -> Connection:
         try:
-            connection: Connection = await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT)
+            connection = await asyncpg.connect(self._dsn, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT)
         except asyncpg.PostgresError as error:
             if (error.sqlstate or "").startswith(_REFUSED):
                 raise DatabaseRefused(f"PostgreSQL refuses: {_one_line(error)}; look at HEADRACE_POSTGRES_DSN") from error
@@ -95,10 +96,14 @@ class Database:
         await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_to_json, decoder=msgspec.json.decode)
         return connection
 
-    def _drop(self) -> None:
+    def _drop(self) -> bool:
+        """Let go of the connection, in whatever state it is; whether it had been closed already."""
         connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.terminate()
+        if connection is None:
+            return False
+        closed: bool = connection.is_closed()
+        connection.terminate()
+        return closed
 
 
 def _to_postgres(microseconds: int) -> tuple[int]:
@@ -116,8 +121,6 @@ def _to_json(value: object) -> str:
 def _is_passing(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         return (error.sqlstate or "").startswith(_PASSING)
-    if isinstance(error, asyncpg.InterfaceError):
-        return not isinstance(error, asyncpg.DataError)
     return isinstance(error, (OSError, TimeoutError))
 
 

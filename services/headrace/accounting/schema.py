@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 
+from headrace.accounting.database import Connection
 from headrace.accounting.statements import Migration, migrations
 
 _LOCK = 0x68656164  # one instance migrates at a time; the number only has to be ours
@@ -25,7 +26,7 @@ class SchemaError(Exception):
     """The database holds something else; the text says what, and the way out."""
 
 
-async def migrate(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def migrate(connection: Connection) -> None:
     """Apply what is missing. Raises `SchemaError` where the schema is somebody else's, was changed, or is newer than this program."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
@@ -41,7 +42,7 @@ async def migrate(connection: asyncpg.Connection[asyncpg.Record]) -> None:
                 )
 
 
-async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> dict[int, str]:
+async def _applied(connection: Connection) -> dict[int, str]:
     """Versions that are there, with their digests, all of them ours."""
     database = await connection.fetchval("SELECT current_database()")
     if await connection.fetchval("SELECT to_regnamespace('headrace') IS NULL"):

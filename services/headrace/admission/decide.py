@@ -94,9 +94,7 @@ class Admission:
                 self._refuse(message, RejectReason.ID_REUSED, f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}")
             return
         policy = f"{asker.tenant}/{asker.policy}"
-        fact = judge(
-            self.state, asker, wish, now, pending=self._admitted.get(policy, 0), batch=self._known, seal=self._seal
-        )
+        fact = judge(self.state, asker, wish, now, pending=self._admitted.get(policy, 0), batch=self._known, seal=self._seal)
         if isinstance(fact, f.JobAdmittedV1):
             self._admitted[policy] = self._admitted.get(policy, 0) + 1
             self._bytes += len(fact.text)

@@ -91,14 +91,6 @@ def judge(
     if policy.pending + pending >= most:
         full = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs are pending in policy {asker.policy}; try again in 10 s")
         return _rejected(key, asker, wish, digest, full, RETRY_AFTER)
-    text = JobText(
-        command=wish.command,
-        env=wish.env,
-        secret_env=wish.secret_env,
-        image=wish.image,
-        workdir=wish.workdir,
-        on_abort=wish.on_abort,
-    )
     return f.JobAdmittedV1(
         job=key,
         policy=asker.policy,
@@ -113,8 +105,19 @@ def judge(
         name=wish.name,
         labels=wish.labels,
         digest=digest,
-        text=seal(asker.tenant, key, text),
+        text=seal(asker.tenant, key, _text_of(wish)),
         trace=wish.trace,
+    )
+
+
+def _text_of(wish: JobWish) -> JobText:
+    return JobText(
+        command=wish.command,
+        env=wish.env,
+        secret_env=wish.secret_env,
+        image=wish.image,
+        workdir=wish.workdir,
+        on_abort=wish.on_abort,
     )
 
 
@@ -228,9 +231,7 @@ def _may_enter(state: State, pool: str, tenant: str, group: str) -> bool:
     if found is None:
         return True
     names, access = (tenant, f"{tenant}/{group}"), found.document.access
-    return not any(name in access.deny for name in names) and (
-        not access.allow or any(name in access.allow for name in names)
-    )
+    return not any(name in access.deny for name in names) and (not access.allow or any(name in access.allow for name in names))
 
 
 def _unknown_queue(state: State, asker: Asker) -> str:
@@ -255,6 +256,8 @@ def _within_profile(profile: Profile, asked: Amounts) -> Amounts | Rejection:
             most = f"profile {profile.name} gives {format_amount(key, ceiling)}"
             return Rejection(RejectReason.BEYOND_PROFILE, f"request.{key}: {format_amount(key, amount)} is asked for, {most}")
         if key == GPU and amount > GPU_UNITS and amount % GPU_UNITS:
-            return _malformed(f"request.gpu: {format_amount(key, amount)} is no whole number of GPUs; from one up it has to be (R3)")
+            return _malformed(
+                f"request.gpu: {format_amount(key, amount)} is no whole number of GPUs; from one up it has to be (R3)"
+            )
         amounts[key] = amount
     return {key: amount for key, amount in amounts.items() if amount}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.granting import grant
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
-from headrace.allocator.standings import Standings
 from headrace.allocator.settlement import next_time_limit, review_pending, settle
+from headrace.allocator.standings import Standings
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.searches import next_worthwhile
 
@@ -31,16 +31,21 @@ _ABOUT_A_JOB = (JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopO
 
 
 class Allocator:
-    """The rules of the allocator over one state. `reviewed` and `standings` are memos, not truths: forgetting them costs time only."""
+    """The rules of the allocator over one state. All it remembers are memos, not truths: forgetting them costs time only.
+
+    `reviewed`: the documents for which pending jobs were looked over; `looked_at`: the time of the last look, up to which time alone
+    brings nothing new.
+    """
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.reviewed = -1
+        self.looked_at = 0
         self.standings = Standings(state)
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
-        state = self.state
+        state, self.looked_at = self.state, now
         orders: list[AnyFact] = [*judge_proposals(state, now), *end_nominations(state, now)]
         if orders:
             return tuple(orders)
@@ -54,15 +59,13 @@ class Allocator:
         return (*settled, *grant(state, self.standings, now, skip))
 
     def next_wakeup(self) -> int | None:
-        """The log time at which something is due although nothing new is read (R34)."""
-        state = self.state
+        """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""
+        state, looked_at = self.state, max(self.state.now, self.looked_at)
         moments = [next_time_limit(state), state.pending.next_ripe()]
-        for pool in state.pools.values():
-            if pool.search is not None:
-                moments.append(pool.search.opened_at + SEARCH_MAX)
-        moments += _searches(state, state.now)
+        moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
+        moments += _searches(state, looked_at)
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
-        return min((moment for moment in moments if moment is not None), default=None)
+        return min((moment for moment in moments if moment is not None and moment > looked_at), default=None)
 
 
 def _searches(state: State, now: int) -> Iterator[int]:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from headrace.domain.pending import JobGroup
     from headrace.domain.ranking import Rank
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PoolState, Preemption, State
+    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.takings import Preemption
 
 GRANTS_MAX = 400
 """Leases in one round, unless one gang has more: bounds the record and the time until the next look."""
@@ -127,7 +128,7 @@ class _Round:
         return None if pool.search is None else self.standings.standing_of(pool.search.job, pool)
 
     def _goes_elsewhere(self, candidate: Candidate) -> bool:
-        """Whether an earlier pool of its order satisfies it now, or it has to try to take something back there before it spills (R18, R19)."""
+        """Whether an earlier pool of its order satisfies it now, or has to be tried for something to take back first (R18, R19)."""
         if not candidate.place:
             return False
         group = candidate.group

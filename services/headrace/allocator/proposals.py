@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import Preemption, Search, State
+    from headrace.domain.state import State
+    from headrace.domain.takings import Preemption, Search
 
 SEARCH_MAX = 2 * SECOND
 """How long a search may keep others waiting (R19)."""

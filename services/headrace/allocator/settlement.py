@@ -155,9 +155,7 @@ def why_never(state: State, group: JobGroup) -> Rejection | None:
     profile = state.profile(policy.document.tenant, group.profile)
     if profile is None or all(link.name != group.profile for link in policy.document.profiles):
         return Rejection(RejectReason.QUEUE_DELETED, f"queue {policy.document.name}/{group.profile} is gone")
-    return never_fits(
-        state, policy, profile, group.request, preemptible=group.preemptible, beyond=group.beyond
-    )
+    return never_fits(state, policy, profile, group.request, preemptible=group.preemptible, beyond=group.beyond)
 
 
 def next_time_limit(state: State) -> int | None:

@@ -24,7 +24,7 @@ _SLACK = 64
 
 
 class Candidate(NamedTuple):
-    """The head of a group, as it stands in one pool. `place` is the pool's in the group's order; `stamp` is unique, and ends comparisons."""
+    """The head of a group, as it stands in one pool. `place` is the pool's in its order; `stamp` is unique and ends comparisons."""
 
     standing: Rank
     stamp: int

@@ -54,7 +54,10 @@ class Fold(Protocol):
     """The state as the fold of a prefix of the log."""
 
     def read(self, message: Message) -> object:
-        """Fold the next message; what it returns is nothing to the loop. Total: a bad record is void and counted; only what has to stop a reader raises `LogBroken`."""
+        """Fold the next message; what it returns is nothing to the loop.
+
+        Total: a bad record is void and counted; only what has to stop a reader raises (`LogBroken`).
+        """
 
     @property
     def sequence(self) -> int:

@@ -96,9 +96,7 @@ class Story:
         resumed = view.attempts[-1].resume_from
         if len(view.attempts) != 2 or not resumed or resumed != view.checkpoint:
             raise Unexpected(f"{name} has {len(view.attempts)} attempts and went on from {resumed or 'nothing'}")
-        first, second = [
-            (await self.client.logs(view.job, attempt=attempt)).data.strip().splitlines() for attempt in (1, 2)
-        ]
+        first, second = [(await self.client.logs(view.job, attempt=attempt)).data.strip().splitlines() for attempt in (1, 2)]
         saved = first[-1].rpartition("saved at step ")[2]
         if not saved.isdecimal() or f"begins at step {saved} of" not in second[0]:
             raise Unexpected(f"{name} saved at step {saved!r}, but said {second[0]!r} when it went on")

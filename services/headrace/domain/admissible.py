@@ -72,14 +72,14 @@ def _beyond_hardware(pool: PoolState, request: Request) -> Rejection | None:
     if pool.nodes:
         possible = replicas_if_empty(pool, request.shape)
         if possible < request.replicas:
-            what = "no node of pool {} could hold it" if not possible else "the nodes of pool {} could hold {} of its {} replicas"
+            what = (
+                "no node of pool {} could hold it" if not possible else "the nodes of pool {} could hold {} of its {} replicas"
+            )
             return Rejection(RejectReason.NO_SUITABLE_NODE, what.format(name, possible, request.replicas))
     return None
 
 
-def _beyond_limits(
-    state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool
-) -> Rejection | None:
+def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool) -> Rejection | None:
     for scope in scopes_of(state, policy, pool.document.name):
         if beyond and scope.kind == "policy":
             continue

@@ -50,7 +50,11 @@ def anybody_above(state: State, asking: PolicyState, pool: PoolState) -> bool:
         if policy is asking or not policy.jobs:
             continue
         held = policy.scopes.get(pool.document.name)
-        if held is not None and held.leased and any(is_above(policy_side(policy, pool.document.name), key) for key in held.leased):
+        if (
+            held is not None
+            and held.leased
+            and any(is_above(policy_side(policy, pool.document.name), key) for key in held.leased)
+        ):
             return True
     return False
 

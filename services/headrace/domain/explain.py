@@ -94,7 +94,9 @@ def wait_of(state: State, job: JobRecord, now: int) -> Wait:
         return Wait(WaitReason.DEPENDENCY, ", ".join(job.waits_for) or job.doomed_by)
     if job.nomination is not None:
         leaving = tuple(sorted(job.nomination.leaving))
-        return Wait(WaitReason.WAITING_FOR_PREEMPTION, f"{len(leaving)} of {len(job.nomination.victims)} still leaving", leaving)
+        return Wait(
+            WaitReason.WAITING_FOR_PREEMPTION, f"{len(leaving)} of {len(job.nomination.victims)} still leaving", leaving
+        )
     pool = first_pool(state, job)
     if pool is None:
         return Wait(WaitReason.NO_HEALTHY_NODE, "none of the profile's pools exists")
@@ -160,7 +162,9 @@ def _by_capacity(state: State, job: JobRecord, pool: PoolState) -> Wait:
     if not any(node.grantable for node in fitting):
         return Wait(WaitReason.NO_HEALTHY_NODE, f"{len(fitting)} nodes of pool {name} have what it takes, none is in service")
     if pool.nominated and _fits_without_nominations(state, job, pool):
-        others = [preemption.job.key for preemption in state.preemptions.values() if preemption.kept and preemption.pool == name]
+        others = [
+            preemption.job.key for preemption in state.preemptions.values() if preemption.kept and preemption.pool == name
+        ]
         return Wait(WaitReason.KEPT_FOR_LARGER_JOB, f"it asks for {asked}", tuple(_shown(job, other) for other in others))
     if short is None:
         return Wait(WaitReason.FRAGMENTED, f"it asks for {asked}; {_free(pool)} free in pool {name}", _in_the_way(job, pool))
@@ -176,7 +180,9 @@ def _free(pool: PoolState) -> str:
 
 
 def _fits_without_nominations(state: State, job: JobRecord, pool: PoolState) -> bool:
-    kept = [preemption for preemption in state.preemptions.values() if preemption.kept and preemption.pool == pool.document.name]
+    kept = [
+        preemption for preemption in state.preemptions.values() if preemption.kept and preemption.pool == pool.document.name
+    ]
     for preemption in kept:
         capacity.lift(state, preemption.job.policy, pool, preemption.places, preemption.total)
     fits = over_capacity(pool, job.request.total) is None and find_places(state, job, pool) is not None

@@ -10,7 +10,8 @@ from headrace.domain import capacity
 from headrace.domain.fold_nodes import held, set_status
 from headrace.domain.nominations import end_nomination, lift_bar
 from headrace.domain.searches import note_fruitful, note_fruitless
-from headrace.domain.state import JobState, Preemption, Proposal, Search
+from headrace.domain.state import JobState
+from headrace.domain.takings import Preemption, Proposal, Search
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, State

@@ -1,8 +1,8 @@
 """Pending jobs, in groups whose members differ in nothing that a rule looks at but their own order.
 
-Strategy: all jobs of a group share queue, request, preemptibility and the pool they are barred from, so rank (1)-(5), limits, fit and reason
-are the same for all of them; only the head is ever looked at. Jobs that cannot start whatever happens (a dependency, a back-off, a
-nomination of their own) stand outside the groups. Entries of jobs that have left are dropped when they come to the top.
+Strategy: all jobs of a group share queue, request, preemptibility and the pool they are barred from, so rank (1)-(5), limits, fit
+and reason are the same for all of them; only the head is ever looked at. Jobs that cannot start whatever happens (a dependency, a
+back-off, a nomination of their own) stand outside the groups. Entries of jobs that have left are dropped when they come to the top.
 """
 
 from __future__ import annotations

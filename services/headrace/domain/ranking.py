@@ -27,7 +27,7 @@ def is_inside(state: State, group: JobGroup, pool: PoolState) -> bool:
 
 
 def rank(state: State, group: JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:
-    """The key by which candidates of a pool are ordered, smaller first (R15):
+    """The key by which candidates of a pool are ordered, smaller first (R15).
 
     1. fits in the unused reservation, 2. the pool's profile order, 3. the profile's policy order, 4. policy priority, higher first,
     5. dominant share of borrowed use, smaller first (borrowers only), 6. job priority, higher first, 7. time admitted,

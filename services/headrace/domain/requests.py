@@ -37,7 +37,9 @@ class Request:
         return {**self.amounts, JOB: 1} if rank == 0 else self.amounts
 
 
-def intern_request(known: dict[tuple[object, ...], Request], amounts: Amounts, replicas: int, profile: Profile | None) -> Request:
+def intern_request(
+    known: dict[tuple[object, ...], Request], amounts: Amounts, replicas: int, profile: Profile | None
+) -> Request:
     """The one `Request` for these amounts, replicas and models; `known` is the state's table of them."""
     models = tuple(sorted(profile.gpu_models)) if profile else ()
     key = (tuple(sorted(amounts.items())), replicas, models)

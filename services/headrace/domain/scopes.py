@@ -62,7 +62,9 @@ def policy_side(policy: PolicyState, pool: str) -> tuple[Scope, ...]:
     return own or (policy.wide,)
 
 
-def over_reservation(scopes: Iterable[Scope], governed: frozenset[str], asked: Amounts, *, firm: bool = False) -> Shortfall | None:
+def over_reservation(
+    scopes: Iterable[Scope], governed: frozenset[str], asked: Amounts, *, firm: bool = False
+) -> Shortfall | None:
     """The first account whose reservation would be exceeded by `asked` more, on a governed key of it; None: it fits inside.
 
     With `firm` only non-preemptible use counts, because the reservation is attributed to that first (R17).

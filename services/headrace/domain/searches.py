@@ -1,7 +1,7 @@
 """When a search for victims is worth opening again (R19): what is remembered of searches that found nobody.
 
-A search costs two records, so what found nobody is not asked again until something in the pool has changed, and then not at once: after each
-fruitless search the pool rests a little longer, up to a second. A request that has not been searched for yet never waits.
+A search costs two records, so what found nobody is not asked again until something in the pool has changed, and then not at once:
+after each fruitless search the pool rests a little longer, up to a second. A request that has not been searched for yet never waits.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from headrace.domain.pending import JobGroup, Pending
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.admission import Dependency
-    from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
-    from headrace.contracts.facts.preemption import Victim
+    from headrace.contracts.facts.fact import DeviceShare, Ladder
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
+    from headrace.domain.takings import Preemption, Search
 
 
 class JobState(StrEnum):
@@ -267,51 +267,6 @@ class JobRecord:
     def queue(self) -> str:
         """`<policy>/<profile>`."""
         return f"{self.policy.document.name}/{self.profile}"
-
-
-@dataclass(slots=True, eq=False)
-class Search:
-    """An open reclaim (R19): *preemption* looks for victims for `job` in a pool. `proposal` is its answer, until judged."""
-
-    id: str
-    job: JobRecord
-    pool: str
-    cause: str
-    sequence: int
-    opened_at: int
-    proposal: Proposal | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Proposal:
-    """A set of victims that preemption found, and where the preemptor would go."""
-
-    cause: str
-    victims: tuple[Victim, ...]
-    places: tuple[Place, ...]
-    rule: str
-
-
-@dataclass(slots=True, eq=False)
-class Preemption:
-    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27)."""
-
-    id: str
-    job: JobRecord
-    pool: str
-    cause: str
-    victims: tuple[Victim, ...]
-    places: tuple[Place, ...]
-    total: Amounts
-    sequence: int
-    ordered_at: int
-    leaving: set[str]
-    kept: bool = True
-    settled: bool = False
-    all_left_at: int = 0
-    signalled_at: int = 0
-    exited_at: int = 0
-    released_at: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -3,8 +3,8 @@
 Preemption searches with it to propose; the allocator checks a proposal with it before it accepts.
 
 Strategy: per node, take eligible jobs in R25's order until the replica fits there, then give back, in reverse, whoever is not needed.
-If that is not legal or does not place, drop the first candidate and try again. Of all nodes the plan whose worst victim is best wins. For a gang,
-and for keys that belong to no node, the place is the whole pool. Nothing in the state is changed.
+If that is not legal or does not place, drop the first candidate and try again. Of all nodes the plan whose worst victim is best
+wins. For a gang, and for keys that belong to no node, the place is the whole pool. Nothing in the state is changed.
 """
 
 from __future__ import annotations

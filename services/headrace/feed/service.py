@@ -23,6 +23,7 @@ from headrace.bus.process import Service, settle
 from headrace.bus.sealing import Keyring
 from headrace.bus.telemetry import span
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, encode
+from headrace.contracts.durations import SECOND
 from headrace.contracts.facts import JobAdmittedV1
 from headrace.contracts.ids import is_token
 from headrace.contracts.orders import Orders, StartOrder
@@ -130,10 +131,8 @@ class Feed:
             await self._push(news)
         for record, sequence, changes in told:
             self._tell(record, sequence, changes)
-        if self.caught_up.is_set() and self._clock() - self._heads_at >= HEADS_EVERY * 1_000_000:
-            self._heads_at = self._clock()
-            now = max(self.fold.now, self._heads_at)
-            self.outlet.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
+        if self.caught_up.is_set() and self._clock() - self._heads_at >= HEADS_EVERY * SECOND:
+            self._tell_heads()
 
     def _note(self, message: Message, news: node_orders.News) -> Told | None:
         """Fold one message, and note whom it concerns."""
@@ -161,12 +160,18 @@ class Feed:
             messages = [message for message in messages if message.number > self._place.number]
         self.outlet.put(messages)
 
+    def _tell_heads(self) -> None:
+        self._heads_at = self._clock()
+        now = max(self.fold.now, self._heads_at)
+        self.outlet.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
+
     async def _at_tip(self) -> None:
         """All that was in the ledger is folded: be there for others from now on."""
         settle()
         self._projector.resume(self._place)
         self.caught_up.set()
         await self._push(node_orders.unconfirmed(self.fold.state))
+        self._tell_heads()
         sources = Sources(
             self.fold.state, self._roster, self._history, self._ledger, self._connection, self._heard, self._clock
         )

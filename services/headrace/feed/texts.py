@@ -8,6 +8,7 @@ its jobs, because jobs that were admitted together tend to be granted together.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,13 +20,13 @@ from headrace.contracts.facts import JobAdmittedV1
 from headrace.contracts.wishes import JobText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from headrace.bus.log import Log
     from headrace.domain.state import JobRecord
 
-    Open = Callable[[str, str, str], bytes]
-    """`open(tenant, sealed, job key)`: the text's bytes; raises `SealError`."""
+Open = Callable[[str, str, str], bytes]
+"""`open(tenant, sealed, job key)`: the text's bytes; raises `SealError`."""
 
 BYTES_MAX = 64 * 1024**2
 RETRY = 0.2

@@ -40,16 +40,17 @@ class Findings:
             lines.append(line)
 
 
-def unknown(kind: str, text: str, known: Iterable[str]) -> str:
-    """`there is no group ai-devs; did you mean ai-dev?`."""
+def unknown(kind: str, text: str, known: Iterable[str], none: str = "there is none") -> str:
+    """`there is no group ai-devs; did you mean ai-dev?`. `none` is the hint where nothing of the kind is known."""
     there_are = sorted(known)
-    close = get_close_matches(text, there_are, n=1)
+    elsewhere = [name for name in there_are if name.rpartition("/")[2] == text.rpartition("/")[2]]
+    close = elsewhere or get_close_matches(text, there_are, n=1)
     if close:
         hint = f"did you mean {close[0]}?"
     elif there_are:
         hint = f"there {'is' if len(there_are) == 1 else 'are'} {listed(there_are)}"
     else:
-        hint = f"there is none yet: apply the {kind} with it, or before"
+        hint = none
     return f"there is no {kind} {text}; {hint}"
 
 

@@ -75,20 +75,20 @@ class References:
         if self._after.has_tenant(tenant):
             return True
         known = {DEFAULT_TENANT, *self._after.tenants}
-        self._error(name, part or ("tenant",), unknown("tenant", tenant, known))
+        self._missing("tenant", tenant, known, name, *(part or ("tenant",)))
         return False
 
     def _pool(self, pool: str, name: Name, *part: str | int) -> bool:
         if pool in self._after.pools:
             return True
-        self._error(name, part, unknown("pool", pool, self._after.pools))
+        self._missing("pool", pool, self._after.pools, name, *part)
         return False
 
     def _group_of(self, name: Name, policy: Policy) -> Group | None:
         group = self._after.group(policy.tenant, policy.group)
         known = [known.name for known in names(self._after, "group") if known.tenant == policy.tenant]
         if policy.group and group is None:
-            self._error(name, ("group",), unknown("group", policy.group, known))
+            self._missing("group", policy.group, known, name, "group")
         elif self._groups and not policy.group:
             self._error(name, (), f"group is missing; write whose policy it is, such as group: {min(known, default='ai-dev')}")
         return group
@@ -97,7 +97,7 @@ class References:
         found = self._after.profile(policy.tenant, profile)
         if found is None:
             known = {known.name for known in names(self._after, "profile") if known.tenant in ("", policy.tenant)}
-            self._error(name, ("profiles", index), unknown("profile", profile, known))
+            self._missing("profile", profile, known, name, "profiles", index)
             return
         there = [pool for pool in found.pools if pool in self._after.pools]
         if there and not any(may_enter(self._after, pool, policy.tenant, policy.group) for pool in there):
@@ -121,20 +121,24 @@ class References:
         tenant, _, group = party.partition("/")
         if self._tenant(tenant, name, *part) and group and self._after.group(tenant, group) is None:
             known = [known.full for known in names(self._after, "group")]
-            self._error(name, part, unknown("group", party, known))
+            self._missing("group", party, known, name, *part)
 
     def _owner(self, owner: Owner, name: Name, *part: str | int) -> None:
         if owner.tenant:
             self._tenant(owner.tenant, name, *part, "tenant")
         elif tuple(owner.policy.split("/")) not in self._after.policies:
             known = [known.full for known in names(self._after, "policy")]
-            self._error(name, (*part, "policy"), unknown("policy", owner.policy, known))
+            self._missing("policy", owner.policy, known, name, *part, "policy")
 
     def _in_order(self, kind: str, order: Iterable[str], known: set[str], name: Name, field: str) -> None:
         """An order may name what is not there yet; it has no effect until it is."""
         for index, text in enumerate(order):
             if text not in known:
-                self._findings.warn(self._findings.where(name, field, index), "UNKNOWN_NAME", unknown(kind, text, known))
+                whole = {one for one in known if "/" in one} or known
+                self._findings.warn(self._findings.where(name, field, index), "UNKNOWN_NAME", unknown(kind, text, whole))
+
+    def _missing(self, kind: str, text: str, known: Iterable[str], name: Name, *part: str | int) -> None:
+        self._error(name, part, unknown(kind, text, known, f"apply the {kind} in the same set, or before"))
 
     def _error(self, name: Name, part: tuple[str | int, ...], message: str) -> None:
         self._findings.error(self._findings.where(name, *part), message)

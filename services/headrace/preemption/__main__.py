@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.preemption.service import main
 from headrace.bus.process import run_service
+from headrace.preemption.service import main
 
 if __name__ == "__main__":
     run_service("preemption", main)

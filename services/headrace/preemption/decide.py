@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import JobRecord, Preemption, State
+    from headrace.domain.state import JobRecord, State
+    from headrace.domain.takings import Preemption
 
 OVERRUN_MAX = 30 * SECOND
 """How long after its ladder's end a node may still be at it (R28)."""
@@ -46,9 +47,9 @@ class PreemptionWatch:
     def next_wakeup(self) -> int | None:
         """The log time at which a ladder becomes overdue or a node lost (R34)."""
         moments = [_ladder_end(job) for job in self._stopping()]
-        for node in self.state.nodes.values():
-            if self.heard is not None and node.status == "ready":
-                moments.append(max(self.heard.get(node.name, 0), node.registered_at) + NODE_TIMEOUT)
+        if self.heard is not None:
+            ready = [node for node in self.state.nodes.values() if node.status == "ready"]
+            moments += [max(self.heard.get(node.name, 0), node.registered_at) + NODE_TIMEOUT for node in ready]
         return min(moments, default=None)
 
     def _answers(self, now: int) -> Iterator[AnyFact]:
@@ -119,9 +120,7 @@ def _settlement(state: State, preemption: Preemption) -> f.PreemptionSettledV1:
     lost = 0
     for victim in preemption.victims:
         job = state.jobs.get(victim.job)
-        saved = (
-            job is not None and job.checkpoint_attempt == victim.attempt and job.checkpoint_at >= preemption.ordered_at
-        )
+        saved = job is not None and job.checkpoint_attempt == victim.attempt and job.checkpoint_at >= preemption.ordered_at
         lost += 0 if saved else victim.lost
     return f.PreemptionSettledV1(
         preemption=preemption.id,

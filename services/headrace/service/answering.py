@@ -48,10 +48,7 @@ async def serve(connection: Connection, service: str, fold: LedgerFold, handlers
 async def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Msg) -> Answer:
     try:
         _, what, tenant, user = parse_query(message.subject)
-        handler = handlers.get(what)
-        if handler is None:
-            raise Refused("NOT_FOUND", f"there is no question {what!r}; there are {', '.join(sorted(handlers))}")
-        body = handler(tenant, user, message.data)
+        body = handlers.get(what, _unknown(what, handlers))(tenant, user, message.data)
         if isinstance(body, Awaitable):
             body = await body
         return Answer(sequence=fold.sequence, body=msgspec.Raw(encode(body)))
@@ -62,6 +59,13 @@ async def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Ms
     except Exception as error:  # one bad question must not end the service  # noqa: BLE001
         _log.exception("question_failed", subject=message.subject)
         return Answer(sequence=fold.sequence, code="INTERNAL", error=f"{type(error).__name__}: see the service's log")
+
+
+def _unknown(what: str, handlers: Mapping[str, Handler]) -> Handler:
+    def refuse(_tenant: str, _user: str, _payload: bytes) -> object:
+        raise Refused("NOT_FOUND", f"there is no question {what!r}; there are {', '.join(sorted(handlers))}")
+
+    return refuse
 
 
 def status(service: str, fold: LedgerFold) -> ServiceView:

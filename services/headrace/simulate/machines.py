@@ -102,7 +102,8 @@ class Machines:
         self.nodes[name] = nodes
         self.lost.discard(name)
         devices = tuple(
-            Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig) for number in range(nodes.gpus)
+            Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig)
+            for number in range(nodes.gpus)
         )
         return f.NodeRegisteredV1(
             node=name,
@@ -135,9 +136,7 @@ class Machines:
     def _checkpoint(self, run: Run, now: int) -> None:
         run.checkpoints += 1
         uri = f"sim:{run.job}/{run.attempt}/{run.checkpoints}"
-        self._state(
-            run, f.CheckpointRegisteredV1(job=run.job, attempt=run.attempt, uri=uri, step=run.checkpoints, at=now)
-        )
+        self._state(run, f.CheckpointRegisteredV1(job=run.job, attempt=run.attempt, uri=uri, step=run.checkpoints, at=now))
         self._at(now + (run.behaviour.checkpoint_every or 0), "checkpoint", run)
 
     def _end(self, run: Run, now: int) -> None:

@@ -164,11 +164,9 @@ class Child:
             transport.close()
 
     def _signal(self, number: int) -> None:
-        """To the program alone; SIGKILL to all of its group."""
-        with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGKILL and self.pid:
-                os.killpg(self.pid, number)
-            elif self._process is not None:
+        """To the program alone: what it started is its own to end, and it has its own ways, even when it is killed."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
     def _become(self, state: str) -> None:

@@ -112,7 +112,7 @@ def test_configured_traces_are_sent_at_the_end_at_the_latest(monkeypatch: pytest
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *_: object) -> None:
             return
 
     monkeypatch.setattr(telemetry._Tracing, "tracer", None)

@@ -78,9 +78,10 @@ class NominationEndedV1(Fact, frozen=True, kw_only=True, tag="nomination.ended.v
 
 
 class PreemptionSettledV1(Fact, frozen=True, kw_only=True, tag="preemption.settled.v1"):
-    """By preemption: all victims have left. Times in microseconds since the order; `lost` in whole GPU-seconds, checkpoints made in the grace counted (R25).
+    """By preemption: all victims have left. Times in microseconds since the order.
 
-    `to_signal` is ours, `grace` the slowest job's, `to_release` the executor's and the driver's.
+    `lost` is in whole GPU-seconds, checkpoints made in the grace counted (R25). `to_signal` is ours, `grace` the slowest job's,
+    `to_release` the executor's and the driver's.
     """
 
     preemption: str

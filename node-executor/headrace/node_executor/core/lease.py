@@ -335,9 +335,7 @@ def _rung(lease: Lease, rung: str, at: int, result: str, out: Actions) -> None:
         return
     order = lease.order
     took = max(0, at - lease.since)
-    fact = LeaseRungV1(
-        job=order.job, attempt=order.attempt, rank=order.rank, rung=rung, at=at, took=took, result=result
-    )
+    fact = LeaseRungV1(job=order.job, attempt=order.attempt, rank=order.rank, rung=rung, at=at, took=took, result=result)
     out.append(State(fact))
 
 

@@ -134,8 +134,10 @@ class Node:
 
     def _refuse(self, order: StartOrder, message: str, at: int, out: Actions) -> None:
         self.closed[order.lease] = Closed(order.granted)
-        key = {"job": order.job, "attempt": order.attempt, "rank": order.rank}
-        out.append(State(LeaseEndedV1(**key, outcome="refused", message=message, exited_at=at, at=at)))
+        fact = LeaseEndedV1(
+            job=order.job, attempt=order.attempt, rank=order.rank, outcome="refused", message=message, exited_at=at, at=at
+        )
+        out.append(State(fact))
 
     def _never_started(self, stop: StopOrder, at: int, out: Actions) -> None:
         parts = _parts(stop.lease)
@@ -169,7 +171,7 @@ class Node:
                 if self.registered:
                     out.append(State(NodeStoppedV1(node=self.registration.node, at=at)))
             return
-        if not self.registering or not self.answered or any(lease.ladder is REVOKED for lease in self.leases.values()):
+        if not self.registering or not self.answered or any(_superseded(lease) for lease in self.leases.values()):
             return
         self.registering, self.registered = False, True
         holding = tuple(lease.id for lease in self.leases.values() if lease.phase is not Phase.STARTING)
@@ -187,6 +189,10 @@ def _parts(lease: str) -> tuple[str, int, int] | None:
     if not (attempt.isdecimal() and rank.isdecimal() and lease == lease_id(job, int(attempt), int(rank))):
         return None
     return job, int(attempt), int(rank)
+
+
+def _superseded(lease: Lease) -> bool:
+    return lease.ladder is not None and lease.ladder.cause == REVOKED.cause
 
 
 def _consistent(order: StartOrder) -> bool:

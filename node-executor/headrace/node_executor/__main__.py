@@ -1,0 +1,8 @@
+"""`python -m headrace.node_executor`."""
+
+from __future__ import annotations
+
+from headrace.node_executor.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

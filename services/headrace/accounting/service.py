@@ -1,0 +1,183 @@
+"""Follows the ledger into the books: a stretch of messages, one transaction; and answers questions about them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from functools import partial
+
+import structlog
+
+from headrace.accounting import store, usage
+from headrace.accounting.books import MEMORY, Books
+from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.rows import Changes, Position
+from headrace.accounting.schema import migrate
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import Log, LogBroken, Message, Reader
+from headrace.bus.loop import Deposed
+from headrace.bus.process import Service, settle
+from headrace.contracts.codec import decode
+from headrace.contracts.queries import ServiceView, UsageAnswer, UsageRequest
+from headrace.contracts.records import digest
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.service.answering import Handler, Refused, serve
+from headrace.service.engine import ENGINE
+from headrace.service.fold import LedgerFold
+
+BATCH_MESSAGES = 1_000
+BATCH_BYTES = 8 * 1024 * 1024
+BATCH_SECONDS = 0.05
+"""What one transaction holds at most: whichever comes first."""
+
+READ_AT_ONCE = 200
+
+DSN = "HEADRACE_POSTGRES_DSN"
+"""The environment variable that names the database."""
+
+_log = structlog.get_logger("headrace.accounting")
+
+
+async def main(service: Service) -> None:
+    """Answer questions and keep the books, until stopped."""
+    dsn = os.environ.get(DSN)
+    if not dsn:
+        raise DatabaseRefused(f"{DSN} is not set; it looks like postgresql://user:password@/database?host=/directory/of/socket")
+    fold = LedgerFold()
+    accounting = Accounting(JetStreamLog(service.connection, LEDGER_STREAM), fold, dsn)
+    await serve(service.connection, service.name, fold, accounting.handlers())
+    await accounting.run()
+
+
+class Accounting:
+    """The books of one ledger in one database. `fold` is a new one; it is brought to the books' position, and stays ahead of them.
+
+    While a stretch is written the next one is folded: two processes, two cores.
+    """
+
+    def __init__(self, log: Log, fold: LedgerFold, dsn: str) -> None:
+        self._log = log
+        self._fold = fold
+        self._writing = Database(dsn)
+        self._asking = Database(dsn)
+        self._books = Books(fold.state)
+        self._written = Position()
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises `LogBroken`, `Deposed`, and what `Database.once` and `migrate` refuse."""
+        try:
+            await self._writing.run(migrate)
+            self._written = await self._writing.run(store.position)
+            reader = await self._log.read(0)
+            try:
+                await self._come_to_position(reader)
+                await self._follow(reader)
+            finally:
+                await reader.close()
+        finally:
+            await self._writing.close()
+            await self._asking.close()
+
+    def handlers(self) -> dict[str, Handler]:
+        """What it answers, by question."""
+        return {"usage": self.usage, "status": self.status}
+
+    async def usage(self, tenant: str, _user: str, payload: bytes) -> UsageAnswer:
+        """The books of the asker's tenant (see `UsageRequest`)."""
+        question = decode(payload, UsageRequest) if payload.strip() else UsageRequest()
+        try:
+            return await self._asking.once(partial(usage.answer, tenant=tenant, question=question))
+        except usage.BadQuestion as error:
+            raise Refused("INVALID", str(error)) from error
+        except DatabaseAway as error:
+            raise Refused("UNAVAILABLE", f"the books cannot be read now, try again later: {error}") from error
+
+    async def status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
+        """How far the books reach, and how many records they are behind."""
+        tip = await self._log.tip()
+        written = self._written
+        detail = {"tip": tip, "behind": max(0, tip - written.sequence), "waiting_to_be_written": self._fold.sequence - written.sequence}
+        return ServiceView(service="accounting", folded=written.sequence, now=written.now, engine=ENGINE, detail=detail)
+
+    async def _come_to_position(self, reader: Reader) -> None:
+        """Fold what is in the books already, and see that it is this ledger they were made from."""
+        written = self._written
+        tip = await self._log.tip()
+        if tip < written.sequence:
+            raise LogBroken(f"the ledger ends at {tip}, but the books hold {written.sequence} records: it lost its end")
+        _log.info("books_opened", position=written.sequence, behind=tip - written.sequence)
+        named = ""
+        while self._fold.sequence < written.sequence:
+            for message in await reader.batch(min(READ_AT_ONCE, written.sequence - self._fold.sequence)):
+                self._fold.read(message)
+                named = digest(message.payload) if message.sequence == written.sequence else named
+            await asyncio.sleep(0)
+        if named != written.digest:
+            raise LogBroken(f"record {written.sequence} is not the one in the books: this is another ledger, or it was changed")
+        self._books = Books(self._fold.state, written)
+        await self._writing.run(partial(store.load, books=self._books, since=written.now - MEMORY))
+
+    async def _follow(self, reader: Reader) -> None:
+        """Stretch by stretch: fold, take into the books, write."""
+        tip = await self._log.tip()
+        write: asyncio.Future[None] | None = None
+        try:
+            while True:
+                messages = await _gather(reader)
+                broken = self._enter(messages)
+                if write is not None and (messages or write.done()):
+                    await write
+                    write = None
+                if not messages:  # woken only to see how the write went
+                    continue
+                await self._close_gaps()
+                write = asyncio.ensure_future(self._write(self._books.settle()))
+                write.add_done_callback(lambda _: reader.wake())
+                if broken is not None:
+                    await write
+                    raise broken
+                if messages[0].sequence <= tip <= messages[-1].sequence:
+                    _log.info("caught_up", sequence=messages[-1].sequence)
+                    settle()
+        finally:
+            if write is not None:
+                write.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await write
+
+    def _enter(self, messages: list[Message]) -> LogBroken | None:
+        """Fold a stretch and take it into the books. Where the ledger is broken: what is good before that, and the error."""
+        for message in messages:
+            try:
+                record = self._fold.read(message)
+            except LogBroken as error:
+                return error
+            self._books.enter(message, record, "" if record is not None else self._fold.void_reason)
+        return None
+
+    async def _close_gaps(self) -> None:
+        """Look up the past of meters of which something became known very late; everything before this stretch has been written."""
+        for gap in self._books.gaps():
+            _log.info("release_known_late", meter="/".join(gap.meter), since=gap.since)
+            await self._writing.run(partial(store.close_gap, books=self._books, gap=gap))
+
+    async def _write(self, changes: Changes) -> None:
+        try:
+            await self._writing.run(partial(store.write, changes=changes))
+        except store.PositionMoved as error:
+            raise Deposed(f"somebody else writes these books: {error}") from error
+        self._written = changes.position
+
+
+async def _gather(reader: Reader) -> list[Message]:
+    """The next stretch: everything there is, and what comes within `BATCH_SECONDS`, until it is enough for one transaction."""
+    loop = asyncio.get_running_loop()
+    messages = await reader.batch(READ_AT_ONCE)
+    deadline = loop.time() + BATCH_SECONDS
+    size = sum(len(message.payload) for message in messages)
+    while len(messages) < BATCH_MESSAGES and size < BATCH_BYTES and (left := deadline - loop.time()) > 0:
+        more = await reader.batch(min(READ_AT_ONCE, BATCH_MESSAGES - len(messages)), left)
+        messages += more
+        size += sum(len(message.payload) for message in more)
+    return messages

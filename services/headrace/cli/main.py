@@ -1,0 +1,60 @@
+"""`headrace`: one console script. The commands are put together here, and whatever fails becomes one line and an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+
+from headrace.cli import books, documents, jobs, play, submission, supply, system
+from headrace.cli.arguments import Failed, Parser
+from headrace.client import HeadraceError
+from headrace.supervisor.installation import InstallationError
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+EXAMPLES = """\
+a first round:
+  headrace up                                                 everything on this machine; Ctrl-C or `headrace down` stops it
+  headrace apply -f policies.yaml                             pools, profiles, groups and their policies
+  headrace submit --queue ai-dev/half -- python train.py      prints the job's id
+  headrace jobs                                               what runs, what waits and why
+  headrace logs ID -f                                         its output, as it comes
+  headrace usage --by group                                   the books
+
+Every command has --help with examples, every reading command --json. Exit codes: 0 done, 1 refused or failed, 2 not understood.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    args = parser().parse_args(argv)
+    try:
+        outcome = args.run(args)
+        code: int = asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+        sys.stdout.flush()
+    except (HeadraceError, InstallationError, Failed) as error:
+        if str(error):
+            print(f"headrace: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    return code
+
+
+def parser() -> Parser:
+    """All commands."""
+    whole = Parser(prog="headrace", description="Headrace shares GPUs between teams.", epilog=EXAMPLES)
+    nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    for module in (system, documents, submission, jobs, supply, books, play):
+        module.add(nouns)
+    return whole
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""`headrace submit`: a job, or many, and, if asked to, their end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client, key_value, natural, positive
+from headrace.client import Client, Refused, SubmittedJob
+from headrace.client.wishing import Wish, make_wish
+from headrace.contracts.queries import JobView
+from headrace.contracts.wishes import JobWish
+
+WAITS_AT_ONCE = 50
+
+EXAMPLES = """
+headrace submit --queue ai-dev/half -- python train.py --epochs 3
+headrace submit --queue ai-dev/half --name sweep --count 20 --env SEED=7 -- ./run.sh
+headrace submit --queue ai-dev/half --on-abort "python save.py" --time-limit 8h -- python train.py
+headrace submit --queue ai-dev/half --request gpu=0.25 --after 01jd3v8k5w2m4x6z8b0c2e4g6h:ok --wait -- make report
+headrace submit --queue ai-dev/half --user bob -- true      as another user, with the login of the installation's owner
+"""
+
+
+def add(nouns: Nouns) -> None:
+    """The command."""
+    parser = add_command(nouns, "submit", submit, "submit a job to a queue; prints its id once it is durable", EXAMPLES)
+    parser.add_argument("--queue", required=True, metavar="POLICY/PROFILE", help="where to; `headrace queues` lists them")
+    parser.add_argument("--name", default="", help="what you call it; with --count they become NAME-1, NAME-2, ...")
+    parser.add_argument("--count", type=positive, default=1, metavar="N", help="so many jobs of the same")
+    parser.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value it has here")
+    parser.add_argument("--secret-env", action="append", default=[], metavar="K", help="a variable whose value the node finds; it never travels")
+    parser.add_argument("--image", default="", help="a container image")
+    parser.add_argument("--workdir", default="", metavar="DIR", help="where it starts; a relative one is taken from here")
+    parser.add_argument("--non-preemptible", action="store_true", help="never yields; has to fit inside the reservation")
+    parser.add_argument("--priority", type=int, default=0, metavar="N", help="among the jobs of its queue, higher first")
+    parser.add_argument("--time-limit", default="", metavar="SPAN", help="such as 90m or 8h; then it is stopped")
+    parser.add_argument("--after", action="append", default=[], metavar="JOB[:ok|any]", help="start only after that job has ended (ok: well)")
+    parser.add_argument("--on-abort", default="", metavar="CMD", help="runs beside the job when it has to yield, before SIGTERM")
+    parser.add_argument("--retries", type=natural, default=0, metavar="N", help="so many more tries if it fails")
+    parser.add_argument("--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="less than the profile's: gpu=0.25")
+    parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="kept with the job")
+    parser.add_argument("--wait", action="store_true", help="wait for the end, and exit with the job's exit code")
+    add_asker(parser)
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="what runs, behind --")
+
+
+async def submit(args: argparse.Namespace) -> int:
+    """Print ids at once; then what admission says, if it says no, and with --wait the end."""
+    wishes = _wishes(args)
+    async with client(args) as hr:
+        submitted = await hr.submit_many(args.queue, wishes)
+        if not args.json:
+            print("\n".join(job.id for job in submitted), flush=True)
+        views = await _ends(hr, submitted) if args.wait else [view for view in [await hr.judged(submitted[-1].key)] if view]
+        if args.json:
+            _print_json(submitted, views)
+    return _verdict(views, waited=args.wait)
+
+
+def _wishes(args: argparse.Namespace) -> list[JobWish]:
+    said: Wish = {
+        "env": dict(_variable(text) for text in args.env),
+        "secret_env": args.secret_env,
+        "image": args.image,
+        "workdir": str(Path(args.workdir).absolute()) if args.workdir else "",
+        "preemptible": not args.non_preemptible,
+        "priority": args.priority,
+        "on_abort": shlex.split(args.on_abort),
+        "retries": args.retries,
+        "time_limit": args.time_limit,
+        "after": args.after,
+        "request": dict(args.request),
+        "labels": dict(args.label),
+    }
+    names = [args.name] if args.count == 1 or not args.name else [f"{args.name}-{number}" for number in range(1, args.count + 1)]
+    return [make_wish(args.command, **said, name=names[number % len(names)]) for number in range(args.count)]

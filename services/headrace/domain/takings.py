@@ -1,0 +1,57 @@
+"""Taking back, as the fold keeps it: a search that is under way, what it proposed, and what was ordered (R19, R26, R27)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.facts.fact import Place
+    from headrace.contracts.facts.preemption import Victim
+    from headrace.domain.state import JobRecord
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """An open reclaim (R19): *preemption* looks for victims for `job` in a pool. `proposal` is its answer, until judged."""
+
+    id: str
+    job: JobRecord
+    pool: str
+    cause: str
+    sequence: int
+    opened_at: int
+    proposal: Proposal | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Proposal:
+    """A set of victims that preemption found, and where the preemptor would go."""
+
+    cause: str
+    victims: tuple[Victim, ...]
+    places: tuple[Place, ...]
+    rule: str
+
+
+@dataclass(slots=True, eq=False)
+class Preemption:
+    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27)."""
+
+    id: str
+    job: JobRecord
+    pool: str
+    cause: str
+    victims: tuple[Victim, ...]
+    places: tuple[Place, ...]
+    total: Amounts
+    sequence: int
+    ordered_at: int
+    leaving: set[str]
+    kept: bool = True
+    settled: bool = False
+    all_left_at: int = 0
+    signalled_at: int = 0
+    exited_at: int = 0
+    released_at: int = 0

@@ -1,0 +1,271 @@
+"""The feed on a real NATS server, with the accounts it has to get along with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogUnavailable
+from headrace.bus.sealing import Keyring
+from headrace.bus.streams import ensure_streams
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.codec import decode, encode
+from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile, Tenant
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.nodes import Device
+from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.contracts.queries import Answer, FactView, JobRequest, JobView
+from headrace.contracts.records import Record, digest
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, ledger, node_logs, node_query, orders, query
+from headrace.contracts.wishes import JobText
+from headrace.feed.service import KEYS, Feed
+
+PATIENCE = 20.0
+GPU = {"gpu": GPU_UNITS}
+
+
+def job(number):
+    return f"acme.alice.01k{number:023d}"
+
+
+class Writers:
+    """Appends records in the name of whoever is logged in."""
+
+    def __init__(self, login):
+        self._login = login
+        self._logs = {}
+        self._last = {}
+
+    async def say(self, by, *facts):
+        if by not in self._logs:
+            self._logs[by] = JetStreamLog(await self._login(by.replace(".", "-")), LEDGER_STREAM)
+        sequence, prev = self._last.get(by, (0, ""))
+        now = await self._logs[by].now()
+        record = Record(
+            by=by, now=now, engine="test", as_of=0, prev="" if by.startswith("node.") else prev, facts=facts
+        )
+        payload = encode(record)
+        sequence = await self._logs[by].append(ledger(by), payload, sequence)
+        self._last[by] = (sequence, digest(payload))
+        return sequence
+
+    async def documents(self):
+        await self.say(
+            "governance",
+            f.TenantAppliedV1(author="acme.alice", tenant=Tenant(name="acme")),
+            f.GroupAppliedV1(author="acme.alice", group=Group(tenant="acme", name="dev", members=("alice",))),
+            f.PoolAppliedV1(author="acme.alice", pool=Pool(name="hall", selector={})),
+            f.ProfileAppliedV1(author="acme.alice", profile=Profile(name="one", request=GPU, pools=("hall",))),
+            f.PolicyAppliedV1(
+                author="acme.alice",
+                policy=Policy(tenant="acme", name="dev", group="dev", profiles=(PolicyProfile(name="one"),)),
+            ),
+        )
+        devices = tuple(Device(device=f"g{number}", model="H100-80GB", memory=1) for number in range(8))
+        await self.say("node.gpu01", f.NodeRegisteredV1(node="gpu01", devices=devices, cpu=1, memory=1, at=0))
+
+    async def admit(self, keyring, number):
+        text = keyring.seal("acme", encode(JobText(command=("train", str(number)))), job(number))
+        return await self.say(
+            "admission", f.JobAdmittedV1(job=job(number), policy="dev", profile="one", request=GPU, text=text)
+        )
+
+    async def grant(self, number):
+        device = DeviceShare(device=f"g{number}", units=GPU_UNITS)
+        return await self.say(
+            "allocator",
+            f.LeaseGrantedV1(job=job(number), attempt=1, node="gpu01", pool="hall", devices=(device,), amounts=GPU),
+        )
+
+
+class Heard:
+    """What a login has heard on a subject. `until` waits for a message that passes."""
+
+    def __init__(self):
+        self.messages = []
+        self._news = asyncio.Event()
+
+    async def hear(self, message):
+        self.messages.append(message)
+        self._news.set()
+
+    async def until(self, passes):
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found = next((message for message in self.messages if passes(message)), None)
+                if found is not None:
+                    return found
+                self._news.clear()
+                await self._news.wait()
+
+
+async def listen(connection, subject):
+    heard = Heard()
+    await connection.subscribe(subject, cb=heard.hear)
+    await connection.flush()
+    return heard
+
+
+@pytest.fixture
+async def writers(login):
+    """Streams, documents and a node."""
+    await ensure_streams(await login("operator"))
+    writers = Writers(login)
+    await writers.documents()
+    return writers
+
+
+@pytest.fixture
+def keyring(tmp_path):
+    return Keyring(tmp_path / KEYS)
+
+
+@pytest.fixture
+async def feed(login, writers, keyring):
+    """A feed at work."""
+    connection = await login("feed")
+    logs = (JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, FEED_STREAM))
+    feed = Feed(connection, *logs, keyring.open)
+    task = asyncio.create_task(feed.run())
+    async with asyncio.timeout(PATIENCE):
+        await feed.caught_up.wait()
+    yield feed
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def ask(connection, what, request=None):
+    reply = await connection.ask(query("feed", what, "acme", "alice"), b"" if request is None else encode(request))
+    return decode(reply.data, Answer)
+
+
+async def answered(connection, subject):
+    """The first answer of somebody who may not be there yet."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await connection.ask(subject)
+            except LogUnavailable:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_grant_reaches_its_node_with_the_text_opened_and_its_tenant_without(login, writers, keyring, feed):
+    pushed = await listen(await login("node-gpu01"), orders("gpu01"))
+    told = await listen(await login("acme-alice"), "hr.feed.acme.>")
+    foreign = await listen(await login("node-gpu02"), orders("gpu02"))
+    await writers.admit(keyring, 1)
+    sequence = await writers.grant(1)
+    push = decode((await pushed.until(lambda _: True)).data, Orders)
+    assert (push.node, push.number, push.through) == ("gpu01", 1, sequence)
+    assert [(start.lease, start.command) for start in push.starts] == [(f"{job(1)}/1/0", ("train", "1"))]
+    message = await told.until(lambda message: ".lease.granted." in message.subject)
+    assert json.loads(message.data)["sequence"] == sequence
+    assert [message.subject.rpartition(".")[0] for message in told.messages[:2]] == [
+        "hr.feed.acme.job.admitted",
+        "hr.feed.acme.lease.granted",
+    ]
+    assert not [message for message in told.messages if b"train" in message.data]
+    assert foreign.messages == []
+
+
+async def test_a_node_asks_for_all_it_should_be_running(login, writers, keyring, feed):
+    await writers.admit(keyring, 1)
+    granted = await writers.grant(1)
+    node = await login("node-gpu01")
+    async with asyncio.timeout(PATIENCE):
+        answer = NodeAnswer(node="", through=0, last_record=0)
+        while answer.through < granted:
+            answer = decode((await node.ask(node_query("gpu01"))).data, NodeAnswer)
+    assert (answer.node, answer.last_record) == ("gpu01", 2)
+    assert [(start.lease, start.granted, start.command) for start in answer.starts] == [(f"{job(1)}/1/0", granted, ("train", "1"))]
+
+
+async def test_people_ask_for_jobs_their_story_and_their_output(login, writers, keyring, feed):
+    alice, node = await login("acme-alice"), await login("node-gpu01")
+    told = await listen(alice, "hr.feed.acme.>")
+    await writers.admit(keyring, 1)
+    await writers.grant(1)
+    await told.until(lambda message: ".lease.granted." in message.subject)
+    request = JobRequest(job=job(1)[-26:])
+
+    answer = await ask(alice, "job", request)
+    view = decode(bytes(answer.body), JobView)
+    assert (answer.sequence, view.job, view.state, view.attempts[0].nodes) == (4, job(1), "running", ("gpu01",))
+
+    story = decode(bytes((await ask(alice, "facts", request)).body), tuple[FactView, ...])
+    assert [line.type for line in story] == ["job.admitted.v1", "lease.granted.v1"]
+
+    answer = await ask(alice, "logs", request)
+    assert (answer.code, "node gpu01, which has the output, is away" in answer.error) == ("UNAVAILABLE", True)
+
+    async def output(message):
+        wish = decode(message.data, LogsRequest)
+        await message.respond(encode(LogsAnswer(data=f"{wish.job} {wish.attempt}", next_offset=7)))
+
+    await node.subscribe(node_logs("gpu01"), cb=output)
+    await node.flush()
+    answer = await ask(alice, "logs", request)
+    assert decode(bytes(answer.body), LogsAnswer) == LogsAnswer(data=f"{job(1)} 1", next_offset=7)
+
+    answer = await ask(alice, "job", JobRequest(job="nonsense"))
+    assert (answer.code, answer.error.partition(",")[0]) == ("INVALID", "job: 'nonsense' is no job id")
+
+
+async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told(
+    nats_server, login, writers, keyring, feed
+):
+    pushed = await listen(await login("node-gpu01"), orders("gpu01"))
+    told = await listen(await login("acme-alice"), "hr.feed.acme.>")
+    await writers.admit(keyring, 1)
+    await told.until(lambda message: ".job.admitted." in message.subject)
+    nats_server.kill()
+    nats_server.start()
+
+    async def patiently(say):
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    return await say()
+                except LogUnavailable:
+                    await asyncio.sleep(0.05)
+
+    await patiently(lambda: writers.grant(1))
+    push = decode((await pushed.until(lambda _: True)).data, Orders)
+    assert [start.lease for start in push.starts] == [f"{job(1)}/1/0"]
+    await told.until(lambda message: ".lease.granted." in message.subject)
+
+
+async def test_the_process_starts_answers_and_stops_when_asked(nats_server, login, writers, keyring, tmp_path):
+    await writers.admit(keyring, 1)
+    await writers.grant(1)
+    node = await login("node-gpu01")
+    pushed = await listen(node, orders("gpu01"))
+    environment = {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "HEADRACE_NATS_URL": nats_server.url,
+        "HEADRACE_NATS_PASSWORD": nats_server.credentials["feed"].password,
+        "HEADRACE_DATA": str(tmp_path),
+    }
+    with Path(tmp_path / "feed.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "headrace.feed", env=os.environ | environment, stdout=log, stderr=log
+        )
+    try:
+        push = decode((await pushed.until(lambda _: True)).data, Orders)
+        assert [start.command for start in push.starts] == [("train", "1")]
+        answer = decode((await answered(node, node_query("gpu01"))).data, NodeAnswer)
+        assert [start.command for start in answer.starts] == [("train", "1")]
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            assert await process.wait() == 0, (tmp_path / "feed.log").read_text()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

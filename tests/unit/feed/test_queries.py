@@ -1,0 +1,259 @@
+"""Answers to people."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from headrace.bus.log import LogRefused, LogUnavailable
+from headrace.contracts import facts as f
+from headrace.contracts.codec import Malformed, decode, encode
+from headrace.contracts.durations import HOUR, SECOND
+from headrace.contracts.orders import LogsAnswer, LogsRequest
+from headrace.contracts.queries import JobRequest, JobsRequest, WhyView
+from headrace.contracts.subjects import node_logs
+from headrace.feed import queries as module
+from headrace.feed.history import History
+from headrace.feed.queries import Queries, Sources
+from headrace.feed.roster import Roster, jobs_of
+from headrace.service.answering import Refused
+
+REJECTED = "acme.alice.01k00000000000000000000009"
+
+
+class FakeNode:
+    """A node that answers for its jobs' output with `answers`, in order."""
+
+    def __init__(self, *answers):
+        self.asked = []
+        self._answers = list(answers)
+
+    async def ask(self, subject, payload=b"", headers=None):
+        self.asked.append((subject, decode(payload, LogsRequest)))
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(data=answer)
+
+
+@pytest.fixture
+def ask(hall):
+    """`ask(what, request, tenant, user)` is the answer of a feed that has followed the story."""
+    roster, history = Roster(hall.state), History()
+
+    def note(record, sequence):
+        keys = jobs_of(record)
+        roster.note(record, keys)
+        history.note(keys, sequence)
+
+    hall.note = note
+    sources = Sources(hall.state, roster, history, hall.log, None, {}, lambda: hall.now)
+
+    async def ask(what, request=None, tenant="acme", user="alice"):
+        payload = request if isinstance(request, bytes) else b"" if request is None else encode(request)
+        answer = Queries(sources._replace(wire=ask.node, ledger=ask.ledger)).handlers()[what](tenant, user, payload)
+        return await answer if hasattr(answer, "__await__") else answer
+
+    ask.node = None
+    ask.ledger = hall.log
+    return ask
+
+
+def reject(hall):
+    hall.say("admission", f.JobRejectedV1(job=REJECTED, policy="dev", profile="one", reason="TOO_FAST", message="slow down"))
+
+
+async def test_jobs_are_the_tenants_own_newest_first_with_the_latest_attempt(hall, ask):
+    hall.admit(hall.job(1))
+    hall.admit(hall.job(2, tenant="rival", user="mallory"))
+    hall.admit(hall.job(3, user="bob"))
+    reject(hall)
+    assert [(job.job, job.state) for job in await ask("jobs")] == [
+        (REJECTED, "rejected"),
+        (hall.job(3, user="bob"), "pending"),
+        (hall.job(1), "pending"),
+    ]
+    assert await ask("jobs", tenant="nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "numbers"),
+    [
+        (JobsRequest(), [3, 2, 1]),
+        (JobsRequest(limit=2), [3, 2]),
+        (JobsRequest(limit=0), [3]),
+        (JobsRequest(states=("running", "rejected")), [1]),
+        (JobsRequest(queue="dev/pair"), [2]),
+        (JobsRequest(user="bob"), [3]),
+        (JobsRequest(states=("pending",), user="bob", queue="dev/pair"), []),
+    ],
+)
+async def test_jobs_are_filtered_and_limited(hall, ask, request_, numbers):
+    hall.admit(hall.job(1))
+    hall.grant(hall.job(1), ("gpu01", "g0"))
+    hall.admit(hall.job(2), profile="pair", replicas=2)
+    hall.admit(hall.job(3, user="bob"))
+    assert [int(job.id[3:]) for job in await ask("jobs", request_)] == numbers
+
+
+async def test_an_answer_that_is_too_large_for_a_message_says_what_to_do(hall, ask, monkeypatch):
+    hall.admit(hall.job(1))
+    monkeypatch.setattr(module, "MESSAGE_BYTES_MAX", module.ENVELOPE + 10)
+    with pytest.raises(Refused, match="ask for fewer"):
+        await ask("jobs")
+
+
+@pytest.mark.parametrize(("user", "owner"), [("alice", "alice"), ("bob", "bob"), ("carol", "alice")])
+async def test_a_job_is_found_by_its_id_the_askers_own_first(hall, ask, user, owner):
+    hall.admit(hall.job(1))
+    hall.admit(hall.job(1, user="bob"))
+    assert (await ask("job", JobRequest(job=hall.job(1)[-26:]), user=user)).job == hall.job(1, user=owner)
+
+
+async def test_a_job_is_found_by_its_whole_key(hall, ask):
+    hall.admit(hall.job(1, user="bob"))
+    assert (await ask("job", JobRequest(job=hall.job(1, user="bob")))).user == "bob"
+
+
+@pytest.mark.parametrize("what", ["job", "why", "facts", "logs"])
+async def test_another_tenants_job_is_not_there(hall, ask, what):
+    job = hall.job(1, tenant="rival")
+    hall.admit(job)
+    for text in (job, job[-26:]):
+        with pytest.raises(Refused, match=f"tenant acme has no job {text}") as refused:
+            await ask(what, JobRequest(job=text))
+        assert refused.value.code == "NOT_FOUND"
+
+
+async def test_what_is_no_job_id_is_told_so(ask):
+    with pytest.raises(Refused, match="job: 'train' is no job id") as refused:
+        await ask("job", JobRequest(job="train"))
+    assert refused.value.code == "INVALID"
+
+
+@pytest.mark.parametrize("payload", [b"{}", b"[]", b'{"job": 1}'])
+async def test_a_request_that_is_none_is_malformed(ask, payload):
+    with pytest.raises(Malformed):
+        await ask("job", payload)
+
+
+async def test_a_job_that_has_left_is_told_so_with_its_state(hall, ask):
+    for number, (state, said) in enumerate([("succeeded", "it succeeded"), ("cancelled", "it was cancelled")]):
+        hall.admit(hall.job(number))
+        hall.finish(hall.job(number), state, attempt=0)
+    hall.pass_time(HOUR // SECOND)
+    hall.node()
+    for number, said in enumerate(["it succeeded", "it was cancelled"]):
+        with pytest.raises(Refused, match=said):
+            await ask("job", JobRequest(job=hall.job(number)))
+
+
+async def test_a_rejected_job_is_found_and_says_why(hall, ask):
+    reject(hall)
+    assert (await ask("job", JobRequest(job=REJECTED))).reason == "TOO_FAST"
+    assert await ask("why", JobRequest(job=REJECTED)) == WhyView(
+        job=REJECTED, state="rejected", reason="TOO_FAST", message="slow down"
+    )
+    assert [line.text for line in await ask("facts", JobRequest(job=REJECTED))] == ["rejected: TOO_FAST: slow down"]
+    with pytest.raises(Refused, match="it has no output"):
+        await ask("logs", JobRequest(job=REJECTED))
+
+
+async def test_why_is_explained_as_of_now(hall, ask):
+    hall.admit(hall.job(1))
+    why = await ask("why", JobRequest(job=hall.job(1)))
+    assert (why.job, why.state, why.reason, why.position) == (hall.job(1), "pending", "BEHIND_HIGHER_RANK", 1)
+
+
+async def test_the_story_of_a_job_is_read_from_the_ledger(hall, ask):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.admit(hall.job(2))
+    hall.grant(job, ("gpu01", "g0"))
+    assert [(line.sequence, line.by, line.text) for line in await ask("facts", JobRequest(job=job))] == [
+        (3, "admission", "admitted to dev/one: asks for gpu 1"),
+        (5, "allocator", "attempt 1 granted gpu 1 on gpu01 of pool hall (g0), borrowed"),
+    ]
+
+
+async def test_a_story_whose_beginning_is_gone_begins_later_and_one_that_cannot_be_read_is_refused(hall, ask):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    await hall.log.purge_through(3)
+    assert [line.sequence for line in await ask("facts", JobRequest(job=job))] == [4]
+
+    class Away:
+        async def get(self, sequence):
+            raise LogUnavailable("NATS is away")
+
+    ask.ledger = Away()
+    with pytest.raises(Refused, match="NATS is away") as refused:
+        await ask("facts", JobRequest(job=job))
+    assert refused.value.code == "UNAVAILABLE"
+
+
+async def two_attempts(hall):
+    job = hall.job(1)
+    hall.node("gpu02")
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.end(job, exit_code=1)
+    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="failed"))
+    hall.grant(job, ("gpu02", "g0"), attempt=2)
+    return job
+
+
+@pytest.mark.parametrize(("attempt", "asked", "node"), [(0, 2, "gpu02"), (1, 1, "gpu01"), (2, 2, "gpu02")])
+async def test_output_comes_from_the_node_of_the_attempt(hall, ask, attempt, asked, node):
+    job = await two_attempts(hall)
+    output = LogsAnswer(data="epoch 1", next_offset=12, ended=True)
+    ask.node = FakeNode(encode(output))
+    assert await ask("logs", JobRequest(job=job, attempt=attempt, offset=5)) == output
+    assert ask.node.asked == [(node_logs(node), LogsRequest(job=job, attempt=asked, offset=5))]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "said"),
+    [
+        ({"attempt": 3}, "NOT_FOUND", "has attempts 1 to 2, not 3"),
+        ({"rank": 1}, "INVALID", "rank: attempt 2 has replicas 0 to 0, not 1"),
+        ({"rank": -1}, "INVALID", "rank: attempt 2 has replicas 0 to 0, not -1"),
+    ],
+)
+async def test_output_of_what_never_was_is_refused(hall, ask, request_, code, said):
+    job = await two_attempts(hall)
+    with pytest.raises(Refused, match=said) as refused:
+        await ask("logs", JobRequest(job=job, **request_))
+    assert refused.value.code == code
+
+
+async def test_a_job_that_has_not_started_has_no_output(hall, ask):
+    hall.admit(hall.job(1))
+    with pytest.raises(Refused, match="has not started yet"):
+        await ask("logs", JobRequest(job=hall.job(1)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (LogUnavailable("nobody listens"), "UNAVAILABLE", r"node gpu02, which has the output, is away \(ready\)"),
+        (TimeoutError(), "UNAVAILABLE", "is away"),
+        (LogRefused("too big"), "UNAVAILABLE", "gives no output: too big"),
+        (b"no JSON", "UNAVAILABLE", "gives no output"),
+        (encode(LogsAnswer(error="it was deleted")), "NOT_FOUND", "node gpu02: it was deleted"),
+    ],
+)
+async def test_a_node_that_gives_no_output_is_told_so(hall, ask, answer, code, said):
+    job = await two_attempts(hall)
+    ask.node = FakeNode(answer)
+    with pytest.raises(Refused, match=said) as refused:
+        await ask("logs", JobRequest(job=job))
+    assert refused.value.code == code
+
+
+async def test_queues_pools_and_nodes_are_the_views_of_the_tenant(ask):
+    assert [queue.name for queue in await ask("queues")] == ["dev/one", "dev/pair"]
+    assert await ask("queues", tenant="nobody") == []
+    assert [pool.name for pool in await ask("pools")] == ["hall"]
+    assert [node.name for node in await ask("nodes")] == ["gpu01"]

@@ -1,0 +1,347 @@
+"""The feed at work, on the log's in-memory twin and a connection that only remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from types import SimpleNamespace
+
+import pytest
+from headrace.bus.log import LogBroken, LogUnavailable
+from headrace.bus.memory import MemoryLog
+from headrace.bus.sealing import KeyGone
+from headrace.contracts import facts as f
+from headrace.contracts.codec import decode, encode
+from headrace.contracts.facts.fact import DeviceShare, Ladder
+from headrace.contracts.orders import NodeAnswer, Orders, StartOrder
+from headrace.contracts.queries import Answer, ServiceView
+from headrace.contracts.subjects import feed as feed_subject
+from headrace.contracts.wishes import JobText
+from headrace.feed import service as module
+from headrace.feed.service import Feed
+from nats import errors
+
+
+class FakeConnection:
+    """Remembers what is published, keeps FEED, and delivers to who has subscribed."""
+
+    def __init__(self, clock):
+        self.feed = MemoryLog(clock, begins_late=True)
+        self.published = []
+        self.subscriptions = {}
+        self.broken = False
+
+    async def publish(self, subject, payload=b"", reply="", headers=None):
+        if self.broken:
+            raise errors.ConnectionClosedError
+        if subject.startswith("hr.feed."):
+            self.feed.append_now(subject, payload, None, headers["Nats-Msg-Id"])
+        else:
+            self.published.append((subject, payload))
+
+    async def ask(self, subject, payload=b"", headers=None):
+        await self.publish(subject, payload, headers=headers)
+        return SimpleNamespace(data=b"{}")
+
+    async def subscribe(self, subject, queue="", cb=None):
+        self.subscriptions[subject] = cb
+
+    async def send(self, subscription, subject, payload=b"", reply="answer"):
+        """What a subscriber answers to a message; None where it does not."""
+        before = len(self.published)
+        await self.subscriptions[subscription](SimpleNamespace(subject=subject, data=payload, reply=reply))
+        return next((data for to, data in self.published[before:] if to == reply), None)
+
+    def orders(self):
+        """All pushes, in order."""
+        return [decode(payload, Orders) for subject, payload in self.published if subject.startswith("hr.orders.")]
+
+    def told(self):
+        """(sequence, subject) of all on FEED."""
+        messages = self.feed.messages_after(0)
+        return [(json.loads(message.payload)["sequence"], message.subject.removeprefix("hr.feed.")) for message in messages]
+
+
+def open_sealed(tenant, sealed, key):
+    """A text is sealed as its command; `gone` is one whose key was destroyed."""
+    if sealed == "gone":
+        raise KeyGone("erased")
+    return encode(JobText(command=(sealed,)))
+
+
+class Running:
+    """A feed that runs beside the story."""
+
+    def __init__(self, story, connection):
+        self.connection = connection
+        self.feed = Feed(connection, story.log, connection.feed, open_sealed, clock=lambda: story.now)
+        self._story = story
+        self._task = asyncio.create_task(self.feed.run())
+
+    async def until(self, condition):
+        async with asyncio.timeout(10):
+            while not condition():
+                if self._task.done():
+                    self._task.result()
+                await asyncio.sleep(0)
+
+    async def still(self):
+        """All of the story is folded and told."""
+        await self.until(lambda: self.feed.caught_up.is_set() and self.feed.fold.sequence == self._story.log.last_sequence)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await self.until(lambda: not self.feed.outlet.waiting)
+
+    async def stop(self):
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+@pytest.fixture
+async def run(hall):
+    """`await run()`: a feed on the story's ledger; another one later is a restart."""
+    connection = FakeConnection(lambda: hall.now)
+    feeds = []
+
+    async def run(connection=connection):
+        for feed in feeds:
+            await feed.stop()
+        feeds.append(Running(hall, connection))
+        await feeds[-1].still()
+        return feeds[-1]
+
+    yield run
+    for feed in feeds:
+        await feed.stop()
+
+
+def granted(key, sequence, device="g0", **more):
+    usual = {
+        "lease": f"{key}/1/0",
+        "job": key,
+        "attempt": 1,
+        "peers": ("gpu01",),
+        "granted": sequence,
+        "devices": (DeviceShare(device=device, units=126_000),),
+        "amounts": {"gpu": 126_000, "job": 1},
+        "queue": "dev/one",
+        "command": ("sealed",),
+    }
+    return StartOrder(**(usual | more))
+
+
+async def test_a_grant_is_pushed_to_its_node_and_told_to_its_tenant(hall, run):
+    running = await run()
+    job = hall.job(1)
+    hall.admit(job, text="sealed")
+    hall.grant(job, ("gpu01", "g0"))
+    await running.still()
+    assert running.connection.orders() == [Orders(node="gpu01", number=1, through=4, starts=(granted(job, 4),))]
+    assert [told for told in running.connection.told() if told[0] in (3, 4)] == [
+        (3, f"acme.job.admitted.{job[-26:]}"),
+        (4, f"acme.lease.granted.{job[-26:]}"),
+    ]
+
+
+async def test_one_batch_is_one_push_for_each_node_numbered_by_node(hall, run):
+    hall.node("gpu02")
+    running = await run()
+    jobs = [hall.job(number) for number in range(3)]
+    for job in jobs:
+        hall.append("admission", f.JobAdmittedV1(job=job, policy="dev", profile="one", request={"gpu": 126_000}, text="sealed"))
+    for job, place in zip(jobs, [("gpu01", "g0"), ("gpu02", "g0"), ("gpu01", "g1")], strict=True):
+        hall.append("allocator", *hall.grants(job, place))
+    await running.still()
+    hall.append("allocator", f.StopOrderedV1(job=jobs[0], attempt=1, ladder=Ladder(cause="cancelled", callback_grace=0, term_grace=0)))
+    await running.still()
+    pushes = [(push.node, push.number, push.through, len(push.starts), len(push.stops)) for push in running.connection.orders()]
+    assert pushes == [("gpu01", 1, 9, 2, 0), ("gpu02", 1, 9, 1, 0), ("gpu01", 2, 10, 0, 1)]
+
+
+async def test_many_starts_for_one_node_are_several_pushes(hall, run, monkeypatch):
+    monkeypatch.setattr(module, "STARTS_AT_ONCE", 2)
+    running = await run()
+    jobs = [hall.job(number) for number in range(3)]
+    for job in jobs:
+        hall.append("admission", f.JobAdmittedV1(job=job, policy="dev", profile="one", request={"gpu": 126_000}, text="sealed"))
+    for number, job in enumerate(jobs):
+        hall.append("allocator", *hall.grants(job, ("gpu01", f"g{number}")))
+    await running.still()
+    assert [(push.number, len(push.starts)) for push in running.connection.orders()] == [(1, 2), (2, 1)]
+
+
+async def test_a_text_whose_key_is_gone_goes_out_without_a_command(hall, run):
+    running = await run()
+    job = hall.job(1)
+    hall.admit(job, text="gone")
+    hall.grant(job, ("gpu01", "g0"))
+    await running.still()
+    ((start,),) = (push.starts for push in running.connection.orders())
+    assert start.command == ()
+
+
+async def test_orders_that_cannot_be_sent_do_not_end_the_feed(hall, run):
+    running = await run()
+    running.connection.broken = True
+    hall.admit(hall.job(1), text="sealed")
+    hall.grant(hall.job(1), ("gpu01", "g0"))
+    await running.until(lambda: running.feed.fold.sequence == 4)
+    running.connection.broken = False
+    await running.still()
+    answer = await running.connection.send("hr.query.orders.node.*", "hr.query.orders.node.gpu01")
+    assert decode(answer, NodeAnswer).starts == (granted(hall.job(1), 4),)
+
+
+async def test_a_node_that_asks_hears_all_it_should_be_running(hall, run):
+    job = hall.job(1)
+    hall.admit(job, text="sealed")
+    hall.grant(job, ("gpu01", "g0"))
+    hall.start(job)
+    running = await run()
+    send = running.connection.send
+    answer = await send("hr.query.orders.node.*", "hr.query.orders.node.gpu01")
+    assert decode(answer, NodeAnswer) == NodeAnswer(node="gpu01", through=5, last_record=5, starts=(granted(job, 4),))
+    assert await send("hr.query.orders.node.*", "hr.query.orders.node.gpu01", reply="") is None
+    assert await send("hr.query.orders.node.*", "hr.query.orders.node.GPU") is None
+
+
+async def test_an_answer_that_is_too_large_leaves_out_the_texts_of_what_runs_already(hall, run, monkeypatch):
+    running_job, new = hall.job(1), hall.job(2)
+    for job, device in ((running_job, "g0"), (new, "g1")):
+        hall.admit(job, text="sealed")
+        hall.grant(job, ("gpu01", device))
+    hall.start(running_job)
+    running = await run()
+    monkeypatch.setattr(module, "MESSAGE_BYTES_MAX", 10)
+    answer = await running.connection.send("hr.query.orders.node.*", "hr.query.orders.node.gpu01")
+    assert [start.command for start in decode(answer, NodeAnswer).starts] == [(), ("sealed",)]
+
+
+async def test_a_feed_that_comes_up_tells_nodes_what_they_may_have_missed(hall, run):
+    started, new = hall.job(1), hall.job(2)
+    for job, device in ((started, "g0"), (new, "g1")):
+        hall.admit(job, text="sealed")
+        hall.grant(job, ("gpu01", device))
+    hall.start(started)
+    running = await run()
+    assert running.connection.orders() == [
+        Orders(node="gpu01", number=1, through=7, starts=(granted(new, 6, device="g1"),))
+    ]
+
+
+async def test_an_empty_feed_begins_with_now(hall, run):
+    hall.admit(hall.job(1))
+    running = await run()
+    assert running.connection.told() == [(3, "acme.queue.head.dev")]
+    hall.admit(hall.job(2, tenant="rival"))
+    await running.still()
+    assert running.connection.told()[1] == (4, f"rival.job.admitted.{hall.job(2)[-26:]}")
+
+
+async def test_a_restarted_feed_goes_on_behind_the_last_message_even_in_the_middle_of_a_record(hall, run):
+    running = await run()
+    jobs = [hall.job(number) for number in range(1, 4)]
+    hall.append("admission", *(f.JobAdmittedV1(job=job, policy="dev", profile="one", request={"gpu": 126_000}) for job in jobs))
+    hall.append("admission", f.JobCancelRequestedV1(job=jobs[0], by="acme.alice"))
+    await running.still()
+    whole = running.connection.feed.messages_after(0)
+    half = FakeConnection(lambda: hall.now)
+    for message in whole[:2]:
+        half.feed.append_now(message.subject, message.payload, None)
+    restarted = await run(half)
+    told = restarted.connection.feed.messages_after(0)
+    assert [(message.subject, message.payload) for message in told[:4]] == [(message.subject, message.payload) for message in whole]
+    assert json.loads(told[4].payload)["type"] == "queue.head.feed"
+    assert len(told) == 5
+
+
+@pytest.mark.parametrize("payload", [b"no JSON", b'{"sequence": 99, "number": 1}'])
+async def test_a_feed_of_another_ledger_or_of_none_is_gone_on_from_now(hall, run, payload):
+    connection = FakeConnection(lambda: hall.now)
+    connection.feed.append_now(feed_subject("acme", "job", "admitted", "x"), payload, None)
+    hall.admit(hall.job(1))
+    await run(connection)
+    assert connection.feed.last_sequence == 2
+    assert json.loads(connection.feed.messages_after(1)[0].payload)["type"] == "queue.head.feed"
+
+
+async def test_an_empty_ledger_is_served_at_once(story):
+    connection = FakeConnection(lambda: story.now)
+    running = Running(story, connection)
+    await running.still()
+    assert set(connection.subscriptions) == {"hr.telemetry.*.heartbeat", "hr.query.orders.node.*", "hr.query.feed.>"}
+    await running.stop()
+
+
+async def test_people_are_answered_also_about_the_feed_itself(hall, run):
+    running = await run()
+    hall.admit(hall.job(1), text="sealed")
+    hall.grant(hall.job(1), ("gpu01", "g0"))
+    await running.still()
+    answer = decode(await running.connection.send("hr.query.feed.>", "hr.query.feed.status.acme.alice"), Answer)
+    status = decode(bytes(answer.body), ServiceView)
+    assert (answer.sequence, status.service, status.folded, status.now) == (4, "feed", 4, hall.now)
+    assert {name: status.detail[name] for name in ("pushes", "feed_published", "feed_waiting", "feed_dropped")} == {
+        "pushes": 1,
+        "feed_published": running.connection.feed.last_sequence,
+        "feed_waiting": 0,
+        "feed_dropped": 0,
+    }
+
+
+async def test_heartbeats_of_known_nodes_are_noted(hall, run):
+    running = await run()
+    await running.connection.send("hr.telemetry.*.heartbeat", "hr.telemetry.gpu01.heartbeat")
+    await running.connection.send("hr.telemetry.*.heartbeat", "hr.telemetry.gpu99.heartbeat")
+    assert running.feed._heard == {"gpu01": hall.now}
+
+
+async def test_a_void_record_tells_nobody_anything(hall, run):
+    running = await run()
+    before = running.connection.feed.last_sequence
+    hall.append("node.gpu01", f.NodeStoppedV1(node="gpu02", at=1))
+    await running.still()
+    assert running.connection.feed.last_sequence == before
+
+
+async def test_a_broken_ledger_stops_the_feed(hall, run):
+    running = await run()
+    hall.append("allocator", f.NodeStoppedV1(node="gpu01", at=1))
+    with pytest.raises(LogBroken):
+        await running.until(lambda: False)
+
+
+async def test_a_log_that_is_away_at_the_start_is_waited_for(hall, monkeypatch):
+    monkeypatch.setattr(module, "RETRY", 0)
+    connection = FakeConnection(lambda: hall.now)
+    tip = hall.log.tip
+    away = [LogUnavailable("away"), LogUnavailable("away")]
+
+    async def late():
+        if away:
+            raise away.pop()
+        return await tip()
+
+    hall.log.tip = late
+    running = Running(hall, connection)
+    await running.still()
+    await running.stop()
+
+
+async def test_a_start_is_given_the_span_that_ordered_it(hall, run, monkeypatch):
+    spans = []
+
+    @contextlib.contextmanager
+    def span(name, traceparent, **attributes):
+        spans.append((name, traceparent, attributes))
+        yield SimpleNamespace(traceparent="00-child")
+
+    monkeypatch.setattr(module, "span", span)
+    running = await run()
+    job = hall.job(1)
+    hall.admit(job, text="sealed", trace="00-parent")
+    hall.grant(job, ("gpu01", "g0"))
+    await running.still()
+    assert running.connection.orders()[0].starts[0].trace == "00-child"
+    assert spans == [("feed.order", "00-parent", {"job": job, "node": "gpu01"})]
