@@ -191,8 +191,8 @@ async def test_an_outsider_asks_a_service_and_gets_the_answer(core: Connection, 
     await governance.subscribe("hr.query.governance.>", cb=_echo)
     await governance.flush()
     assert (
-        await alice.ask("hr.query.governance.get.acme.alice", b"pools")
-    ).data == b"hr.query.governance.get.acme.alice: pools"
+        await alice.ask("hr.query.governance.status.acme.alice", b"pools")
+    ).data == b"hr.query.governance.status.acme.alice: pools"
     assert core.is_connected
 
 

@@ -114,11 +114,8 @@ async def test_a_chain_survives_servers_that_die_under_it_and_stores_each_record
     await reader.close()
 
 
-@pytest.mark.parametrize("buffer", [1_000, jetstream_reader.BUFFER_MESSAGES])
-async def test_a_slow_reader_of_20000_messages_loses_nothing_and_keeps_its_buffer_small(
-    operator: Connection, buffer: int
-) -> None:
-    count = 20_000
+@pytest.mark.parametrize(("count", "buffer"), [(20_000, jetstream_reader.BUFFER_MESSAGES), (4_000, 500)])
+async def test_a_slow_reader_loses_nothing_and_keeps_its_buffer_small(operator: Connection, count: int, buffer: int) -> None:
     subject = "hr.feed.acme.job.ended.x"
     await _fill(operator, subject, (b"%d" % n for n in range(count)))
     log = JetStreamLog(operator, FEED_STREAM)

@@ -6,30 +6,85 @@ import os
 
 from hypothesis import HealthCheck, given, settings
 
+from headrace.allocator.decide import Allocator
 from headrace.contracts.durations import HOUR
 from headrace.contracts.facts import CheckpointRegisteredV1
 from headrace.domain.ledger import Ledger
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.histories import QUIET_AT, scenarios
+from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
+"""How many histories each test plays; `make properties` plays 10,000."""
+
+histories = settings(
+    max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 
 
-def play(scenario) -> World:
-    world = World(scenario)
+def play(world: World) -> World:
     for _ in world.run():
         pass
     return world
 
 
-@settings(max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+class Doubted:
+    """An allocator whose every decision is decided again by one that remembers nothing, on a state folded from the records."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.trusted = world.allocator
+        self.ledger = Ledger()
+
+    def decide(self, now: int):
+        for message in self.world.log.messages_after(self.ledger.sequence):
+            self.ledger.read(message)
+        before = snapshot(self.world.state)
+        decided = self.trusted.decide(now)
+        assert differences(snapshot(self.world.state), before) == [], "a decision changed what it looked at"
+        assert Allocator(self.ledger.state).decide(now) == decided
+        return decided
+
+    def next_wakeup(self) -> int | None:
+        return self.trusted.next_wakeup()
+
+
+class Checked(World):
+    """A world whose every number is counted again whenever it comes to rest."""
+
+    def settle(self) -> None:
+        super().settle()
+        assert differences(kept(self.state), naive(self.state)) == []
+
+
+@histories
 @given(scenarios())
 def test_every_history_keeps_the_promises_and_comes_to_rest(scenario) -> None:
-    world = play(scenario)
-    records = world.log.messages_after(0)
+    world = play(Checked(scenario))
 
-    assert Auditor().read_all(records) == []
+    assert Auditor().read_all(world.log.messages_after(0)) == []
     late = [fact for stated in world.history for fact in stated.facts if stated.at > QUIET_AT - 6 * HOUR]
     assert [fact for fact in late if not isinstance(fact, CheckpointRegisteredV1)] == []
     assert [decider.decide(world.now) for decider in (world.admission, world.allocator, world.preemption)] == [(), (), ()]
+
+
+@histories
+@given(scenarios())
+def test_the_same_history_gives_the_same_bytes_and_its_records_the_same_state(scenario) -> None:
+    first, second, ledger = play(World(scenario)), play(World(scenario)), Ledger()
+
+    for message in first.log.messages_after(0):
+        ledger.read(message)
+
+    assert first.log.messages_after(0) == second.log.messages_after(0)
+    assert differences(snapshot(ledger.state), snapshot(first.state)) == []
+
+
+@settings(histories, max_examples=HISTORIES // 5)
+@given(scenarios())
+def test_a_decision_changes_nothing_and_depends_on_nothing_but_the_records(scenario) -> None:
+    world = World(scenario)
+    world.allocator = Doubted(world)  # type: ignore[assignment]
+
+    play(world)

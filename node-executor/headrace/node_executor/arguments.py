@@ -61,7 +61,7 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
     return Settings(
         name=given.name,
         data=data,
-        labels=given.labels,
+        labels={name: value for part in given.labels for name, value in part.items()},
         devices=given.devices,
         cpu=given.cpus,
         memory=given.memory,
@@ -126,7 +126,14 @@ def _parser() -> argparse.ArgumentParser:
         help="the node's name (default: from the hostname)",
     )
     add("--data", default="headrace-node", metavar="DIR", help="where everything of this node lies (default: %(default)s)")
-    add("--labels", type=_checked(labels), default={}, metavar="K=V,…", help="what pools select nodes by")
+    add(
+        "--labels",
+        type=_checked(labels),
+        action="append",
+        default=[],
+        metavar="K=V,…",
+        help="what pools select nodes by; may be repeated",
+    )
     add("--devices", type=_checked(devices), default=SimulatedDevices(()), metavar="KIND", help="sim:8xH100-80GB, none or auto")
     add("--cpus", type=_checked(_cpus), default=(os.cpu_count() or 1) * 1000, metavar="N", help="CPUs to offer (default: all)")
     add(

@@ -91,6 +91,8 @@ SERVICES: dict[str, Rights] = {
 
 _FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.query.*.*.*.*")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
+_ASKED_BY_USERS = ("feed.*", "accounting.*", "*.status")
+"""What a user may ask, as that user; to write documents (governance) takes an administrator."""
 _TO_USERS = ("hr.feed.>",)
 _TO_NODES = ("hr.orders.*",)
 _OF_NODES = ("hr.logs.*",)
@@ -107,7 +109,8 @@ def rights(credential: Credential) -> Rights:
             base = SERVICES[credential.name]
         case "user":
             own = f"{tenant}.{user}"
-            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.query.*.*.{own}"), (f"hr.feed.{tenant}.>",))
+            asks = tuple(f"hr.query.{what}.{own}" for what in _ASKED_BY_USERS)
+            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", *asks), (f"hr.feed.{tenant}.>",))
         case "admin":
             base = Rights(("hr.submit.>", "hr.cancel.>", "hr.query.>"), ("hr.feed.>",))
         case "node":

@@ -75,7 +75,7 @@ class Chain:
     async def append(self, now: int, as_of: int, facts: Sequence[AnyFact], cause: str = "", trace: str = "") -> int:
         """State `facts` in one record and return its sequence, however long the log is away meanwhile.
 
-        Raises `WrongLast` where somebody else has written in this name, `LogRefused`, `RecordTooLarge`: nothing is stored then.
+        Raises `RecordTooLarge` and `LogRefused`: nothing is stored then; `WrongLast`: somebody else has written in this name.
         """
         payload = self.encode(now, as_of, facts, cause, trace)
         sequence = await self._store(payload)

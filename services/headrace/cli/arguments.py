@@ -51,7 +51,9 @@ def add_asker(parser: Parser, *, json: bool = True) -> None:
     """Which installation, as whom, and in which form the answer comes."""
     add_place(parser)
     parser.add_argument("--tenant", default="", help="speak in this tenant (default: the login's)")
-    parser.add_argument("--user", default="", help="speak as this user; an admin's login, as `headrace up` makes it, may be anybody")
+    parser.add_argument(
+        "--user", default="", help="speak as this user; an admin's login, as `headrace up` makes it, may be anybody"
+    )
     if json:
         add_json(parser)
 
@@ -88,7 +90,9 @@ def moment(text: str) -> int:
     try:
         return parse_time(text)
     except DurationError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago"
+        ) from None
 
 
 def positive(text: str) -> int:

@@ -30,7 +30,11 @@ Every command has --help with examples, every reading command --json. Exit codes
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    args = parser().parse_args(argv)
+    whole = parser()
+    args, more = whole.parse_known_args(argv)
+    if more and not hasattr(args, "takes_more"):
+        whole.error(f"unrecognized arguments: {' '.join(more)}")
+    args.more = more
     try:
         outcome = args.run(args)
         code: int = asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome

@@ -57,13 +57,11 @@ def amounts(request: Mapping[str, int]) -> str:
 def plain(value: object) -> object:
     """Any answer as JSON values; amounts are text as people write them, moments ISO 8601 text or null."""
     if isinstance(value, ScopeView | PoolKeyView):
-        return {
-            name: field if name == "key" or field is None else format_amount(value.key, field) for name, field in _fields(value)
-        }
+        return {name: format_amount(value.key, field) if isinstance(field, int) else field for name, field in _fields(value)}
     if isinstance(value, msgspec.Struct):
         return {name: _field(name, field) for name, field in _fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(child) for key, child in value.items()}
+        return {str(name): _field(str(name), field) for name, field in value.items()}
     if isinstance(value, tuple | list):
         return [plain(child) for child in value]
     return value

@@ -28,7 +28,9 @@ def pairs(entries: Iterable[tuple[str, object]]) -> str:
 
 
 def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    cells = (cell.rjust(width) if at_right else cell.ljust(width) for cell, width, at_right in zip(row, widths, right, strict=True))
+    cells = (
+        cell.rjust(width) if at_right else cell.ljust(width) for cell, width, at_right in zip(row, widths, right, strict=True)
+    )
     return GAP.join(cells).rstrip()
 
 

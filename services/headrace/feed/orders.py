@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.ids import lease_id
@@ -137,6 +139,9 @@ def _leases_on(state: State, node: str) -> Iterable[LeaseState]:
 
 
 def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
+    """The job is told for whom it has to stop, unless that is another tenant's job."""
+    if ladder.preemptor and not ladder.preemptor.startswith(f"{job.tenant}."):
+        ladder = msgspec.structs.replace(ladder, preemptor="")
     return StopOrder(lease=lease_id(job.key, lease.attempt, lease.rank), ordered=job.stop_sequence, ladder=ladder)
 
 

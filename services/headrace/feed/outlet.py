@@ -16,6 +16,7 @@ import msgspec
 import structlog
 from nats import errors
 
+from headrace.bus.connection import ASK_TIMEOUT
 from headrace.bus.jetstream import MESSAGE_ID
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.streams import FEED_MESSAGES
@@ -49,8 +50,10 @@ class Wire(Protocol):
     async def publish(self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None) -> None:
         """Send, and hear of nothing."""
 
-    async def ask(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Answered:
-        """Send, and wait for the answer; raises `LogUnavailable`, `LogRefused`."""
+    async def ask(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = ASK_TIMEOUT
+    ) -> Answered:
+        """Send, and wait so many seconds for the answer; raises `LogUnavailable`, `LogRefused`."""
 
 
 class _Fault(msgspec.Struct):

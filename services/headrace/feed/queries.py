@@ -136,9 +136,8 @@ class Queries:
         node = attempt.nodes[request.rank]
         wish = LogsRequest(job=job.key, attempt=attempt.number, rank=request.rank, offset=max(0, request.offset))
         try:
-            async with asyncio.timeout(LOGS_TIMEOUT):
-                answer = decode((await self._from.wire.ask(node_logs(node), encode(wish))).data, LogsAnswer)
-        except (LogUnavailable, TimeoutError):
+            answer = decode((await self._from.wire.ask(node_logs(node), encode(wish), within=LOGS_TIMEOUT)).data, LogsAnswer)
+        except LogUnavailable:
             raise Refused(
                 "UNAVAILABLE", f"node {node}, which has the output, is away ({self._status(node)}); try again later"
             ) from None

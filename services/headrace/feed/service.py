@@ -96,20 +96,27 @@ class Feed:
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `LogRefused`: the process has to stop."""
-        publishing = asyncio.create_task(self.outlet.run())
+        tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self.outlet.run())}
         try:
-            tip = await _patiently(self._ledger.tip)
-            self._place = await self._resume_at(tip)
-            if not tip:
-                await self._at_tip()
-            async for batch in follow(self._ledger, self.fold.sequence, BATCH, HEADS_EVERY):
-                await self._take(batch)
-                if not self.caught_up.is_set() and self.fold.sequence >= tip:
-                    await self._at_tip()
-                await asyncio.sleep(0)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            publishing.cancel()
-            await asyncio.gather(publishing, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        """Fold what is in the ledger in silence, then whatever comes."""
+        tip = await _patiently(self._ledger.tip)
+        self._place = await self._resume_at(tip)
+        if not tip:
+            await self._at_tip()
+        async for batch in follow(self._ledger, self.fold.sequence, BATCH, HEADS_EVERY):
+            await self._take(batch)
+            if not self.caught_up.is_set() and self.fold.sequence >= tip:
+                await self._at_tip()
+            await asyncio.sleep(0)
 
     async def _resume_at(self, tip: int) -> Place:
         """Behind what FEED goes on: its last message; the ledger's tip where it holds none, or one of another ledger."""
@@ -131,7 +138,7 @@ class Feed:
             await self._push(news)
         for record, sequence, changes in told:
             self._tell(record, sequence, changes)
-        if self.caught_up.is_set() and self._clock() - self._heads_at >= HEADS_EVERY * SECOND:
+        if self.caught_up.is_set() and not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
             self._tell_heads()
 
     def _note(self, message: Message, news: node_orders.News) -> Told | None:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from msgspec import structs
+
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Documents
 from headrace.contracts.facts import AnyFact
@@ -18,10 +20,9 @@ from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest, NodeR
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.findings import unknown
+from headrace.governance.objects import REASON_MAX
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
-
-REASON_MAX = 500
 
 
 class Decision(NamedTuple):
@@ -76,7 +77,7 @@ class Governance:
         if self._stated is not None:
             (decision, answered), self._stated = self._stated, None
             revision, _ = self.state.writers[GOVERNANCE]
-            answered(decision._replace(answer=_with_revision(decision.answer, revision)))
+            answered(decision._replace(answer=structs.replace(decision.answer, revision=revision)))
 
 
 def applying(
@@ -85,7 +86,7 @@ def applying(
     """The wish that `documents` be in force, all or none of them."""
 
     def wish(state: State) -> Decision:
-        plan = make_plan(state, documents, author, reason=reason[:REASON_MAX], revisions=revisions)
+        plan = make_plan(state, documents, author, reason=reason, revisions=revisions)
         answer = ApplyAnswer(
             changes=plan.changes,
             warnings=plan.warnings,
@@ -140,14 +141,3 @@ def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
         return Decision(ApplyAnswer(changes=(change,), applied=True), (fact(author=author, reason=reason, node=node.name),))
 
     return wish
-
-
-def _with_revision(answer: ApplyAnswer, revision: int) -> ApplyAnswer:
-    return ApplyAnswer(
-        changes=answer.changes,
-        warnings=answer.warnings,
-        applied=answer.applied,
-        running=answer.running,
-        pending=answer.pending,
-        revision=revision,
-    )

@@ -9,6 +9,8 @@ from headrace.contracts.document_tree import path_text
 from headrace.governance.objects import Name, Placed
 
 NAMES_SHOWN = 8
+NAME_MAX = 80
+"""Characters of a name that is not known to be one."""
 
 
 class Findings:
@@ -44,14 +46,20 @@ def unknown(kind: str, text: str, known: Iterable[str], none: str = "there is no
     """`there is no group ai-devs; did you mean ai-dev?`. `none` is the hint where nothing of the kind is known."""
     there_are = sorted(known)
     elsewhere = [name for name in there_are if name.rpartition("/")[2] == text.rpartition("/")[2]]
-    close = elsewhere or get_close_matches(text, there_are, n=1)
+    close = elsewhere or get_close_matches(text[:NAME_MAX], there_are, n=1)
     if close:
         hint = f"did you mean {close[0]}?"
     elif there_are:
         hint = f"there {'is' if len(there_are) == 1 else 'are'} {listed(there_are)}"
     else:
         hint = none
-    return f"there is no {kind} {text}; {hint}"
+    return f"there is no {kind} {shown(text)}; {hint}"
+
+
+def shown(text: str) -> str:
+    """Text from outside, fit to stand in a line."""
+    cut = text[:NAME_MAX]
+    return cut if cut.isprintable() else repr(cut)
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -28,6 +28,10 @@ _KIND_OF: dict[type[Document], str] = dict(zip((Tenant, User, Group, Pool, Profi
 _WITHOUT_TENANT = frozenset({"tenant", "pool"})
 
 
+REASON_MAX = 500
+"""Characters of a reason that are written."""
+
+
 class Name(NamedTuple):
     """Which object. `tenant` is empty for tenants, pools and the provider's profiles."""
 
@@ -101,6 +105,7 @@ def names(state: State, kind: str) -> Iterator[Name]:
 
 def applied(document: Document, author: str, reason: str = "") -> AnyFact:
     """The fact by which an object is as `document` says."""
+    reason = reason[:REASON_MAX]
     match document:
         case Tenant():
             return f.TenantAppliedV1(author=author, reason=reason, tenant=document)
@@ -119,6 +124,7 @@ def applied(document: Document, author: str, reason: str = "") -> AnyFact:
 
 def deleted(name: Name, author: str, reason: str = "") -> AnyFact:
     """The fact by which an object is gone."""
+    reason = reason[:REASON_MAX]
     match name:
         case Name("tenant", _, tenant):
             return f.TenantDeletedV1(author=author, reason=reason, name=tenant)

@@ -13,7 +13,7 @@ from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
 from headrace.domain.state import PolicyState, State
 from headrace.governance.ceilings import check_policy, check_reservations, check_share_limits
 from headrace.governance.changes import changed_fields
-from headrace.governance.findings import Findings
+from headrace.governance.findings import Findings, shown
 from headrace.governance.honour import check_honourable, warn_not_pinned
 from headrace.governance.objects import Name, Placed, applied, current, name_of, placed
 from headrace.governance.outlook import outlook
@@ -28,7 +28,7 @@ FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
 class Plan(NamedTuple):
     """What would happen. With errors there are no facts. `stale`: the errors are revisions that have been overtaken.
 
-    `running` and `pending` jobs are touched. `revisions` are those of the objects that the plan has read, 0 where there was none.
+    `running` and `pending` jobs are touched.
     """
 
     changes: tuple[Change, ...]
@@ -38,7 +38,6 @@ class Plan(NamedTuple):
     stale: bool = False
     running: int = 0
     pending: int = 0
-    revisions: Mapping[str, int] = {}
 
 
 def make_plan(
@@ -60,7 +59,7 @@ def make_plan(
     facts = tuple(applied(document, author, reason) for _, document, _ in changed)
     findings = Findings(everything)
     _check_revisions(changes, revisions or {}, findings)
-    plan = Plan(tuple(changes), revisions={change_key(change): change.revision for change in changes})
+    plan = Plan(tuple(changes))
     if findings.errors:
         return plan._replace(errors=tuple(findings.errors), stale=True)
     _check_size(facts, findings)
@@ -77,11 +76,6 @@ def make_plan(
         running=touched.running,
         pending=touched.pending,
     )
-
-
-def change_key(change: Change) -> str:
-    """How revisions name the object that a line of a plan is about."""
-    return f"{change.kind}/{change.name}"
 
 
 def _changes(state: State, documents: Iterable[Placed]) -> tuple[list[Change], list[Placed]]:
@@ -101,10 +95,11 @@ def _changes(state: State, documents: Iterable[Placed]) -> tuple[list[Change], l
 
 def _check_revisions(changes: Iterable[Change], revisions: Mapping[str, int], findings: Findings) -> None:
     """R9: what the author had read has to be what is there."""
-    there = {change_key(change): change.revision for change in changes}
+    there = {f"{change.kind}/{change.name}": change.revision for change in changes}
     for key, based_on in sorted(revisions.items()):
         if key not in there:
-            findings.error(f"revisions.{key}", "no document of this set has that name; write one such as policy/default/rnd")
+            message = "no document of this set has that name; write one such as policy/default/rnd"
+            findings.error(f"revisions.{shown(key)}", message)
         elif there[key] != based_on:
             now = f"is now at revision {there[key]}" if there[key] else "is not there (revision 0)"
             message = f"it is based on revision {based_on}, the object {now}: get it again and apply what you want of it"

@@ -113,7 +113,7 @@ class References:
             return
         for index, person in enumerate(people):
             if person not in group.members and person not in group.service_accounts:
-                message = f"{person} is not in group {group.name}, so this has no effect; add them to the group"
+                message = f"{person} is not in group {group.name}, so it has no effect; add them to the group"
                 self._findings.warn(self._findings.where(name, *part, index), "NOT_A_MEMBER", message)
 
     def _party(self, party: str, name: Name, *part: str | int) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+
+from msgspec import structs
 
 from headrace.bus.process import Service
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, tree_of
 from headrace.contracts.document_writer import write_document
-from headrace.contracts.documents import KINDS
+from headrace.contracts.documents import KINDS, Documents
 from headrace.contracts.queries import (
     ApplyAnswer,
     ApplyRequest,
@@ -31,7 +32,8 @@ from headrace.service.deciding import Deciding
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
 """Of an answer's body; the rest is for the envelope."""
 
-T = TypeVar("T")
+LINES_MAX = 2_000
+"""Changes, warnings or errors in one answer."""
 
 
 async def main(service: Service) -> None:
@@ -63,31 +65,31 @@ class Desk:
 
     async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """Documents are to be in force, all or none (R9)."""
-        author, request = _author(tenant, user), decode(payload, ApplyRequest)
+        author, request = _administrator(tenant, user), decode(payload, ApplyRequest)
         try:
-            documents = read_documents(tree_of(request.documents))
+            documents = await asyncio.to_thread(_read, request.documents)  # a large set takes seconds: the rest goes on
         except DocumentErrors as wrong:
             errors = tuple(map(str, wrong.errors))
-            raise Refused("INVALID", first_of(errors), ApplyAnswer(changes=(), errors=errors)) from None
+            raise Refused("INVALID", first_of(errors), fitting(ApplyAnswer(changes=(), errors=errors))) from None
         return await self._decided(
             applying(documents, author, reason=request.reason, revisions=request.revisions, dry_run=request.dry_run)
         )
 
     async def delete(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """An object is to be gone (R11)."""
-        return await self._decided(deleting(decode(payload, DeleteRequest), _author(tenant, user)))
+        return await self._decided(deleting(decode(payload, DeleteRequest), _administrator(tenant, user)))
 
     async def cordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """A node is to take no new work."""
-        return await self._decided(cordoning(decode(payload, NodeRequest), _author(tenant, user), cordon=True))
+        return await self._decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=True))
 
     async def uncordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """A node is to take new work again."""
-        return await self._decided(cordoning(decode(payload, NodeRequest), _author(tenant, user), cordon=False))
+        return await self._decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=False))
 
     async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
         """Documents as they are in force, with the revision that a change is to be based on."""
-        _author(tenant, user)
+        _administrator(tenant, user)
         request = decode(payload, GetRequest)
         await self._deciding.caught_up.wait()
         answer = find(self._governance.state, request)
@@ -110,14 +112,34 @@ class Desk:
         self._governance.ask(wish, answered)
         self._deciding.nudge()
         decision = await waiting
+        answer = fitting(decision.answer)
         if decision.code:
-            raise Refused(decision.code, decision.error, decision.answer)
-        return decision.answer
+            raise Refused(decision.code, decision.error, answer)
+        return answer
 
 
-def _author(tenant: str, user: str) -> str:
-    """Who asks, as facts name them. Only administrators of the installation may publish questions to governance: the bus sees to that."""
+def _read(written: dict[str, object]) -> Documents:
+    return read_documents(tree_of(written))
+
+
+def _administrator(tenant: str, user: str) -> str:
+    """Who asks, as facts name them: an administrator of the installation, because the bus lets nobody else ask this service."""
     return f"{tenant}.{user}"
+
+
+def fitting(answer: ApplyAnswer) -> ApplyAnswer:
+    """The answer cut to what a message holds: of very many lines the first, of changes those that are some."""
+    changes = answer.changes
+    if len(changes) > LINES_MAX:
+        changes = tuple(change for change in changes if change.action != "keep")[:LINES_MAX]
+    cut = structs.replace(answer, changes=changes, warnings=_first(answer.warnings), errors=_first(answer.errors))
+    if len(encode(cut)) <= ANSWER_BYTES_MAX:
+        return cut
+    return structs.replace(cut, changes=tuple(structs.replace(change, fields=()) for change in changes))
+
+
+def _first(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return lines if len(lines) <= LINES_MAX else (*lines[:LINES_MAX], f"and {len(lines) - LINES_MAX} more")
 
 
 def find(state: State, request: GetRequest) -> GetAnswer:

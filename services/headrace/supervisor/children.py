@@ -33,10 +33,18 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-class Program(NamedTuple):
-    """What to run. `stop_signal` asks it to end, `stop_within` seconds later it is killed; `dies_with` is what it gets when the supervisor dies.
+class Account(NamedTuple):
+    """Whom a program runs as, by number; it has no other groups."""
 
-    An exit code in `final` means that starting again would not help. `user`: the account it runs as; None: ours.
+    user: int
+    group: int | None
+
+
+class Program(NamedTuple):
+    """What to run, and how it ends.
+
+    `stop_signal` asks it to end; `stop_within` seconds later it is killed. `dies_with` is the signal it gets when the supervisor dies. An
+    exit code in `final` means that starting again would not help. `account` None: it runs as we do.
     """
 
     name: str
@@ -46,7 +54,7 @@ class Program(NamedTuple):
     stop_within: float = 10.0
     dies_with: int = signal.SIGKILL
     final: frozenset[int] = frozenset({BROKEN})
-    user: str | int | None = None
+    account: Account | None = None
     directory: Path | None = None
 
 
@@ -139,7 +147,7 @@ class Child:
 
     async def _spawn(self, tell: int) -> asyncio.subprocess.Process:
         # a pipe of asyncio's own would keep `wait` from returning while a grandchild holds it open
-        supervisor, number = os.getpid(), self.program.dies_with
+        supervisor, number, account = os.getpid(), self.program.dies_with, self.program.account
         return await asyncio.create_subprocess_exec(
             *self.program.argv,
             env=dict(self.program.env),
@@ -148,7 +156,9 @@ class Child:
             stdout=tell,
             stderr=tell,
             start_new_session=True,
-            user=self.program.user,
+            user=account.user if account else None,
+            group=account.group if account else None,
+            extra_groups=[] if account else None,
             preexec_fn=lambda: _die_with(supervisor, number),
         )
 

@@ -1,8 +1,8 @@
 """The data directory of one installation: where everything lies, logins made once, and what the next start has to know.
 
-    endpoint.json        where clients connect, and with which login      credentials/NAME.json   one login each, 0600
-    installation.json    the settings of the last start                   logs/NAME.log           what each child says
-    running.json, lock   see `running`                                    nats/  postgres/  nodes/NAME/  keys/
+endpoint.json        where clients connect, and with which login      credentials/NAME.json   one login each, 0600
+installation.json    the settings of the last start                   logs/NAME.log           what each child says
+running.json, lock   see `running`                                    nats/  postgres/  nodes/NAME/  keys/
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     nodes: int = 1
     gpus: int = 8
     gpu_model: str = "H100-80GB"
-    labels: dict[str, str] = {"site": "hq"}
+    labels: dict[str, str] = msgspec.field(default_factory=lambda: {"site": "hq"})
 
 
 class Installation:
@@ -62,7 +62,7 @@ class Installation:
         """Make the directory and what belongs in it; `InstallationError` where it cannot be."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.directory.chmod(0o700)
+            self.directory.chmod(0o700 | (self.directory.stat().st_mode & 0o011))  # others may pass through at most
             for part in (self.logs, self.credentials, self.nats_config.parent, self.nats_store):
                 part.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:

@@ -12,19 +12,20 @@ from headrace.bus.accounts import SERVICES
 from headrace.bus.process import BROKEN, DATA, PASSWORD, URL, USER
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
-from headrace.supervisor.children import Program
+from headrace.supervisor.children import Account, Program
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.postgres import PostgresSettings
 
 NATS = "nats-server"
 POSTGRES = "postgres"
 NODE = "node-"
+EXECUTOR = "headrace.node_executor"
 POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
 
 SERVICE_STOPS_WITHIN = 10.0
 POSTGRES_STOPS_WITHIN = 30.0
-NODE_STOPS_WITHIN = 120.0
-"""Seconds. Longer than the ladder of a job with the usual graces (R28): 60 s for its callback, 30 s after SIGTERM."""
+NODE_STOPS_WITHIN = 30.0
+"""Seconds. An executor gives its jobs 10 s to save their work, and itself a little more."""
 
 _NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
 
@@ -45,7 +46,7 @@ def nats_server(installation: Installation) -> Program:
     )
 
 
-def postgres(installation: Installation, database: PostgresSettings) -> Program:
+def postgres(database: PostgresSettings) -> Program:
     """The database of the books. SIGINT is its fast shutdown; SIGQUIT, when we die, its immediate one."""
     return Program(
         POSTGRES,
@@ -55,7 +56,7 @@ def postgres(installation: Installation, database: PostgresSettings) -> Program:
         stop_within=POSTGRES_STOPS_WITHIN,
         dies_with=signal.SIGQUIT,
         final=frozenset(),
-        user=database.user,
+        account=None if database.user is None else Account(database.user, database.group),
     )
 
 
@@ -77,9 +78,10 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
 def node(installation: Installation, url: str, settings: Settings, name: str) -> Program:
     """A simulated node."""
     devices = f"sim:{settings.gpus}x{settings.gpu_model}"
+    arguments = executor_arguments(name, installation.node_directory(name), settings.labels, devices)
     return Program(
         NODE + name,
-        python(*executor_arguments(name, installation.node_directory(name), settings.labels, devices)),
+        python(EXECUTOR, *arguments),
         _environment(url, installation.node(name), installation.node_directory(name)),
         stop_within=NODE_STOPS_WITHIN,
         final=frozenset({2, BROKEN}),
@@ -88,9 +90,9 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
 
 
 def executor_arguments(name: str, data: Path, labels: dict[str, str], devices: str) -> tuple[str, ...]:
-    """Module and arguments of a node executor."""
-    pairs = tuple(word for key, value in sorted(labels.items()) for word in ("--labels", f"{key}={value}"))
-    return ("headrace.node_executor", "run", "--name", name, "--data", str(data), *pairs, "--devices", devices)
+    """The arguments of a node executor."""
+    pairs = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return ("run", "--name", name, "--data", str(data), "--labels", pairs, "--devices", devices)
 
 
 def python(module: str, *arguments: str) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ _SETTINGS = {
     "full_page_writes": "on",
     "wal_level": "minimal",
     "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
     "shared_buffers": "128MB",

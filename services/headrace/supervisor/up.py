@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable
@@ -13,7 +14,7 @@ import msgspec
 from headrace.bus.streams import STREAMS, ensure_streams
 from headrace.supervisor import parts
 from headrace.supervisor.children import Child, Children
-from headrace.supervisor.installation import Installation, Settings
+from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.ports import LOOPBACK, choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from headrace.supervisor.readiness import Inspector, listens, until_ready
@@ -30,14 +31,16 @@ class Up:
     whatever was started until then has been stopped again.
     """
 
-    def __init__(self, installation: Installation, settings: Settings, *, nats_port: int | None = None, say: Say | None = None) -> None:
+    def __init__(
+        self, installation: Installation, settings: Settings, *, nats_port: int | None = None, say: Say | None = None
+    ) -> None:
         self.installation = installation
         self.settings = settings
         self.url = ""
         self._wanted_port = nats_port
         self._say = say or (lambda _part, _what: None)
         self._since = time.time_ns() // 1_000
-        self._ready = False
+        self.ready = False
         self._lock = Lock(installation)
         self.children = Children(installation.logs, self._write)
         self._hurry = asyncio.Event()
@@ -61,8 +64,8 @@ class Up:
 
     async def stop(self) -> None:
         """Stop everything, nodes first, and let go of the data directory."""
-        self._ready = False
-        stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say(names, "stopping")))
+        self.ready = False
+        stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say("stopping", names)))
         hurry = asyncio.ensure_future(self._hurry.wait())
         try:
             await asyncio.wait({stopping, hurry}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,8 +91,8 @@ class Up:
             finally:
                 await inspector.close()
         finally:
-            preparing.cancel()
-        self._ready = True
+            await asyncio.gather(preparing, return_exceptions=True)  # a thread cannot be stopped in the middle
+        self.ready = True
         self._write()
 
     def _prepare_postgres(self) -> PostgresSettings:
@@ -110,7 +113,7 @@ class Up:
         return await Inspector.open(self.url, self.installation.operator())
 
     async def _start_postgres(self, database: PostgresSettings) -> None:
-        (server,) = self.children.start(parts.postgres(self.installation, database))
+        (server,) = self.children.start(parts.postgres(database))
         await until_ready(server, lambda: accepts(database.dsn))
         self._say(parts.POSTGRES, "ready")
 
@@ -142,9 +145,9 @@ class Up:
     def _write(self) -> None:
         """Say how it stands, for `status` and `down`."""
         views = tuple(child.view() for child in self.children)
-        write_running(
-            self.installation, Running(pid=os.getpid(), since=self._since, url=self.url, ready=self._ready, children=views)
-        )
+        now = Running(pid=os.getpid(), since=self._since, url=self.url, ready=self.ready, children=views)
+        with contextlib.suppress(InstallationError):  # a full disk must not end what runs
+            write_running(self.installation, now)
 
 
 async def _all(waiting: Iterable[Coroutine[Any, Any, None]]) -> None:

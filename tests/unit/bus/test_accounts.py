@@ -13,7 +13,13 @@ STORE = Path("store")
 
 def test_a_user_speaks_for_itself_and_hears_its_tenant_and_its_inbox() -> None:
     may = rights(Credential("acme-alice", "x", "user", tenant="acme", user="alice"))
-    assert may.publish == ("hr.submit.acme.alice.>", "hr.cancel.acme.alice.>", "hr.query.*.*.acme.alice")
+    assert may.publish == (
+        "hr.submit.acme.alice.>",
+        "hr.cancel.acme.alice.>",
+        "hr.query.feed.*.acme.alice",
+        "hr.query.accounting.*.acme.alice",
+        "hr.query.*.status.acme.alice",
+    )
     assert may.subscribe == ("hr.feed.acme.>", "_INBOX_acme-alice.>")
     assert may.answers is False
 

@@ -6,6 +6,7 @@ import json
 from typing import get_args
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import Access, Group, Owner, Pool, Profile, Tenant, User
@@ -14,7 +15,8 @@ from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.records import Record
-from headrace.feed.facts_out import HIDDEN, OF_A_JOB, OF_OTHERS, Place as FeedPlace, Projector
+from headrace.feed.facts_out import HIDDEN, OF_A_JOB, OF_OTHERS, Projector
+from headrace.feed.facts_out import Place as FeedPlace
 from headrace.feed.heads import Head
 
 MINE = "acme.alice.01k00000000000000000000001"
@@ -275,9 +277,7 @@ def ordered(*victims):
     )
 
 
-SETTLED = f.PreemptionSettledV1(
-    preemption=f"{MINE}@7", job=MINE, victims=2, lost=4, to_signal=1, grace=2, to_release=3
-)
+SETTLED = f.PreemptionSettledV1(preemption=f"{MINE}@7", job=MINE, victims=2, lost=4, to_signal=1, grace=2, to_release=3)
 BOBS = "acme.bob.01k00000000000000000000003"
 
 
@@ -381,7 +381,9 @@ def test_pools_are_heard_by_those_who_see_them_also_of_their_end(tell):
 def test_nodes_are_heard_by_those_who_see_their_pool_without_the_leases_on_them(hall, tell):
     hall.say(
         "governance",
-        f.PoolAppliedV1(author="a.b", pool=Pool(name="hall", selector={"site": "hq"}, access=Access(deny=("rival", "default")))),
+        f.PoolAppliedV1(
+            author="a.b", pool=Pool(name="hall", selector={"site": "hq"}, access=Access(deny=("rival", "default")))
+        ),
     )
     device = Device(device="g0", model="H100-80GB", memory=1)
     registered = f.NodeRegisteredV1(node="gpu01", devices=(device,), cpu=1, memory=2, holding=(f"{RIVALS}/1/0",), at=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim

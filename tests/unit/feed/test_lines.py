@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.durations import MILLISECOND, SECOND
 from headrace.contracts.facts.fact import Place
@@ -33,9 +34,7 @@ def said(fact, job=ALICE):
 def test_a_line_says_who_when_and_where():
     fact = f.JobEndedV1(job=ALICE, attempt=1, state="failed", cause="time_limit", exit_code=143)
     assert list(lines_of(record(fact), 9, ALICE)) == [
-        FactView(
-            sequence=9, at=77, by="allocator", type="job.ended.v1", text="failed: time limit, exit code 143", rule="R30"
-        )
+        FactView(sequence=9, at=77, by="allocator", type="job.ended.v1", text="failed: time limit, exit code 143", rule="R30")
     ]
 
 
@@ -85,7 +84,9 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
         (f.JobCancelRequestedV1(job=ALICE, by="acme.bob"), ("acme.bob wants it to end", "R14")),
         (f.JobCancelRequestedV1(job=ALICE, by="acme.bob", reason="typo"), ("acme.bob wants it to end: typo", "R14")),
         (
-            f.LeaseGrantedV1(**BASE, rank=1, node="n", pool="hall", amounts={"cpu": 1_000, "job": 1}, resume_from="/c", rule="R27"),
+            f.LeaseGrantedV1(
+                **BASE, rank=1, node="n", pool="hall", amounts={"cpu": 1_000, "job": 1}, resume_from="/c", rule="R27"
+            ),
             ("attempt 1 granted cpu 1 on n of pool hall (replica 1), borrowed; resumes from /c", "R27"),
         ),
         (f.LeaseRevokedV1(**BASE, cause="node_lost"), ("its lease was taken back: node lost", "R32")),
@@ -98,8 +99,14 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
             f.ReclaimOpenedV1(job=ALICE, pool="hall", cause="reclaim"),
             ("may take back (reclaim): victims are looked for in pool hall", "R19"),
         ),
-        (f.PreemptionNoneV1(**PLAN, why="nobody is above"), ("nobody has to yield for it in pool hall: nobody is above", "R26")),
-        (f.PreemptionDismissedV1(**PLAN, why=f"{RIVAL} ended"), ("the plan for it was dropped: a job of another tenant ended", "R26")),
+        (
+            f.PreemptionNoneV1(**PLAN, why="nobody is above"),
+            ("nobody has to yield for it in pool hall: nobody is above", "R26"),
+        ),
+        (
+            f.PreemptionDismissedV1(**PLAN, why=f"{RIVAL} ended"),
+            ("the plan for it was dropped: a job of another tenant ended", "R26"),
+        ),
         (
             f.NominationEndedV1(preemption="p", job=ALICE, why="the node is lost"),
             ("nothing is kept for it any more: the node is lost", "R27"),

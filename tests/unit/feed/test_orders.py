@@ -107,6 +107,16 @@ def test_a_stop_is_told_for_every_lease_that_is_still_held(hall, news):
     }
 
 
+@pytest.mark.parametrize(("tenant", "named"), [("acme", True), ("rival", False)])
+def test_a_job_is_told_for_whom_it_stops_unless_that_is_another_tenants_job(hall, news, tenant, named):
+    job, preemptor = hall.job(1), hall.job(2, tenant=tenant)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.stop(job, "preempted", preemptor=preemptor)
+    (stop,) = tell(hall.state, news, text_of)["gpu01"].stops
+    assert stop.ladder.preemptor == (preemptor if named else "")
+
+
 def test_a_lease_that_is_granted_and_stopped_at_once_is_told_as_stopped_only(hall, news):
     job = hall.job(1)
     hall.admit(job)

@@ -7,11 +7,12 @@ import contextlib
 from types import SimpleNamespace
 
 import pytest
+from nats import errors
+
 from headrace.bus.log import LogUnavailable
 from headrace.feed import outlet as module
 from headrace.feed.facts_out import Outgoing
 from headrace.feed.outlet import WINDOW, Outlet
-from nats import errors
 
 
 class FakeFeed:

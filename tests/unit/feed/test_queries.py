@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode, encode
@@ -28,7 +29,7 @@ class FakeNode:
         self.asked = []
         self._answers = list(answers)
 
-    async def ask(self, subject, payload=b"", headers=None):
+    async def ask(self, subject, payload=b"", headers=None, within=0):
         self.asked.append((subject, decode(payload, LogsRequest)))
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
@@ -138,7 +139,7 @@ async def test_a_request_that_is_none_is_malformed(ask, payload):
 
 
 async def test_a_job_that_has_left_is_told_so_with_its_state(hall, ask):
-    for number, (state, said) in enumerate([("succeeded", "it succeeded"), ("cancelled", "it was cancelled")]):
+    for number, state in enumerate(["succeeded", "cancelled"]):
         hall.admit(hall.job(number))
         hall.finish(hall.job(number), state, attempt=0)
     hall.pass_time(HOUR // SECOND)
@@ -238,7 +239,6 @@ async def test_a_job_that_has_not_started_has_no_output(hall, ask):
     ("answer", "code", "said"),
     [
         (LogUnavailable("nobody listens"), "UNAVAILABLE", r"node gpu02, which has the output, is away \(ready\)"),
-        (TimeoutError(), "UNAVAILABLE", "is away"),
         (LogRefused("too big"), "UNAVAILABLE", "gives no output: too big"),
         (b"no JSON", "UNAVAILABLE", "gives no output"),
         (encode(LogsAnswer(error="it was deleted")), "NOT_FOUND", "node gpu02: it was deleted"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.feed.roster import Changes, Rejected, Roster, jobs_of

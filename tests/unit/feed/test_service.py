@@ -8,6 +8,8 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from nats import errors
+
 from headrace.bus.log import LogBroken, LogUnavailable
 from headrace.bus.memory import MemoryLog
 from headrace.bus.sealing import KeyGone
@@ -20,7 +22,6 @@ from headrace.contracts.subjects import feed as feed_subject
 from headrace.contracts.wishes import JobText
 from headrace.feed import service as module
 from headrace.feed.service import Feed
-from nats import errors
 
 
 class FakeConnection:
@@ -153,7 +154,9 @@ async def test_one_batch_is_one_push_for_each_node_numbered_by_node(hall, run):
     for job, place in zip(jobs, [("gpu01", "g0"), ("gpu02", "g0"), ("gpu01", "g1")], strict=True):
         hall.append("allocator", *hall.grants(job, place))
     await running.still()
-    hall.append("allocator", f.StopOrderedV1(job=jobs[0], attempt=1, ladder=Ladder(cause="cancelled", callback_grace=0, term_grace=0)))
+    hall.append(
+        "allocator", f.StopOrderedV1(job=jobs[0], attempt=1, ladder=Ladder(cause="cancelled", callback_grace=0, term_grace=0))
+    )
     await running.still()
     pushes = [(push.node, push.number, push.through, len(push.starts), len(push.stops)) for push in running.connection.orders()]
     assert pushes == [("gpu01", 1, 9, 2, 0), ("gpu02", 1, 9, 1, 0), ("gpu01", 2, 10, 0, 1)]
@@ -225,9 +228,7 @@ async def test_a_feed_that_comes_up_tells_nodes_what_they_may_have_missed(hall, 
         hall.grant(job, ("gpu01", device))
     hall.start(started)
     running = await run()
-    assert running.connection.orders() == [
-        Orders(node="gpu01", number=1, through=7, starts=(granted(new, 6, device="g1"),))
-    ]
+    assert running.connection.orders() == [Orders(node="gpu01", number=1, through=7, starts=(granted(new, 6, device="g1"),))]
 
 
 async def test_an_empty_feed_begins_with_now(hall, run):
@@ -251,7 +252,9 @@ async def test_a_restarted_feed_goes_on_behind_the_last_message_even_in_the_midd
         half.feed.append_now(message.subject, message.payload, None)
     restarted = await run(half)
     told = restarted.connection.feed.messages_after(0)
-    assert [(message.subject, message.payload) for message in told[:4]] == [(message.subject, message.payload) for message in whole]
+    assert [(message.subject, message.payload) for message in told[:4]] == [
+        (message.subject, message.payload) for message in whole
+    ]
     assert json.loads(told[4].payload)["type"] == "queue.head.feed"
     assert len(told) == 5
 
@@ -345,3 +348,15 @@ async def test_a_start_is_given_the_span_that_ordered_it(hall, run, monkeypatch)
     await running.still()
     assert running.connection.orders()[0].starts[0].trace == "00-child"
     assert spans == [("feed.order", "00-parent", {"job": job, "node": "gpu01"})]
+
+
+async def test_a_feed_that_can_tell_nobody_any_more_does_not_go_on_in_silence(hall, run):
+    running = await run()
+
+    async def broken(*_, **__):
+        raise ZeroDivisionError
+
+    running.connection.ask = broken
+    hall.append("admission", f.JobAdmittedV1(job=hall.job(1), policy="dev", profile="one", request={"gpu": 126_000}))
+    with pytest.raises(ZeroDivisionError):
+        await running.until(lambda: False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.bus.log import LogUnavailable
 from headrace.bus.sealing import Keyring, SealBroken
 from headrace.contracts import facts as f

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import Access, Pool
@@ -88,9 +89,7 @@ def test_a_job_shows_its_attempts(hall):
         exit_code=143,
         cause="preempted",
     )
-    second = AttemptView(
-        attempt=2, pool="hall", nodes=("gpu01",), devices=("g3",), granted_at=ended, resume_from="/ckpt/1"
-    )
+    second = AttemptView(attempt=2, pool="hall", nodes=("gpu01",), devices=("g3",), granted_at=ended, resume_from="/ckpt/1")
     whole = JobView(
         id=job[-26:],
         job=job,

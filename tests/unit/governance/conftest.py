@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from textwrap import dedent
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.document_reader import read_documents

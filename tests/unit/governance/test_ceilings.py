@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts.documents import Policy, Scope, Share, Tenant
 from headrace.governance.ceilings import check_reservations
 from headrace.governance.findings import Findings
@@ -73,17 +74,23 @@ def test_what_the_reader_lets_through_is_looked_at_across_scopes(site):
         (
             "profiles: [one], limit: {cpu: 4, job: 3}",
             (
-                "policies[0].limit.cpu: NOT_GOVERNED: cpu is not governed in pool west, so this has no effect; "
-                "name it in the capacity of the pool (R5)",
-                "policies[0].limit.job: NOT_GOVERNED: job is not governed in pool west, so this has no effect; "
-                "name it in the capacity of the pool (R5)",
+                (
+                    "policies[0].limit.cpu: NOT_GOVERNED: cpu is not governed in pool west, so this has no effect; "
+                    "name it in the capacity of the pool (R5)"
+                ),
+                (
+                    "policies[0].limit.job: NOT_GOVERNED: job is not governed in pool west, so this has no effect; "
+                    "name it in the capacity of the pool (R5)"
+                ),
             ),
         ),
         (
             "profiles: [both], per_pool: {east: {reservation: {cpu: 1}}}",
             (
-                "policies[0].per_pool.east.reservation.cpu: NOT_GOVERNED: cpu is not governed in pool east, so this has no effect; "
-                "name it in the capacity of the pool (R5)",
+                (
+                    "policies[0].per_pool.east.reservation.cpu: NOT_GOVERNED: cpu is not governed in pool east, so this has no effect; "
+                    "name it in the capacity of the pool (R5)"
+                ),
             ),
         ),
         ("profiles: [three, one], reservation: {gpu: 1}", ()),
@@ -92,36 +99,46 @@ def test_what_the_reader_lets_through_is_looked_at_across_scopes(site):
         (
             "profiles: [three], reservation: {gpu: 2}",
             (
-                "policies[0].reservation.gpu: GRANULARITY: the reservation of 2 is smaller than the smallest job it could serve, "
-                "one of profile three with 3",
+                (
+                    "policies[0].reservation.gpu: GRANULARITY: the reservation of 2 is smaller than the smallest job it could serve, "
+                    "one of profile three with 3"
+                ),
             ),
         ),
         (
             "profiles: [gang], reservation: {gpu: 5}",
             (
-                "policies[0].reservation.gpu: GRANULARITY: the reservation of 5 is smaller than the smallest job it could serve, "
-                "one of profile gang with 6",
+                (
+                    "policies[0].reservation.gpu: GRANULARITY: the reservation of 5 is smaller than the smallest job it could serve, "
+                    "one of profile gang with 6"
+                ),
             ),
         ),
         (
             "profiles: [three, both], per_pool: {east: {reservation: {gpu: 0.5}}}",
             (
-                "policies[0].per_pool.east.reservation.gpu: GRANULARITY: the reservation of 0.5 is smaller than the smallest job "
-                "it could serve, one of profile both with 1",
+                (
+                    "policies[0].per_pool.east.reservation.gpu: GRANULARITY: the reservation of 0.5 is smaller than the smallest job "
+                    "it could serve, one of profile both with 1"
+                ),
             ),
         ),
         (
             "profiles: [three], limit: {gpu: 2}",
             (
-                "policies[0].profiles[0]: NEVER_RUNS: no whole job of queue p/three could run: EXCEEDS_POLICY_LIMIT: "
-                "it asks for 3 gpu, the limit of policy default/p is 2",
+                (
+                    "policies[0].profiles[0]: NEVER_RUNS: no whole job of queue p/three could run: EXCEEDS_POLICY_LIMIT: "
+                    "it asks for 3 gpu, the limit of policy default/p is 2"
+                ),
             ),
         ),
         (
             "profiles: [huge]",
             (
-                "policies[0].profiles[0]: NEVER_RUNS: no whole job of queue p/huge could run: EXCEEDS_POOL_CAPACITY: "
-                "it asks for 11 gpu, pool west has 10",
+                (
+                    "policies[0].profiles[0]: NEVER_RUNS: no whole job of queue p/huge could run: EXCEEDS_POOL_CAPACITY: "
+                    "it asks for 11 gpu, pool west has 10"
+                ),
             ),
         ),
         ("profiles: []", ()),
@@ -143,8 +160,10 @@ def test_a_policy_that_stays_is_warned_of_what_a_profile_makes_of_it(site):
     site.write("policies: [{name: p, group: all, profiles: [three], limit: {gpu: 3}}]")
     plan = site.plan("profiles: [{name: three, request: {gpu: 4}, pools: [west]}]")
     assert plan.warnings == (
-        "policy default/p: profiles[0]: NEVER_RUNS: no whole job of queue p/three could run: EXCEEDS_POLICY_LIMIT: "
-        "it asks for 4 gpu, the limit of policy default/p is 3",
+        (
+            "policy default/p: profiles[0]: NEVER_RUNS: no whole job of queue p/three could run: EXCEEDS_POLICY_LIMIT: "
+            "it asks for 4 gpu, the limit of policy default/p is 3"
+        ),
     )
 
 

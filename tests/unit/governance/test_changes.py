@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import tree_of
 from headrace.governance.changes import VALUE_MAX, changed_fields
@@ -44,11 +45,21 @@ PROFILE = {"name": "half", "request": {"gpu": "0.5", "memory": "32GiB"}, "pools"
             {"per_pool": {"west": {"limit": {"gpu": "5"}}, "east": {"reservation": {"gpu": "1"}}}},
             ("per_pool.west.limit.gpu: 4 -> 5", "per_pool.east: none -> {reservation: {gpu: 1}}"),
         ),
-        ("pool", POOL, {"selector": {"site": "w"}, "allow_overcommit": "true"}, ("selector.site: west -> w", "allow_overcommit: false -> true")),
+        (
+            "pool",
+            POOL,
+            {"selector": {"site": "w"}, "allow_overcommit": "true"},
+            ("selector.site: west -> w", "allow_overcommit: false -> true"),
+        ),
         ("pool", POOL, {"backfill_for": "5m"}, ("backfill_for: 10m -> 5m",)),
         ("pool", POOL, {"access": {"deny": ["acme"]}}, ("access.deny: [] -> [acme]",)),
         ("pool", POOL, {"dedicated_to": {"tenant": "acme"}}, ("dedicated_to: none -> {tenant: acme}",)),
-        ("profile", PROFILE, {"request": {"gpu": "0.25", "memory": "64GiB"}}, ("request.gpu: 0.5 -> 0.25", "request.memory: 32GiB -> 64GiB")),
+        (
+            "profile",
+            PROFILE,
+            {"request": {"gpu": "0.25", "memory": "64GiB"}},
+            ("request.gpu: 0.5 -> 0.25", "request.memory: 32GiB -> 64GiB"),
+        ),
         ("profile", PROFILE, {"isolation": "kernel"}, ("isolation: any -> kernel",)),
         ("tenant", {"name": "acme"}, {"display_name": "Acme"}, ('display_name: "" -> Acme',)),
         (

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts.documents import Pool
 from headrace.governance.findings import Findings, listed, unknown
 from headrace.governance.objects import Name, Placed
@@ -31,6 +32,8 @@ def test_each_line_is_told_once():
         ("north", ["west", "east"], "there is no pool north; there are east, west"),
         ("north", ["x"], "there is no pool north; there is x"),
         ("north", [], "there is no pool north; there is none"),
+        ("a\nb", [], "there is no pool 'a\\nb'; there is none"),
+        ("x" * 1_000, [], f"there is no pool {'x' * 80}; there is none"),
         ("acme/x", ["beta/x", "acme/xx"], "there is no pool acme/x; did you mean beta/x?"),
     ],
 )

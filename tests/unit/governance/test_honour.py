@@ -43,14 +43,18 @@ def policies(*lines):
             f"11 gpu reserved, pool west has 10; {WAY_OUT}",
             id="what is reserved per pool cannot go elsewhere",
         ),
-        pytest.param(policies(policy("a", "both", wide=8, west=4), policy("b", "one", wide=6)), "", id="the rest may lie elsewhere"),
+        pytest.param(
+            policies(policy("a", "both", wide=8, west=4), policy("b", "one", wide=6)), "", id="the rest may lie elsewhere"
+        ),
         pytest.param(
             policies(policy("a", "both", west=4, east=5)),
             f"policies[0].reservation.gpu: policy default/a (5) cannot be honoured together: 5 gpu reserved, pool east has 4; {WAY_OUT}",
             id="each pool keeps its own promise",
         ),
         pytest.param(policies(policy("a", "both", wide=3, east=9)), "", id="per pool no more than policy-wide"),
-        pytest.param(policies(policy("a", "one", wide="10.5")), "10.5 gpu reserved, pool west has 10", id="fractions are exact"),
+        pytest.param(
+            policies(policy("a", "one", wide="10.5")), "10.5 gpu reserved, pool west has 10", id="fractions are exact"
+        ),
     ],
 )
 def test_reservations_of_policies_against_pools(site, text, error):
@@ -69,8 +73,10 @@ def test_only_keys_that_are_reserved_are_looked_at_each_by_itself(site):
         """
     )
     assert plan.errors == (
-        "policies[0].reservation.license/abaqus: policy default/a (3), policy default/b (2) cannot be honoured together: "
-        f"5 license/abaqus reserved, pool west has 4; {WAY_OUT}",
+        (
+            "policies[0].reservation.license/abaqus: policy default/a (3), policy default/b (2) cannot be honoured together: "
+            f"5 license/abaqus reserved, pool west has 4; {WAY_OUT}"
+        ),
     )
 
 
@@ -93,8 +99,10 @@ def test_policies_within_a_tenant_against_its_shares(site):
     site.write(TENANTS % 4)
     plan = site.plan(policies(policy("a", "one", wide=3, tenant="x"), policy("b", "one", wide=2, tenant="x")))
     assert plan.errors == (
-        "policies[0].reservation.gpu: policy x/a (3), policy x/b (2) cannot be honoured together: 5 gpu reserved, "
-        f"tenant x's share of pool west has 4; {WAY_OUT}",
+        (
+            "policies[0].reservation.gpu: policy x/a (3), policy x/b (2) cannot be honoured together: 5 gpu reserved, "
+            f"tenant x's share of pool west has 4; {WAY_OUT}"
+        ),
     )
 
 
@@ -124,8 +132,10 @@ def test_shrinking_a_pool_below_what_is_reserved_is_refused_at_the_pool(site):
     site.write(policies(policy("a", "one", wide=5), policy("b", "one", wide=5)))
     plan = site.plan("pools: [{name: west, selector: {site: west}, capacity: {gpu: 9}}]")
     assert plan.errors == (
-        "pools[0].capacity.gpu: policy default/a (5), policy default/b (5) cannot be honoured together: "
-        f"10 gpu reserved, pool west has 9; {WAY_OUT}",
+        (
+            "pools[0].capacity.gpu: policy default/a (5), policy default/b (5) cannot be honoured together: "
+            f"10 gpu reserved, pool west has 9; {WAY_OUT}"
+        ),
     )
 
 
@@ -133,8 +143,10 @@ def test_unlinking_the_profile_that_leads_elsewhere_is_refused(site):
     site.write(policies(policy("a", "both", wide=4), policy("b", "one", wide=10)))
     plan = site.plan("profiles: [{name: both, request: {gpu: 1}, pools: [west]}]")
     assert plan.errors == (
-        "policy default/a: policy default/a (4), policy default/b (10) cannot be honoured together: "
-        f"14 gpu reserved, pool west has 10; {WAY_OUT}",
+        (
+            "policy default/a: policy default/a (4), policy default/b (10) cannot be honoured together: "
+            f"14 gpu reserved, pool west has 10; {WAY_OUT}"
+        ),
     )
 
 
@@ -143,8 +155,10 @@ def test_overcommit_turns_the_refusal_into_a_warning(site):
     plan = site.plan(overcommitted + policies(policy("a", "one", wide=5), policy("b", "one", wide=6)))
     assert plan.errors == ()
     assert plan.warnings == (
-        "policies[0].reservation.gpu: OVERCOMMITTED: policy default/a (5), policy default/b (6) cannot be honoured together: "
-        f"11 gpu reserved, pool west has 10; {WAY_OUT}",
+        (
+            "policies[0].reservation.gpu: OVERCOMMITTED: policy default/a (5), policy default/b (6) cannot be honoured together: "
+            f"11 gpu reserved, pool west has 10; {WAY_OUT}"
+        ),
     )
 
 
@@ -194,8 +208,10 @@ class TestBeforeTheFirstNode:
         )
         assert plan.errors == ()
         assert plan.warnings == (
-            "pools[0]: NO_NODES_YET: no node with the labels site=west, rack=r1 has registered yet, so whether the reservations here "
-            "can be honoured is not known",
+            (
+                "pools[0]: NO_NODES_YET: no node with the labels site=west, rack=r1 has registered yet, so whether the reservations here "
+                "can be honoured is not known"
+            ),
         )
 
     def test_a_declared_capacity_is_known_all_the_same(self, installation):
@@ -228,8 +244,10 @@ class TestNotPinned:
     def test_a_policy_may_sit_where_another_must_go(self, site):
         plan = site.plan(policies(policy("a", "both", wide=4), policy("b", "one", wide=4)))
         assert plan.warnings == (
-            "policies[0].reservation: NOT_PINNED: it may sit, inside its reservation, where policy default/b must go; "
-            "reserve per pool to prevent it",
+            (
+                "policies[0].reservation: NOT_PINNED: it may sit, inside its reservation, where policy default/b must go; "
+                "reserve per pool to prevent it"
+            ),
         )
 
     @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.documents import KINDS, Documents, Group, Policy, Pool, Profile, Tenant, User
 from headrace.governance.objects import Name, applied, current, deleted, full_name, name_of, names, placed

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_yaml import read_tree
@@ -31,9 +32,17 @@ def test_a_tenants_shares_are_replaced_as_a_whole(site):
     ("text", "nodes", "known"),
     [
         ("pools: []", {"west": ["w1"], "east": ["e1"]}, {"west": 10, "east": 4}),
-        ("pools: [{name: west, selector: {site: west}, capacity: {gpu: 6}}]", {"west": ["w1"], "east": ["e1"]}, {"west": 6, "east": 4}),
+        (
+            "pools: [{name: west, selector: {site: west}, capacity: {gpu: 6}}]",
+            {"west": ["w1"], "east": ["e1"]},
+            {"west": 6, "east": 4},
+        ),
         ("pools: [{name: west, selector: {site: east}}]", {"west": [], "east": ["e1"]}, {"west": 0, "east": 4}),
-        ("pools: [{name: a, selector: {site: west}}]", {"a": ["w1"], "west": [], "east": ["e1"]}, {"a": 10, "west": 0, "east": 4}),
+        (
+            "pools: [{name: a, selector: {site: west}}]",
+            {"a": ["w1"], "west": [], "east": ["e1"]},
+            {"a": 10, "west": 0, "east": 4},
+        ),
     ],
 )
 def test_nodes_go_where_the_selectors_lead_them(site, text, nodes, known):

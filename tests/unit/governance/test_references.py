@@ -112,15 +112,17 @@ def test_a_tenants_own_profile_is_none_of_another_tenants(site):
         (
             "policies: [{name: p, group: all, profiles: [{name: one, submitters: [ann, bob]}], beyond_limit: [cid]}]",
             (
-                "policies[0].profiles[0].submitters[1]: NOT_A_MEMBER: bob is not in group all, so this has no effect; add them to the group",
-                "policies[0].beyond_limit[0]: NOT_A_MEMBER: cid is not in group all, so this has no effect; add them to the group",
+                "policies[0].profiles[0].submitters[1]: NOT_A_MEMBER: bob is not in group all, so it has no effect; add them to the group",
+                "policies[0].beyond_limit[0]: NOT_A_MEMBER: cid is not in group all, so it has no effect; add them to the group",
             ),
         ),
         (
             "policies: [{name: p, group: all, profiles: [one], per_pool: {east: {limit: {gpu: 1}}}}]",
             (
-                "policies[0].per_pool.east: NOT_REACHED: no profile of this policy leads to pool east; "
-                "link one that does, or leave it out",
+                (
+                    "policies[0].per_pool.east: NOT_REACHED: no profile of this policy leads to pool east; "
+                    "link one that does, or leave it out"
+                ),
             ),
         ),
     ],
@@ -149,8 +151,10 @@ class TestAccess:
         site.write("tenants: [{name: acme}]\npools: [{name: west, selector: {site: west}, access: " + access + "}]")
         plan = site.plan("policies: [{name: p, group: all, profiles: [one]}]")
         shut = (
-            "policies[0].profiles[0]: no pool of profile one (west) is open to default/all; "
-            "change its access, or leave the profile out",
+            (
+                "policies[0].profiles[0]: no pool of profile one (west) is open to default/all; "
+                "change its access, or leave the profile out"
+            ),
         )
         assert plan.errors == (() if open_to_it else shut)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.queries import Change, DeleteRequest
 from headrace.governance.removal import Removal, remove
@@ -50,8 +51,14 @@ def test_what_nobody_uses_or_names_can_go(old, kind, name, fact):
 @pytest.mark.parametrize(
     ("kind", "name", "named_by"),
     [
-        ("tenant", "acme", "user acme/ann, user acme/bob, group acme/web, group acme/spare, group acme/kept-out, profile acme/own, "
-                           "policy acme/web, policy acme/alone"),
+        (
+            "tenant",
+            "acme",
+            (
+                "user acme/ann, user acme/bob, group acme/web, group acme/spare, group acme/kept-out, profile acme/own, "
+                "policy acme/web, policy acme/alone"
+            ),
+        ),
         ("tenant", "let-in", "pool south"),
         ("user", "acme/ann", "group acme/web"),
         ("group", "acme/web", "policy acme/web, policy acme/alone"),
@@ -118,7 +125,11 @@ def test_ended_jobs_are_in_nobodys_way(site):
     ("fields", "code", "error"),
     [
         ({"kind": "polcy", "name": "x"}, "INVALID", "kind: there is no kind polcy; did you mean policy?"),
-        ({"kind": "policy", "name": "wbe", "tenant": "acme"}, "NOT_FOUND", "there is no policy acme/wbe; did you mean acme/web?"),
+        (
+            {"kind": "policy", "name": "wbe", "tenant": "acme"},
+            "NOT_FOUND",
+            "there is no policy acme/wbe; did you mean acme/web?",
+        ),
         ({"kind": "policy", "name": "web"}, "NOT_FOUND", "there is no policy default/web; did you mean acme/web?"),
         (
             {"kind": "policy", "name": "acme/web", "mode": "drain"},

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.governance.supply import most, pools_reached
 

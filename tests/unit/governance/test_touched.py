@@ -60,18 +60,24 @@ def test_a_profile_that_leads_elsewhere_still_touches_what_holds_its_old_pool(bu
         ),
         (
             "policies: [{name: rnd, group: all, profiles: [three, one], limit: {gpu: 2}}]",
-            "queue default/rnd/three: PENDING_REJECTED: 1 pending job can then never run: EXCEEDS_POLICY_LIMIT: "
-            "it asks for 3 gpu, the limit of policy default/rnd is 2",
+            (
+                "queue default/rnd/three: PENDING_REJECTED: 1 pending job can then never run: EXCEEDS_POLICY_LIMIT: "
+                "it asks for 3 gpu, the limit of policy default/rnd is 2"
+            ),
         ),
         (
             "pools: [{name: west, selector: {site: west}, capacity: {gpu: 2}}]",
-            "queue default/rnd/three: PENDING_REJECTED: 1 pending job can then never run: EXCEEDS_POOL_CAPACITY: "
-            "it asks for 3 gpu, pool west has 2",
+            (
+                "queue default/rnd/three: PENDING_REJECTED: 1 pending job can then never run: EXCEEDS_POOL_CAPACITY: "
+                "it asks for 3 gpu, pool west has 2"
+            ),
         ),
         (
             "tenants: [{name: acme, shares: [{pool: west, limit: {gpu: 0}}, {pool: east, limit: {gpu: 0}}]}]",
-            "queue acme/web/both: PENDING_REJECTED: 1 pending job can then never run: EXCEEDS_TENANT_LIMIT: "
-            "it asks for 1 gpu, the limit of tenant acme in pool west is 0",
+            (
+                "queue acme/web/both: PENDING_REJECTED: 1 pending job can then never run: EXCEEDS_TENANT_LIMIT: "
+                "it asks for 1 gpu, the limit of tenant acme in pool west is 0"
+            ),
         ),
     ],
 )

@@ -4,7 +4,7 @@
 -- and sum is numeric.
 
 CREATE TABLE headrace.position (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
     sequence bigint NOT NULL,
     digest text NOT NULL,
     now timestamptz NOT NULL

@@ -1,0 +1,175 @@
+"""`headrace apply`, `get`, `delete`: governance documents, as they are written and as they are in force."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
+from headrace.cli.shown import as_json
+from headrace.client import Refused
+from headrace.contracts.codec import Malformed, decode
+from headrace.contracts.document_reader import read_documents
+from headrace.contracts.document_tree import DocumentErrors, Tree, join_trees
+from headrace.contracts.document_yaml import read_tree, write_yaml
+from headrace.contracts.documents import KINDS
+from headrace.contracts.queries import ApplyAnswer, ApplyRequest, Change, DeleteRequest, GetAnswer, GetRequest
+
+PLURALS = {"policy": "policies"} | {kind: f"{kind}s" for kind in KINDS if kind != "policy"}
+_SIGNS = {"create": "+", "update": "~", "delete": "-", "keep": "="}
+PLAN_WITHIN = 60.0
+"""Seconds. A large set on a large installation takes its time to be judged."""
+
+
+def add(nouns: Nouns) -> None:
+    """The commands."""
+    parser = add_command(
+        nouns,
+        "apply",
+        apply,
+        "put governance documents in force, all or none",
+        """headrace apply -f pools.yaml policies.yaml
+        headrace apply -f policies.yaml --dry-run                 what it would change, and how many jobs it would touch
+        headrace get policy | sed s/acme/emca/ | headrace apply -f -""",
+    )
+    parser.add_argument(
+        "-f", "--file", nargs="+", action="extend", required=True, metavar="FILE", help="YAML or JSON; - is standard input"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
+    parser.add_argument("--reason", default="", help="kept with the facts")
+    add_asker(parser)
+    kinds = ", ".join(KINDS)
+    parser = add_command(
+        nouns,
+        "get",
+        get,
+        "print documents as they are in force, fit for `apply`",
+        "headrace get policy\nheadrace get policy ai-dev\nheadrace get pool onprem --json",
+    )
+    parser.add_argument("kind", metavar="KIND", type=_kind, help=kinds)
+    parser.add_argument("name", metavar="NAME", nargs="?", default="")
+    add_asker(parser)
+    parser = add_command(
+        nouns,
+        "delete",
+        delete,
+        "remove a document that nothing needs any more",
+        "headrace delete profile half\nheadrace delete policy ai-dev --tenant acme",
+    )
+    parser.add_argument("kind", metavar="KIND", type=_kind, help=kinds)
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "--mode",
+        default="",
+        help="what becomes of jobs under it: freeze, drain or cancel (default: refuse while there are any)",
+    )
+    parser.add_argument("--reason", default="", help="kept with the fact")
+    add_asker(parser)
+
+
+def _kind(text: str) -> str:
+    kind = {plural: kind for kind, plural in PLURALS.items()}.get(text, text)
+    if kind not in KINDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no kind; there are {', '.join(KINDS)}")
+    return kind
+
+
+async def apply(args: argparse.Namespace) -> int:
+    """Read, check, plan, write, tell."""
+    tree = _read(args.file)
+    request = ApplyRequest(documents=tree.value, dry_run=args.dry_run, reason=args.reason)
+    async with client(args) as hr:
+        try:
+            answer = await hr.query("governance", "apply", request, ApplyAnswer, PLAN_WITHIN)
+        except Refused as refusal:
+            _tell_refusal(refusal)
+            raise Failed from None
+    if args.json:
+        print(as_json(answer))
+    else:
+        _tell(answer, dry_run=args.dry_run)
+    return 0
+
+
+async def get(args: argparse.Namespace) -> int:
+    """Documents, as YAML under their plural."""
+    async with client(args) as hr:
+        answer = await hr.query("governance", "get", GetRequest(kind=args.kind, name=args.name), GetAnswer)
+    if args.json:
+        print(as_json(answer.documents))
+    else:
+        print(write_yaml({PLURALS[args.kind]: [view.document for view in answer.documents]}), end="")
+    return 0
+
+
+async def delete(args: argparse.Namespace) -> int:
+    """One object."""
+    request = DeleteRequest(kind=args.kind, name=args.name, tenant=args.tenant, mode=args.mode, reason=args.reason)
+    async with client(args) as hr:
+        answer = await hr.query("governance", "delete", request, ApplyAnswer)
+    if args.json:
+        print(as_json(answer))
+    else:
+        _tell(answer, dry_run=False)
+    return 0
+
+
+def _read(files: list[str]) -> Tree:
+    """All files as one tree; every mistake that can be seen from here is told with file and line."""
+    trees: list[Tree] = []
+    wrong = False
+    for name in files:
+        try:
+            text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+            tree = read_tree(text)
+            read_documents(tree)
+            trees.append(tree)
+        except DocumentErrors as errors:
+            wrong = True
+            for error in errors.errors:
+                print(f"headrace: {name}: {error}", file=sys.stderr)
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise Failed(f"--file: {name} cannot be read: {why}") from None
+    if wrong:
+        raise Failed
+    try:
+        return join_trees(trees)
+    except DocumentErrors as errors:
+        raise Failed(str(errors.errors[0])) from None
+
+
+def _tell_refusal(refusal: Refused) -> None:
+    """The one line, or all of several mistakes, a line each."""
+    try:
+        plan = decode(refusal.body, ApplyAnswer)
+    except Malformed:
+        plan = ApplyAnswer(changes=())
+    for line in plan.errors or (str(refusal),):
+        print(f"headrace: {line}", file=sys.stderr)
+    if refusal.code == "STALE":
+        _tell_changes(plan.changes)
+
+
+def _tell(answer: ApplyAnswer, *, dry_run: bool) -> None:
+    _tell_changes(answer.changes)
+    for warning in answer.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    changes = sum(change.action != "keep" for change in answer.changes)
+    touched = (
+        f"; it touches {answer.running} running and {answer.pending} pending jobs" if answer.running or answer.pending else ""
+    )
+    if not changes:
+        print("Nothing to change.")
+    elif dry_run:
+        print(f"Dry run: nothing is written{touched}.")
+    else:
+        print(f"Applied as revision {answer.revision}{touched}.")
+
+
+def _tell_changes(changes: tuple[Change, ...]) -> None:
+    for change in changes:
+        print(f"{_SIGNS.get(change.action, '?')} {change.kind} {change.name}")
+        for field in change.fields if change.action == "update" else ():
+            print(f"    {field}")

@@ -1,0 +1,197 @@
+"""`headrace queues`, `pools`, `nodes`, and `headrace node ...`: what there is, who holds it, and the machines it is on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from headrace.bus.process import PASSWORD, URL, USER
+from headrace.cli.arguments import Nouns, Parser, add_asker, add_command, client, key_value
+from headrace.cli.shown import ago, as_json
+from headrace.cli.tables import table
+from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.queries import ApplyAnswer, NodeRequest, NodeView, PoolView, QueueView
+from headrace.supervisor import parts
+from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.running import read_running
+
+
+def add(nouns: Nouns) -> None:
+    """The commands."""
+    add_asker(
+        add_command(
+            nouns, "queues", queues, "list the queues, and what their policies hold", "headrace queues\nheadrace queues --json"
+        )
+    )
+    add_asker(add_command(nouns, "pools", pools, "list the pools, and what is free in them", "headrace pools"))
+    add_asker(add_command(nouns, "nodes", nodes, "list the nodes", "headrace nodes"))
+    node = add_command(
+        nouns,
+        "node",
+        _nothing,
+        "run a node on this machine, or set one aside",
+        "headrace node run --devices sim:8xH100-80GB\nheadrace node cordon gpu01 --reason fan",
+    )
+    verbs = node.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    _add_run(verbs)
+    for name, says in (("cordon", "grant nothing new on a node"), ("uncordon", "let a node take new work again")):
+        verb = add_command(verbs, name, cordon, says, f"headrace node {name} gpu01 --reason 'fan replaced'")
+        verb.add_argument("node", metavar="NAME")
+        verb.add_argument("--reason", default="", help="kept with the fact")
+        verb.set_defaults(verb=name)
+        add_asker(verb)
+
+
+def _add_run(verbs: Nouns) -> None:
+    verb = add_command(
+        verbs,
+        "run",
+        run,
+        "run the node executor here, until Ctrl-C",
+        """headrace node run --labels site=hq --devices sim:8xH100-80GB
+        headrace node run --name big --labels site=hq,rack=r7 --data /var/lib/headrace-node --cpus 96 --memory 1TiB
+        HEADRACE_NATS_URL=... HEADRACE_NATS_USER=... HEADRACE_NATS_PASSWORD=... headrace node run      for a Headrace elsewhere""",
+    )
+    verb.add_argument("--name", default="", help="what it is called (default: after this machine)")
+    verb.add_argument("--labels", action="append", default=[], metavar="K=V,...", help="by which pools select it")
+    verb.add_argument("--devices", default="auto", metavar="auto|nvml|amd|sim:8xH100-80GB", help="where its GPUs come from")
+    verb.add_argument(
+        "--data", metavar="DIR", help="where everything of this node lies (default: in the installation's data directory)"
+    )
+    verb.set_defaults(takes_more=True)
+
+
+def _nothing(args: argparse.Namespace) -> int:
+    raise AssertionError(args)
+
+
+async def queues(args: argparse.Namespace) -> int:
+    """Policy x profile, and the policy's use."""
+    async with client(args) as hr:
+        found = await hr.queues()
+    heads = ("QUEUE", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT")
+    print(
+        as_json(found)
+        if args.json
+        else table(heads, (row for queue in found for row in _queue_rows(queue)))
+        if found
+        else "No queues; `headrace apply` makes them."
+    )
+    return 0
+
+
+def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
+    first: tuple[object, ...] = (queue.name, queue.pending, queue.running)
+    for scope in queue.scopes or (None,):
+        if scope is None:
+            yield (*first, "", "", "", "", "")
+        else:
+            amounts = (scope.used, scope.reservation, scope.borrowed, scope.limit)
+            yield (*first, scope.key, *("" if amount is None else format_amount(scope.key, amount) for amount in amounts))
+        first = ("", "", "")
+
+
+async def pools(args: argparse.Namespace) -> int:
+    """Each pool, key by key."""
+    async with client(args) as hr:
+        found = await hr.pools()
+    heads = ("POOL", "NODES", "RUNNING", "PENDING", "KEY", "CAPACITY", "USABLE", "USED", "KEPT", "FREE")
+    print(
+        as_json(found)
+        if args.json
+        else table(heads, (row for pool in found for row in _pool_rows(pool)))
+        if found
+        else "No pools; `headrace apply` makes them."
+    )
+    return 0
+
+
+def _pool_rows(pool: PoolView) -> Iterator[tuple[object, ...]]:
+    first: tuple[object, ...] = (pool.name, pool.nodes, pool.running, pool.pending)
+    for key in pool.keys:
+        amounts = (key.capacity, key.usable, key.used, key.kept, key.free)
+        yield (*first, key.key, *(format_amount(key.key, amount) for amount in amounts))
+        first = ("", "", "", "")
+    if not pool.keys:
+        yield (*first, "", "", "", "", "", "")
+
+
+async def nodes(args: argparse.Namespace) -> int:
+    """Each node, and what is free on it."""
+    async with client(args) as hr:
+        found = await hr.nodes()
+    heads = ("NODE", "POOL", "STATE", "MODEL", "GPUS", "FREE", "CPU", "FREE CPU", "MEMORY", "FREE MEMORY", "HEARD", "LABELS")
+    print(
+        as_json(found)
+        if args.json
+        else table(heads, map(_node_row, found))
+        if found
+        else "No nodes; `headrace node run` adds one."
+    )
+    return 0
+
+
+def _node_row(node: NodeView) -> tuple[object, ...]:
+    free, cpu, cpu_free = format_amount(GPU, node.gpu_free), format_amount(CPU, node.cpu), format_amount(CPU, node.cpu_free)
+    memory, memory_free = format_amount(MEMORY, node.memory), format_amount(MEMORY, node.memory_free)
+    labels = ",".join(f"{key}={value}" for key, value in sorted(node.labels.items()))
+    return (
+        node.name,
+        node.pool,
+        node.state,
+        node.model,
+        node.gpus,
+        free,
+        cpu,
+        cpu_free,
+        memory,
+        memory_free,
+        ago(node.last_heard),
+        labels,
+    )
+
+
+async def cordon(args: argparse.Namespace) -> int:
+    """Set a node aside, or take it back."""
+    async with client(args) as hr:
+        answer = await hr.query("governance", args.verb, NodeRequest(node=args.node, reason=args.reason), ApplyAnswer)
+    print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
+    return 0
+
+
+def run(args: argparse.Namespace) -> NoReturn:
+    """Become the node executor. Here its login is made; for a Headrace elsewhere the environment names it. It reads what else is said."""
+    installation = Installation()
+    name = args.name or installation.settings().host
+    data = Path(args.data) if args.data else installation.node_directory(name)
+    environment = dict(os.environ)
+    if not all(environment.get(variable) for variable in (URL, USER, PASSWORD)):
+        environment |= _login(installation, name, data)
+    labels = dict(key_value(pair) for pair in ",".join(args.labels).split(",") if pair)
+    words = (*parts.executor_arguments(name, data, labels, args.devices), *args.more)
+    sys.stdout.flush()
+    os.execve(sys.executable, parts.python(parts.EXECUTOR, *words), environment)  # noqa: S606 - it is ours, and takes our place
+
+
+def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
+    """The node's login at the installation that runs here; made, and told to the server, where it is new."""
+    running = read_running(installation)
+    server = running.child(parts.NATS) if running else None
+    if running is None or server is None or not server.pid:
+        raise InstallationError(
+            f"no Headrace is up in {installation.directory}: `headrace up` starts one; for one elsewhere set {URL}, {USER} and {PASSWORD}"
+        )
+    if running.child(parts.NODE + name) is not None:
+        raise InstallationError(f"--name: {name} is run by `headrace up` already; choose another")
+    settings: Settings = installation.settings()
+    is_new = not (installation.credentials / f"node-{name}.json").exists()
+    login = installation.node(name)
+    if is_new and settings.nats_port is not None:
+        installation.write_nats_config(settings.nats_port)
+        os.kill(server.pid, signal.SIGHUP)
+    return parts.login_environment(running.url, login, data)

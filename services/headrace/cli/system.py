@@ -1,0 +1,257 @@
+"""`headrace up`, `down`, `status`: the whole system on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+import msgspec
+import structlog
+
+from headrace.bus.accounts import SERVICES
+from headrace.bus.log import LogError
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place, key_value, natural, positive
+from headrace.cli.shown import ago, as_json
+from headrace.cli.tables import table
+from headrace.client import Client, HeadraceError, connect
+from headrace.contracts.queries import ServiceView
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.supervisor import parts
+from headrace.supervisor.installation import OPERATOR, OWNER, Installation, Settings
+from headrace.supervisor.ports import PortTaken
+from headrace.supervisor.readiness import NotReady
+from headrace.supervisor.running import AlreadyRunning, Running, read_running, stop_running
+from headrace.supervisor.up import Up
+
+DOWN_WITHIN = 120.0
+STATUS_WITHIN = 2.0
+LOOK_EVERY = 0.05
+
+
+def add(nouns: Nouns) -> None:
+    """The commands."""
+    parser = add_command(
+        nouns,
+        "up",
+        up,
+        "start everything on this machine: NATS, PostgreSQL, the services, a simulated node",
+        """headrace up                                      until Ctrl-C, or `headrace down` in another terminal
+        headrace up --detach                             in the background; returns when everything is ready
+        headrace up --nodes 3 --gpus 8 --gpu-model A100-80GB
+        headrace up --nodes 0                            without simulated nodes; `headrace node run` adds real ones
+        headrace up --data /srv/headrace --nats-port 4222
+
+        Whoever starts it gets a login (credentials/owner.json in the data directory) that is an admin's: tenant `default`, user as the
+        system calls you. Further users are written as documents (`headrace apply`), and that login may act for any of them with
+        --user NAME. What is not said is as it was the last time. A second `up` on the same data continues where the first ended.""",
+    )
+    add_place(parser)
+    parser.add_argument("--nodes", type=natural, metavar="N", help="so many simulated nodes (default: 1)")
+    parser.add_argument("--gpus", type=positive, metavar="G", help="GPUs of each (default: 8)")
+    parser.add_argument("--gpu-model", metavar="M", help="what they are (default: H100-80GB)")
+    parser.add_argument("--labels", type=key_value, action="append", metavar="K=V", help="labels of each (default: site=hq)")
+    parser.add_argument(
+        "--nats-port", type=positive, metavar="P", help="where NATS listens (default: as the last time, else any free one)"
+    )
+    parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
+    parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
+    parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
+    add_place(parser)
+    parser.add_argument("--now", action="store_true", help="at once: running jobs get no time to save their work")
+    parser = add_command(
+        nouns,
+        "status",
+        status,
+        "every part: whether it runs, how often it was restarted, how far it has read",
+        "headrace status\nheadrace status --json",
+    )
+    add_place(parser)
+    add_json(parser)
+
+
+def up(args: argparse.Namespace) -> int:
+    """Here, or in the background."""
+    installation = Installation(args.data)
+    settings = _settings(installation.settings(), args)
+    if args.detach:
+        return _detach(installation, args)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # what matters comes as errors
+    return asyncio.run(_keep_up(installation, settings, args))
+
+
+def _settings(last: Settings, args: argparse.Namespace) -> Settings:
+    said = {name: getattr(args, name) for name in ("nodes", "gpus", "gpu_model") if getattr(args, name) is not None}
+    labels = {"labels": dict(args.labels)} if args.labels is not None else {}
+    return msgspec.structs.replace(last, **said, **labels)
+
+
+async def _keep_up(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:
+    began = time.monotonic()
+    print(f"Headrace in {installation.directory}", flush=True)
+    whole = Up(installation, settings, nats_port=args.nats_port, say=_say)
+    stopping = asyncio.Event()
+    task = asyncio.current_task()
+
+    def stop() -> None:
+        """The first time: in order. The second time: now."""
+        if stopping.is_set():
+            whole.hurry()
+        elif task is not None and not whole.ready:
+            stopping.set()
+            task.cancel()
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        async with whole:
+            print(
+                f"Ready after {time.monotonic() - began:.1f} s.\n\n{_welcome(installation, whole, detached=args.detached)}",
+                flush=True,
+            )
+            if args.detached:
+                _leave_terminal(installation)
+            await stopping.wait()
+            print("\nStopping; once more ends it at once, and jobs get no time to save their work.", flush=True)
+    except asyncio.CancelledError:
+        print("Stopped before it was ready.", file=sys.stderr)
+        return 1
+    except (AlreadyRunning, PortTaken, NotReady, LogError) as error:
+        raise Failed(str(error)) from None
+    print("Stopped.", flush=True)
+    return 0
+
+
+def _say(part: str, what: str) -> None:
+    print(f"  {part:<14} {what}", flush=True)
+
+
+def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
+    owner = installation.owner()
+    data = "" if installation.directory == Installation().directory else f" --data {installation.directory}"
+    stop = "" if detached else "Ctrl-C here, or "
+    return f"""\
+  NATS          {whole.url}
+  login         {installation.credentials / OWNER}.json: user {owner.user} of tenant {owner.tenant}, and anybody with --user
+  logs          {installation.logs}
+
+  headrace apply{data} -f FILE                                    pools, profiles, groups and their policies
+  headrace submit{data} --queue POLICY/PROFILE -- COMMAND
+  headrace status{data}
+  {stop}headrace down{data}   stops everything
+"""
+
+
+def _leave_terminal(installation: Installation) -> None:
+    """From now on what is said goes into a log."""
+    sys.stdout.flush()
+    log = os.open(installation.logs / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for number in (1, 2):
+        os.dup2(log, number)
+    os.close(log)
+
+
+def _detach(installation: Installation, args: argparse.Namespace) -> int:
+    """Start the same in a session of its own, and wait until it is ready or has failed; it speaks for itself until then."""
+    words = ["up", "--data", str(installation.directory), "--detached"]
+    for flag, value in (
+        ("--nodes", args.nodes),
+        ("--gpus", args.gpus),
+        ("--gpu-model", args.gpu_model),
+        ("--nats-port", args.nats_port),
+    ):
+        words += [] if value is None else [flag, str(value)]
+    words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
+    process = subprocess.Popen(parts.python("headrace.cli", *words), stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+    try:
+        while process.poll() is None:
+            running = read_running(installation)
+            if running is not None and running.pid == process.pid and running.ready:
+                return 0
+            time.sleep(LOOK_EVERY)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        raise
+    return process.returncode or 1
+
+
+def down(args: argparse.Namespace) -> int:
+    """Stop, and wait until everything has."""
+    installation = Installation(args.data)
+    running = read_running(installation)
+    if running is None:
+        print(f"Headrace is not up in {installation.directory}.")
+        return 0
+    print(f"Stopping Headrace in {installation.directory} (pid {running.pid})", flush=True)
+    if not stop_running(installation, DOWN_WITHIN, at_once=args.now):
+        raise Failed(f"it has not stopped within {DOWN_WITHIN:g} s; `headrace down --now` waits for no job")
+    print("Stopped.")
+    return 0
+
+
+async def status(args: argparse.Namespace) -> int:
+    """What the supervisor knows, and what the services say of themselves."""
+    installation = Installation(args.data)
+    running = read_running(installation)
+    if running is None:
+        raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
+    views, tip, trouble = await _ask_services(installation)
+    rows = [_part(child.name, running, views, tip) for child in running.children]
+    if args.json:
+        whole = {"directory": str(installation.directory), "pid": running.pid, "since": running.since, "url": running.url}
+        print(as_json(whole | {"ready": running.ready, "tip": tip, "parts": rows}))
+    else:
+        print(f"Headrace in {installation.directory}, {running.url}, up since {ago(running.since)} (pid {running.pid})\n")
+        heads = ("PART", "STATE", "PID", "RESTARTS", "UP", "FOLDED", "LAG", "JOBS", "PENDING", "RUNNING")
+        keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running")
+        shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
+        print(table(heads, ([row.get(key) for key in keys] for row in shown)))
+    silent = [str(row["name"]) for row in rows if row["state"] != "running"]
+    if silent or trouble:
+        raise Failed(trouble or f"{', '.join(silent)}: not well; look into {installation.logs}")
+    return 0
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], tip: int) -> dict[str, object]:
+    child = running.child(name)
+    row: dict[str, object] = {} if child is None else msgspec.structs.asdict(child)
+    view = views.get(name)
+    if name in views and view is None and row.get("state") == "running":
+        row["state"] = "silent"
+    if view is not None:
+        row |= {"folded": view.folded, "lag": max(0, tip - view.folded), "engine": view.engine}
+        row |= {key: view.detail[key] for key in ("jobs", "pending", "running") if key in view.detail}
+    return row
+
+
+async def _ask_services(installation: Installation) -> tuple[dict[str, ServiceView | None], int, str]:
+    """What each service says (None: nothing), where the ledger ends, and what is wrong altogether."""
+    silence: dict[str, ServiceView | None] = dict.fromkeys(SERVICES)
+    try:
+        async with connect(data=installation.directory, credentials=installation.credentials / f"{OPERATOR}.json") as hr:
+            stream = await hr.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
+            tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
+            answers = await asyncio.gather(*(_ask_service(hr, name) for name in SERVICES))
+            return dict(zip(SERVICES, answers, strict=True)), tip, ""
+    except HeadraceError as error:
+        return silence, 0, str(error)
+
+
+async def _ask_service(hr: Client, name: str) -> ServiceView | None:
+    try:
+        return await hr.query(name, "status", None, ServiceView, STATUS_WITHIN)
+    except HeadraceError:
+        return None

@@ -1,0 +1,613 @@
+"""The books in a real PostgreSQL: exactly once, whatever dies; and the same as somebody who adds up the facts alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from headrace.accounting import service as accounting_service
+from headrace.accounting.database import Database, DatabaseRefused
+from headrace.accounting.meter import PREEMPTIBLE
+from headrace.accounting.schema import SchemaError, migrate
+from headrace.accounting.service import Accounting
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogBroken
+from headrace.bus.loop import Deposed
+from headrace.bus.memory import MemoryLog
+from headrace.bus.streams import ensure_streams
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.codec import decode, encode
+from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile
+from headrace.contracts.facts import Fact
+from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.queries import Answer, UsageAnswer, UsageRequest
+from headrace.contracts.records import Record, digest
+from headrace.contracts.subjects import LEDGER_STREAM, NODE_WRITER, ledger, query
+from headrace.service.answering import Refused, serve
+from headrace.service.fold import LedgerFold
+from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
+
+SECOND = 1_000_000
+PATIENCE = 60.0
+TABLES = {
+    "records": "sequence",
+    "facts": "sequence, place",
+    "jobs": "job",
+    "attempts": "job, attempt",
+    "leases": "lease",
+    "usage": "lease, key, since",
+    "preemptions": "preemption",
+    "victims": "preemption, job",
+    "reservations": "number, key",
+    "capacity": "number, pool, key",
+    "nodes": "node",
+    "position": "sequence",
+}
+
+
+class Postgres:
+    """A server that can die and come back."""
+
+    def __init__(self, settings: PostgresSettings, log: Path) -> None:
+        self.settings = settings
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def dsn(self) -> str:
+        return self.settings.dsn
+
+    def start(self) -> None:
+        settings = self.settings
+        who: dict[str, Any] = {"user": settings.user, "group": settings.group, "extra_groups": []} if settings.user else {}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(settings.argv, env=settings.env, stdout=log, stderr=log, **who)
+
+    async def up(self) -> None:
+        self.start()
+        async with asyncio.timeout(PATIENCE):
+            while not await accepts(self.dsn):
+                await asyncio.sleep(0.01)
+
+    def end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    async def fetch(self, sql: str, *arguments: object) -> list[Any]:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return list(await connection.fetch(sql, *arguments))
+        finally:
+            await connection.close()
+
+    async def execute(self, sql: str) -> None:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            await connection.execute(sql)
+        finally:
+            await connection.close()
+
+    async def tables(self) -> dict[str, list[tuple[object, ...]]]:
+        """All the books."""
+        return {
+            table: [tuple(row) for row in await self.fetch(f"SELECT * FROM headrace.{table} ORDER BY {order}")]
+            for table, order in TABLES.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> PostgresSettings:
+    return prepare(tmp_path_factory.mktemp("books") / "postgres", "a'secret")
+
+
+@pytest.fixture
+async def postgres(cluster: PostgresSettings, tmp_path: Path) -> AsyncIterator[Postgres]:
+    """A running server without books."""
+    server = Postgres(cluster, tmp_path / "postgres.log")
+    await server.up()
+    await server.execute("DROP SCHEMA IF EXISTS headrace CASCADE")
+    yield server
+    server.end(signal.SIGINT)
+
+
+class History:
+    """Records of a ledger, made up, in the order in which they are appended."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, bytes]] = []
+        self.now = SECOND
+        self._prev: dict[str, str] = {}
+
+    def tell(self, by: str, *facts: Fact) -> int:
+        prev = "" if by.startswith(NODE_WRITER) else self._prev.get(by, "")
+        payload = encode(Record(by=by, now=self.now, engine="test", as_of=len(self.records), prev=prev, facts=facts))
+        return self.tell_bytes(by, payload)
+
+    def tell_bytes(self, by: str, payload: bytes) -> int:
+        self._prev[by] = digest(payload)
+        self.records.append((ledger(by), payload))
+        return len(self.records)
+
+    def begin(self, *policies: str) -> None:
+        pool = Pool(name="hq", selector={"site": "hq"})
+        profile = Profile(name="any", request={"gpu": GPU_UNITS}, pools=("hq",))
+        self.tell("governance", f.PoolAppliedV1(author="a.b", pool=pool), f.ProfileAppliedV1(author="a.b", profile=profile))
+        devices = tuple(f.nodes.Device(device=f"gpu{n}", model="H100", memory=80_000) for n in range(8))
+        for node in ("n1", "n2"):
+            self.tell(
+                f"node.{node}",
+                f.NodeRegisteredV1(node=node, labels={"site": "hq"}, devices=devices, cpu=10**9, memory=10**9, at=self.now),
+            )
+        for policy in policies:
+            self.reserve(policy, 5)
+
+    def reserve(self, policy: str, gpus: int, tenant: str = "acme") -> None:
+        document = Policy(
+            tenant=tenant,
+            name=policy,
+            group=policy,
+            profiles=(PolicyProfile(name="any"),),
+            reservation={"gpu": gpus * GPU_UNITS, "cpu": 4_000},
+        )
+        self.tell("governance", f.PolicyAppliedV1(author="a.b", policy=document))
+
+    def admit(self, number: int, policy: str, gpus: int, tenant: str = "acme", **more: Any) -> str:
+        key = job_key(tenant, "alice", make_job_id(number, bytes(10)))
+        fact = f.JobAdmittedV1(job=key, policy=policy, profile="any", request={"gpu": gpus * GPU_UNITS}, **more)
+        self.tell("admission", fact, f.WishesJudgedV1(through=number))
+        return key
+
+    def grant(self, key: str, gpus: int, attempt: int = 1, node: str = "n1") -> None:
+        amounts = {"gpu": gpus * GPU_UNITS, "cpu": 1_000, "memory": 64, "job": 1}
+        self.tell("allocator", f.LeaseGrantedV1(job=key, attempt=attempt, node=node, pool="hq", amounts=amounts))
+
+    def release(self, key: str, at: int, attempt: int = 1, node: str = "n1", **more: Any) -> None:
+        facts = {"outcome": "exited", "exit_code": 0, "exited_at": at, "at": at} | more
+        self.tell(f"node.{node}", f.LeaseEndedV1(job=key, attempt=attempt, **facts))
+
+
+def busy(seed: int, jobs: int, policies: tuple[str, ...] = ("rnd", "dev")) -> History:
+    """Many jobs at once: some preempted, some known late, reservations that change."""
+    chance = random.Random(seed)
+    history = History()
+    history.begin(*policies)
+    holding: dict[str, tuple[int, str]] = {}
+    number = 0
+    while number < jobs or holding:
+        history.now += chance.randint(0, SECOND)
+        what = chance.random()
+        if number < jobs and (what < 0.5 or not holding):
+            number += 1
+            gpus = chance.randint(1, 4)
+            key = history.admit(number, chance.choice(policies), gpus, preemptible=chance.random() < 0.7)
+            node = chance.choice(("n1", "n2"))
+            history.grant(key, gpus, node=node)
+            holding[key] = (1, node)
+            if chance.random() < 0.8:
+                history.tell(f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, at=history.now - chance.randint(0, 1_000)))
+        elif what < 0.55:
+            history.reserve(chance.choice(policies), chance.randint(0, 9))
+        else:
+            key = chance.choice(sorted(holding))
+            attempt, node = holding.pop(key)
+            if chance.random() < 0.3:
+                fact = f.CheckpointRegisteredV1(job=key, attempt=attempt, uri="file:///c", step=1, at=history.now)
+                history.tell(f"node.{node}", fact)
+            late = chance.choice((0, 1_000, SECOND, 3 * SECOND, 60 * SECOND))
+            history.release(key, history.now - late, attempt, node)
+            if attempt == 1 and chance.random() < 0.3:
+                history.tell("allocator", f.JobRequeuedV1(job=key, attempt=attempt, cause="preempted"))
+                history.grant(key, 1, attempt + 1, node)
+                holding[key] = (attempt + 1, node)
+            else:
+                history.tell("allocator", f.JobEndedV1(job=key, attempt=attempt, state="succeeded", cause="exited", exit_code=0))
+    return history
+
+
+def memory_log(history: History) -> MemoryLog:
+    log = MemoryLog(lambda: history.now)
+    for subject, payload in history.records:
+        log.append_now(subject, payload, None)
+    return log
+
+
+class Running(Accounting):
+    """The service, and the task that it is."""
+
+    def __init__(self, log: Any, dsn: str) -> None:
+        super().__init__(log, LedgerFold(), dsn)
+        self.task = asyncio.create_task(self.run())
+
+    async def reaches(self, sequence: int) -> None:
+        """Until the books do; what ends the service ends this."""
+        async with asyncio.timeout(PATIENCE):
+            while (await self.status("", "", b"")).folded < sequence:
+                if self.task.done():
+                    await self.task
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def keeping(log: Any, dsn: str) -> AsyncIterator[Running]:
+    """The service, running."""
+    running = Running(log, dsn)
+    try:
+        yield running
+    finally:
+        running.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await running.task
+
+
+async def keep(log: MemoryLog, dsn: str) -> None:
+    """The service, until everything is in the books."""
+    async with keeping(log, dsn) as accounting:
+        await accounting.reaches(log.last_sequence)
+
+
+def added_up(history: History) -> dict[tuple[int, str, int], tuple[int | None, int, int]]:
+    """Usage from the facts alone, the slow way: at every moment, who holds what in R17's order."""
+    policy_of: dict[str, tuple[str, bool]] = {}
+    leases: dict[str, list[Any]] = {}
+    reserved: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    for sequence, (_, payload) in enumerate(history.records, 1):
+        record = decode(payload, Record)
+        for place, fact in enumerate(record.facts):
+            match fact:
+                case f.JobAdmittedV1():
+                    policy_of[fact.job] = (fact.policy, fact.preemptible)
+                case f.PolicyAppliedV1():
+                    for key in ("gpu", "cpu"):
+                        amount = (fact.policy.reservation or {})[key]
+                        reserved.setdefault((fact.policy.name, key), []).append((record.now, sequence, amount))
+                case f.LeaseGrantedV1():
+                    policy, preemptible = policy_of[fact.job]
+                    number = sequence * 1_000 + place
+                    order = number + PREEMPTIBLE if preemptible else number
+                    leases[f"{fact.job}/{fact.attempt}"] = [policy, order, fact.amounts, record.now, None, record.now]
+                case f.LeaseStartedV1() | f.CheckpointRegisteredV1():
+                    lease = leases[f"{fact.job}/{fact.attempt}"]
+                    lease[5] = max(lease[5], min(fact.at, record.now))
+                case f.LeaseEndedV1():
+                    lease = leases[f"{fact.job}/{fact.attempt}"]
+                    lease[4] = max(lease[5], min(fact.at, record.now))
+                case _:
+                    pass
+    usage: dict[tuple[int, str, int], tuple[int | None, int, int]] = {}
+    for policy in {lease[0] for lease in leases.values()}:
+        for key in ("gpu", "cpu", "memory", "job"):
+            lines = [(order, amounts[key], g, e) for name, order, amounts, g, e, _ in leases.values() if name == policy]
+            _add_up(key, sorted(lines), sorted(reserved.get((policy, key), [])), usage)
+    return usage
+
+
+def _add_up(key: str, lines: list[Any], reserved: list[tuple[int, int, int]], usage: dict[Any, Any]) -> None:
+    moments = {moment for _, _, g, e in lines for moment in (g, e) if moment is not None} | {at for at, _, _ in reserved}
+    now: dict[int, tuple[int, int, int]] = {}
+    for moment in sorted(moments):
+        left = next((amount for at, _, amount in reversed(reserved) if at <= moment), 0)
+        split = {}
+        for order, amount, granted, ended in lines:
+            if granted <= moment and (ended is None or moment < ended):
+                covered = min(left, amount)
+                left -= covered
+                split[order] = (covered, amount - covered)
+        for order in [order for order in now if split.get(order) != now[order][1:]]:
+            since, *units = now.pop(order)
+            usage[order & (PREEMPTIBLE - 1), key, since] = (moment, *units)
+        for order, units in split.items():
+            now.setdefault(order, (moment, *units))
+    for order, (since, *units) in now.items():
+        usage[order & (PREEMPTIBLE - 1), key, since] = (None, *units)
+
+
+async def stored_usage(postgres: Postgres) -> dict[tuple[int, str, int], tuple[int | None, int, int]]:
+    micros = "(extract(epoch FROM {}) * 1000000)::bigint"
+    rows = await postgres.fetch(
+        f"SELECT lease, key, {micros.format('since')}, {micros.format('until')}, reserved, borrowed FROM headrace.usage"
+    )
+    return {(lease, key, since): (until, reserved, borrowed) for lease, key, since, until, reserved, borrowed in rows}
+
+
+async def test_the_books_are_what_the_facts_add_up_to(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting_service, "BATCH_MESSAGES", 37)
+    monkeypatch.setattr(accounting_service, "READ_AT_ONCE", 37)
+    history = busy(1, 300)
+    await keep(memory_log(history), postgres.dsn)
+    assert await stored_usage(postgres) == added_up(history)
+    copies = await postgres.fetch("SELECT subject, payload FROM headrace.records ORDER BY sequence")
+    assert [tuple(row) for row in copies] == history.records
+    ((facts, bodies),) = await postgres.fetch("SELECT count(*), count(body) FROM headrace.fact_bodies")
+    assert facts == bodies == sum(len(decode(payload, Record).facts) for _, payload in history.records)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    history = busy(seed, 200)
+    log = memory_log(history)
+    await keep(log, postgres.dsn)
+    whole = await postgres.tables()
+    await postgres.execute("DROP SCHEMA headrace CASCADE")
+    monkeypatch.setattr(accounting_service, "BATCH_MESSAGES", 23)
+    monkeypatch.setattr(accounting_service, "READ_AT_ONCE", 23)
+    chance = random.Random(seed)
+    for _ in range(12):
+        accounting = Accounting(log, LedgerFold(), postgres.dsn)
+        task = asyncio.create_task(accounting.run())
+        for _ in range(chance.randint(1, 120)):
+            await asyncio.sleep(0)
+            if chance.random() < 0.3:
+                await asyncio.sleep(chance.random() / 200)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await keep(log, postgres.dsn)
+    assert await postgres.tables() == whole
+
+
+async def test_postgres_may_die_at_any_time(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = busy(4, 200)
+    log = memory_log(history)
+    await keep(log, postgres.dsn)
+    whole = await postgres.tables()
+    await postgres.execute("DROP SCHEMA headrace CASCADE")
+    monkeypatch.setattr(accounting_service, "BATCH_MESSAGES", 20)
+    monkeypatch.setattr(accounting_service, "READ_AT_ONCE", 20)
+    async with keeping(log, postgres.dsn) as accounting:
+        for part, number in enumerate((signal.SIGKILL, signal.SIGINT, signal.SIGQUIT), 1):
+            await accounting.reaches(log.last_sequence * part // 5)
+            postgres.end(number)
+            await asyncio.sleep(0.05)
+            with pytest.raises(Refused, match="cannot be read now"):
+                await accounting.usage("acme", "alice", b"")
+            await postgres.up()
+        await accounting.reaches(log.last_sequence)
+    assert await postgres.tables() == whole
+
+
+async def test_postgres_that_is_away_at_the_start_is_waited_for(postgres: Postgres) -> None:
+    history = busy(5, 20)
+    log = memory_log(history)
+    postgres.end(signal.SIGINT)
+    async with keeping(log, postgres.dsn) as accounting:
+        await asyncio.sleep(0.2)
+        status = await accounting.status("", "", b"")
+        assert (status.folded, status.detail["behind"]) == (0, log.last_sequence)
+        await postgres.up()
+        await accounting.reaches(log.last_sequence)
+    assert await stored_usage(postgres) == added_up(history)
+
+
+async def test_a_release_known_late_changes_what_is_stored(postgres: Postgres) -> None:
+    history = History()
+    history.begin("rnd")
+    old, new = history.admit(1, "rnd", 5), history.admit(2, "rnd", 3)
+    history.grant(old, 5)
+    history.grant(new, 3)
+    log = memory_log(history)
+    async with keeping(log, postgres.dsn) as accounting:
+        await accounting.reaches(log.last_sequence)
+        history.now += 3_600 * SECOND
+        history.release(old, 61 * SECOND)
+        log.append_now(*history.records[-1], None)
+        await accounting.reaches(log.last_sequence)
+        answer = await accounting.usage("acme", "alice", encode(UsageRequest(by=("job",))))
+    assert await stored_usage(postgres) == added_up(history)
+    gpu = {row.group["job"]: (row.reserved, row.borrowed) for row in answer.rows if row.key == "gpu"}
+    assert gpu == {
+        old: (str(5 * 60 * GPU_UNITS * SECOND), "0"),
+        new: (str(3 * 3_540 * GPU_UNITS * SECOND), str(3 * 60 * GPU_UNITS * SECOND)),
+    }
+
+
+async def test_a_void_record_and_a_text_with_nul_are_kept_like_all_others(postgres: Postgres) -> None:
+    history = History()
+    history.begin("rnd")
+    key = history.admit(1, "rnd", 1, name="a\0b", labels={"k\0": "v\0"})
+    history.tell_bytes("node.n1", b"no record at all")
+    log = memory_log(history)
+    async with keeping(log, postgres.dsn) as accounting:
+        await accounting.reaches(log.last_sequence)
+    ((name, labels),) = await postgres.fetch("SELECT name, labels::text FROM headrace.jobs WHERE job = $1", key)
+    assert (name, labels) == ("a\ufffdb", '{"k\ufffd": "v\ufffd"}')
+    ((sequence, payload, now),) = await postgres.fetch("SELECT sequence, payload, now FROM headrace.records WHERE void <> ''")
+    assert (sequence, payload, now) == (log.last_sequence, b"no record at all", None)
+    ((state, cordoned),) = await postgres.fetch("SELECT state, cordoned FROM headrace.nodes WHERE node = 'n1'")
+    assert state == "ready"
+    assert cordoned.startswith(f"its record {log.last_sequence} was void: ")
+
+
+async def test_what_was_good_before_the_ledger_broke_is_in_the_books(postgres: Postgres) -> None:
+    history = History()
+    history.begin("rnd")
+    history.tell_bytes("allocator", b"no record at all")
+    with pytest.raises(LogBroken, match=r"record 5 on hr\.ledger\.allocator is void"):
+        await Accounting(memory_log(history), LedgerFold(), postgres.dsn).run()
+    assert [tuple(row) for row in await postgres.fetch("SELECT sequence FROM headrace.position")] == [(4,)]
+
+
+async def test_another_ledger_is_refused(postgres: Postgres) -> None:
+    await keep(memory_log(busy(6, 10)), postgres.dsn)
+    with pytest.raises(LogBroken, match="this is another ledger, or it was changed"):
+        await Accounting(memory_log(busy(7, 30)), LedgerFold(), postgres.dsn).run()
+
+
+async def test_a_ledger_that_lost_its_end_is_refused(postgres: Postgres) -> None:
+    history = busy(6, 10)
+    await keep(memory_log(history), postgres.dsn)
+    del history.records[-1]
+    with pytest.raises(LogBroken, match="it lost its end"):
+        await Accounting(memory_log(history), LedgerFold(), postgres.dsn).run()
+
+
+async def test_of_two_that_write_the_same_books_one_goes(postgres: Postgres) -> None:
+    history = busy(8, 20)
+    log = memory_log(history)
+    await keep(log, postgres.dsn)
+    first = Running(log, postgres.dsn)
+    await first.reaches(log.last_sequence)
+    history.now += SECOND
+    history.reserve("rnd", 1)
+    late = memory_log(history)
+    await keep(late, postgres.dsn)
+    history.reserve("rnd", 2)
+    log.append_now(*history.records[-2], None)
+    log.append_now(*history.records[-1], None)
+    with pytest.raises(Deposed, match="somebody else writes these books"):
+        async with asyncio.timeout(PATIENCE):
+            await first.task
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("CREATE SCHEMA headrace", "has a schema 'headrace' that is not the books'"),
+        ("CREATE SCHEMA headrace; CREATE TABLE headrace.migrations (id int)", "is somebody else's"),
+    ],
+)
+async def test_a_schema_of_somebody_else_is_left_alone(postgres: Postgres, sql: str, text: str) -> None:
+    await postgres.execute(sql)
+    with pytest.raises(SchemaError, match=text):
+        await Accounting(memory_log(busy(9, 1)), LedgerFold(), postgres.dsn).run()
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("INSERT INTO headrace.migrations (version, name, digest) VALUES (999, 'x', 'y')", "written by a newer Headrace"),
+        ("UPDATE headrace.migrations SET digest = 'other'", r"migration 1 \(books\) .* nothing is changed"),
+    ],
+)
+async def test_books_of_another_version_are_left_alone(postgres: Postgres, sql: str, text: str) -> None:
+    database = Database(postgres.dsn)
+    await database.run(migrate)
+    await postgres.execute(sql)
+    with pytest.raises(SchemaError, match=text):
+        await database.run(migrate)
+    await database.close()
+
+
+async def test_a_wrong_password_is_an_error_and_not_waited_for(postgres: Postgres) -> None:
+    with pytest.raises(DatabaseRefused, match="password authentication failed"):
+        await Database(postgres.dsn.replace("secret", "guess")).run(migrate)
+
+
+async def test_every_table_and_view_says_what_it_is(postgres: Postgres) -> None:
+    database = Database(postgres.dsn)
+    await database.run(migrate)
+    await database.close()
+    silent = "SELECT relname FROM pg_class WHERE relnamespace = 'headrace'::regnamespace AND relkind IN ('r', 'v') AND obj_description(oid) IS NULL"
+    assert await postgres.fetch(silent) == []
+
+
+async def ask(connection: Any, tenant: str, question: UsageRequest) -> Answer:
+    return decode((await connection.ask(query("accounting", "usage", tenant, "alice"), encode(question))).data, Answer)
+
+
+async def test_usage_is_answered_over_the_bus_to_its_own_tenant_only(
+    postgres: Postgres, nats_server: Any, login: Callable[[str], Any]
+) -> None:
+    history = History()
+    history.begin("rnd")
+    history.reserve("dev", 5)
+    history.reserve("rnd", 5, tenant="other")
+    keys = [history.admit(number, "rnd", 3) for number in (1, 2, 3)]
+    stranger = history.admit(9, "rnd", 1, tenant="other")
+    for key in keys:
+        history.grant(key, 3)
+    history.grant(stranger, 1)
+    history.now += 10 * SECOND
+    history.release(keys[2], history.now)
+    key = history.admit(4, "dev", 3)
+    history.grant(key, 3)
+    history.now += 5 * SECOND
+    history.reserve("dev", 4)
+    operator, service = await login("operator"), await login("accounting")
+    await ensure_streams(operator)
+    log = JetStreamLog(operator, LEDGER_STREAM)
+    for subject, payload in history.records:
+        await log.append(subject, payload, None)
+    async with keeping(JetStreamLog(service, LEDGER_STREAM), postgres.dsn) as accounting:
+        await serve(service, "accounting", LedgerFold(), accounting.handlers())
+        await accounting.reaches(len(history.records))
+        alice = await login("acme-alice")
+        answer = decode(bytes((await ask(alice, "acme", UsageRequest(by=("group", "day")))).body), UsageAnswer)
+        wrong = await ask(alice, "acme", UsageRequest(by=("colour",)))
+        before = await ask(alice, "acme", UsageRequest(since=5, until=4))
+        ahead = await ask(alice, "acme", UsageRequest(since=history.now + 1))
+    unit = GPU_UNITS * SECOND
+    gpu = [row for row in answer.rows if row.key == "gpu"]
+    assert answer.through == len(history.records)
+    assert [(row.group, row.total, row.reserved, row.borrowed, row.lost, row.jobs) for row in gpu] == [
+        ({"group": "dev", "day": "1970-01-01"}, str(15 * unit), str(15 * unit), "0", "0", 1),
+        ({"group": "rnd", "day": "1970-01-01"}, str(120 * unit), str(75 * unit), str(45 * unit), "0", 3),
+    ]
+    assert (wrong.code, before.code, ahead.code) == ("INVALID", "INVALID", "INVALID")
+    assert wrong.error.startswith("by: usage is not kept by 'colour'")
+
+
+@pytest.fixture
+def process(postgres: Postgres, nats_server: Any) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts the service as a process of its own."""
+    started: list[subprocess.Popen[bytes]] = []
+    environment = os.environ | {
+        "HEADRACE_NATS_URL": nats_server.url,
+        "HEADRACE_NATS_USER": "accounting",
+        "HEADRACE_NATS_PASSWORD": nats_server.credentials["accounting"].password,
+        "HEADRACE_POSTGRES_DSN": postgres.dsn,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+
+    def start() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([sys.executable, "-m", "headrace.accounting"], env=environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.wait()
+
+
+async def test_killed_again_and_again_the_service_loses_and_repeats_nothing(
+    postgres: Postgres, login: Callable[[str], Any], process: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    history = busy(10, 400)
+    operator = await login("operator")
+    await ensure_streams(operator)
+    log = JetStreamLog(operator, LEDGER_STREAM)
+    chance = random.Random(10)
+
+    async def position() -> int:
+        with suppress(asyncpg.PostgresError):
+            return int((await postgres.fetch("SELECT sequence FROM headrace.position"))[0][0])
+        return 0
+
+    done = 0
+    for part in (0.2, 0.5, 0.8, 1.0):
+        running = process()
+        until = int(len(history.records) * part)
+        for subject, payload in history.records[done:until]:
+            await log.append(subject, payload, None)
+        done = until
+        async with asyncio.timeout(PATIENCE):
+            while await position() < until * (1.0 if part == 1.0 else 0.6):
+                await asyncio.sleep(0.01 * chance.random())
+        running.kill()
+        running.wait()
+    assert await position() == len(history.records)
+    assert await stored_usage(postgres) == added_up(history)

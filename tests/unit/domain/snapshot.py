@@ -1,0 +1,175 @@
+"""A state as plain values, deep, so that two of them can be compared: what is true, and none of the aids to finding it fast.
+
+Aids that are left out: memos, the classes of the node index, heaps with entries of jobs that have left, and accounts that were made
+because somebody looked at them. `naive` works out every derived number anew, to hold the kept ones against.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import msgspec
+
+from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY, add_to, take_from
+from headrace.contracts.facts.fact import Place
+from headrace.domain.pending import Pending
+from headrace.domain.requests import Request
+from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
+from headrace.domain.takings import Preemption
+
+AIDS = {"share_base", "stale", "index", "place", "heap"}
+
+
+def snapshot(state: State) -> dict[str, Any]:
+    """Everything in the state by value; objects that stand in a table of the state appear elsewhere by their name only."""
+    whole = {field.name: _shown(getattr(state, field.name)) for field in fields(state) if field.name not in AIDS}
+    for table in ("jobs", "nodes", "pools", "policies", "preemptions"):
+        whole[table] = {key: _opened(value) for key, value in getattr(state, table).items()}
+    return whole
+
+
+def _shown(value: Any) -> Any:
+    match value:
+        case JobRecord():
+            return ("job", value.key)
+        case PolicyState():
+            return ("policy", value.key)
+        case NodeState():
+            return ("node", value.name)
+        case PoolState():
+            return ("pool", value.document.name)
+        case Preemption():
+            return ("preemption", value.id)
+        case Request():
+            return ("request", value.order, value.amounts, value.replicas, value.shape)
+        case Pending():
+            return _line(value)
+        case Scope():
+            return _opened(value)
+        case dict():
+            shown = {key: _shown(child) for key, child in value.items()}
+            return {key: child for key, child in shown.items() if not (isinstance(value[key], Scope) and _is_untouched(value[key]))}
+        case list() | tuple() | deque():
+            return [_shown(child) for child in value]
+        case set() | frozenset():
+            return sorted(value)
+        case msgspec.Struct():
+            return value
+    return _opened(value) if is_dataclass(value) else value
+
+
+def _opened(value: Any) -> Any:
+    return {field.name: _shown(getattr(value, field.name)) for field in fields(value) if field.name not in AIDS}
+
+
+def _is_untouched(scope: Scope) -> bool:
+    return scope.reservation is None and not (scope.limit or scope.leased or scope.use or scope.firm)
+
+
+def _line(pending: Pending) -> dict[str, Any]:
+    """Who stands in line, and who waits for a time: an index lets jobs ripen whenever somebody looks, so both are one."""
+    waiting = {job.key for group in pending.groups.values() for job in group.members.values()}
+    return {"waiting": sorted(waiting | {job.key for _, _, job in pending._delayed if job.state == "pending" and not job.nomination})}
+
+
+def kept(state: State) -> dict[str, Any]:
+    """The derived numbers that the fold keeps up to date."""
+    return {
+        "accounts": {name: (scope.leased, scope.use, scope.firm) for name, scope in _accounts(state).items()},
+        "pools": {name: (pool.leased, pool.use, pool.nominated) for name, pool in state.pools.items()},
+        "nodes": {
+            node.name: (
+                node.cpu_free,
+                node.memory_free,
+                node.cpu_nominated,
+                node.memory_nominated,
+                {device.name: (device.free, device.nominated) for device in node.devices},
+            )
+            for node in state.nodes.values()
+        },
+        "pending": {policy.key: policy.pending for policy in state.policies.values()},
+        "holding": {policy.key: sorted(policy.jobs) for policy in state.policies.values()},
+    }
+
+
+def naive(state: State) -> dict[str, Any]:
+    """What `kept` has to be, summed up from the leases and the nominations."""
+    accounts = {name: ({}, {}, {}) for name in _accounts(state)}
+    pools = {name: ({}, {}, {}) for name in state.pools}
+    nodes = {node.name: [node.cpu, node.memory, 0, 0, {d.name: [GPU_UNITS, 0] for d in node.devices}] for node in state.nodes.values()}
+    for job in state.jobs.values():
+        for lease in job.leases.values():
+            names = _accounts_of(state, job, lease.pool)
+            for total in (pools[lease.pool], *(accounts[name] for name in names if name in accounts)):
+                add_to(total[0], lease.amounts)
+                if not job.yields_to:
+                    add_to(total[1], lease.amounts)
+            for name in names:
+                if not job.preemptible:
+                    add_to(accounts[name][2], lease.amounts)
+            _hold(nodes[lease.node], Place(node=lease.node, devices=lease.devices, amounts=lease.amounts), 0, -1)
+    for preemption in state.preemptions.values():
+        if not preemption.kept:
+            continue
+        add_to(pools[preemption.pool][2], preemption.total)
+        for total in (pools[preemption.pool], *(accounts[name] for name in _accounts_of(state, preemption.job, preemption.pool))):
+            add_to(total[1], preemption.total)
+        for name in _accounts_of(state, preemption.job, preemption.pool):
+            if not preemption.job.preemptible:
+                add_to(accounts[name][2], preemption.total)
+        for place in preemption.places:
+            _hold(nodes[place.node], place, 1, 1)
+    for total in (*accounts.values(), *pools.values()):
+        for amounts in total:
+            take_from(amounts, {key: 0 for key, value in amounts.items() if not value})
+    return {
+        "accounts": accounts,
+        "pools": pools,
+        "nodes": {
+            name: (cpu, memory, cpu_kept, memory_kept, {device: tuple(units) for device, units in devices.items()})
+            for name, (cpu, memory, cpu_kept, memory_kept, devices) in nodes.items()
+        },
+        "pending": {
+            policy.key: sum(job.policy is policy and job.state == "pending" for job in state.jobs.values())
+            for policy in state.policies.values()
+        },
+        "holding": {
+            policy.key: sorted(job.key for job in state.jobs.values() if job.policy is policy and job.leases)
+            for policy in state.policies.values()
+        },
+    }
+
+
+def _hold(node: list[Any], place: Place, which: int, sign: int) -> None:
+    """Count a place as held (`which` 0: the first numbers) or as kept (1: the second ones)."""
+    node[2 * which] += sign * place.amounts.get(CPU, 0)
+    node[2 * which + 1] += sign * place.amounts.get(MEMORY, 0)
+    for share in place.devices:
+        if share.device in node[4]:
+            node[4][share.device][which] += sign * share.units
+
+
+def _accounts(state: State) -> dict[str, Scope]:
+    accounts = {scope.name: scope for scope in state.shares.values()}
+    for policy in state.policies.values():
+        accounts |= {scope.name: scope for scope in (policy.wide, *policy.scopes.values())}
+    return accounts
+
+
+def _accounts_of(state: State, job: JobRecord, pool: str) -> list[str]:
+    tenant, policy = job.policy.key
+    names = [f"policy {tenant}/{policy}", f"policy {tenant}/{policy} in pool {pool}"]
+    if (tenant, pool) in state.shares:
+        names.append(f"tenant {tenant} in pool {pool}")
+    known = _accounts(state)
+    return [name for name in names if name in known]
+
+
+def differences(left: Any, right: Any, at: str = "") -> list[str]:
+    """Where two snapshots are not the same, one line each."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        keys = [*left, *(key for key in right if key not in left)]
+        return [line for key in keys for line in differences(left.get(key), right.get(key), f"{at}/{key}")]
+    return [] if left == right else [f"{at}: {left!r} is not {right!r}"]

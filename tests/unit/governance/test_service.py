@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headrace.contracts.codec import Malformed, encode
+from headrace.contracts.queries import (
+    ApplyAnswer,
+    ApplyRequest,
+    Change,
+    DeleteRequest,
+    DocumentView,
+    GetAnswer,
+    GetRequest,
+    NodeRequest,
+)
+from headrace.governance.decide import Governance
+from headrace.governance.service import Desk, find, fitting
+from headrace.service.answering import Refused
+
+
+class FakeDeciding:
+    """A loop that decides whenever it is nudged, until nothing is left to say."""
+
+    def __init__(self, installation):
+        self.installation = installation
+        self.decider = Governance(installation.state)
+        self.caught_up = asyncio.Event()
+        self.caught_up.set()
+
+    def nudge(self):
+        asyncio.get_running_loop().call_soon(self.run)
+
+    def run(self):
+        while facts := self.decider.decide(0):
+            self.installation.say(*facts)
+
+
+@pytest.fixture
+def desk(site):
+    return Desk(FakeDeciding(site))
+
+
+async def ask(desk, what, request):
+    return await desk.handlers()[what]("acme", "ann", encode(request))
+
+
+async def test_documents_are_applied_by_whom_the_subject_names(desk, site):
+    answer = await ask(desk, "apply", ApplyRequest(documents={"users": [{"handle": "bob"}]}, reason="new here"))
+    assert (answer.applied, answer.revision) == (True, 4)
+    assert site.state.users["default", "bob"].revision == 4
+
+
+async def test_documents_that_cannot_be_read_are_refused_with_every_error(desk):
+    documents = {"users": [{"handel": "bob"}], "policies": [{"name": "p", "profiles": [], "limit": {"gpu": 0.1234}}]}
+    with pytest.raises(Refused) as refused:
+        await ask(desk, "apply", ApplyRequest(documents=documents))
+    assert refused.value.code == "INVALID"
+    assert str(refused.value) == refused.value.body.errors[0] + f" (and {len(refused.value.body.errors) - 1} more)"
+    assert [error.partition(":")[0] for error in refused.value.body.errors] == [
+        "users[0].handel",
+        "users[0]",
+        "policies[0].limit.gpu",
+    ]
+
+
+async def test_documents_that_mean_nothing_are_refused_with_their_plan(desk):
+    documents = {"policies": [{"name": "p", "group": "all", "profiles": ["tow"]}]}
+    with pytest.raises(Refused) as refused:
+        await ask(desk, "apply", ApplyRequest(documents=documents))
+    assert (refused.value.code, str(refused.value)) == (
+        "INVALID",
+        "policies[0].profiles[0]: there is no profile tow; there are both, one, three",
+    )
+    assert [line.action for line in refused.value.body.changes] == ["create"]
+
+
+async def test_a_deletion_and_a_cordon_come_back_with_their_revision(desk):
+    deleted = await ask(desk, "delete", DeleteRequest(kind="profile", name="three"))
+    cordoned = await ask(desk, "cordon", NodeRequest(node="w1"))
+    uncordoned = await ask(desk, "uncordon", NodeRequest(node="w1"))
+    assert [answer.revision for answer in (deleted, cordoned, uncordoned)] == [4, 5, 6]
+
+
+async def test_questions_wait_until_the_ledger_has_been_read(desk, site):
+    desk._deciding.caught_up.clear()
+    waiting = asyncio.ensure_future(ask(desk, "get", GetRequest(kind="pool", name="south")))
+    await asyncio.sleep(0)
+    site.write("pools: [{name: south, selector: {site: south}}]")
+    desk._deciding.caught_up.set()
+    assert [view.name for view in (await waiting).documents] == ["south"]
+
+
+async def test_bytes_that_are_no_request_are_malformed(desk):
+    for what, handler in desk.handlers().items():
+        with pytest.raises(Malformed):
+            await handler("acme", "ann", b"{" if what == "get" else b'{"kind": 3, "node": 3}')
+
+
+async def test_an_accident_in_judging_reaches_who_asked_and_the_next_is_served(desk, monkeypatch):
+    monkeypatch.setattr("headrace.governance.decide.make_plan", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        await ask(desk, "apply", ApplyRequest(documents={}))
+    monkeypatch.undo()
+    assert await ask(desk, "apply", ApplyRequest(documents={})) == ApplyAnswer(changes=(), applied=True)
+
+
+async def test_a_desk_serves_governance_only():
+    class Other:
+        decider = object()
+
+    with pytest.raises(TypeError):
+        Desk(Other())
+
+
+class TestFitting:
+    def test_what_fits_stays_as_it_is(self):
+        answer = ApplyAnswer(
+            changes=(Change(kind="user", name="a/b", action="keep"),), warnings=("w",), errors=("e",), revision=3
+        )
+        assert fitting(answer) == answer
+
+    def test_of_very_many_lines_the_first_are_told(self):
+        kept = tuple(Change(kind="user", name=f"a/k{number}", action="keep") for number in range(3_000))
+        created = tuple(Change(kind="user", name=f"a/c{number}", action="create") for number in range(1_000))
+        errors = tuple(f"e{number}" for number in range(2_001))
+        cut = fitting(ApplyAnswer(changes=(*kept, *created), errors=errors))
+        assert (cut.changes, cut.errors) == (created, (*errors[:2_000], "and 1 more"))
+
+    def test_of_very_long_lines_the_fields_are_left_out(self):
+        changes = tuple(
+            Change(kind="pool", name=f"p{number}", action="update", fields=("x" * 10_000,)) for number in range(1_000)
+        )
+        assert {change.fields for change in fitting(ApplyAnswer(changes=changes)).changes} == {()}
+
+
+class TestFind:
+    def test_documents_are_shown_as_they_are_written_sorted_by_name(self, site):
+        assert find(site.state, GetRequest(kind="profile")) == GetAnswer(
+            documents=tuple(
+                DocumentView(
+                    kind="profile", name=name, revision=1, document={"name": name, "request": {"gpu": gpus}, "pools": pools}
+                )
+                for name, gpus, pools in (("both", "1", ["west", "east"]), ("one", "1", ["west"]), ("three", "3", ["west"]))
+            )
+        )
+
+    def test_what_is_found_can_be_applied_again_and_changes_nothing(self, site):
+        found = find(site.state, GetRequest(kind="profile")).documents
+        plan = site.plan("profiles: " + str([view.document for view in found]))
+        assert [line.action for line in plan.changes] == ["keep"] * 3
+
+    @pytest.mark.parametrize(("name", "found"), [("all", ["acme/all", "default/all"]), ("acme/all", ["acme/all"])])
+    def test_a_short_name_is_found_in_every_tenant(self, site, name, found):
+        site.write("groups: [{tenant: acme, name: all}, {name: other}]")
+        assert [view.name for view in find(site.state, GetRequest(kind="group", name=name)).documents] == found
+
+    @pytest.mark.parametrize(
+        ("request_", "code", "error"),
+        [
+            (GetRequest(kind="pols"), "INVALID", "kind: there is no kind pols; did you mean pool?"),
+            (GetRequest(kind="pool", name="wset"), "NOT_FOUND", "there is no pool wset; did you mean west?"),
+            (GetRequest(kind="user", name="ann"), "NOT_FOUND", "there is no user ann; there is none"),
+        ],
+    )
+    def test_what_is_not_there_is_said_so(self, site, request_, code, error):
+        with pytest.raises(Refused) as refused:
+            find(site.state, request_)
+        assert (refused.value.code, str(refused.value)) == (code, error)
+
+    def test_a_kind_without_objects_is_an_empty_list(self, site):
+        assert find(site.state, GetRequest(kind="user")) == GetAnswer()
