@@ -209,12 +209,14 @@ class Client:
     ) -> tuple[T, int]:
         """The answer and the ledger sequence that it reflects."""
         subject = subjects.query(service, what, self.tenant, self.user)
-        payload = await self._link.ask(subject, b"" if request is None else encode(request), within=within)
         try:
+            payload = await self._link.ask(subject, b"" if request is None else encode(request), within=within)
             answer = decode(payload, Answer)
             if answer.error:
                 raise Refused(answer.code or "REFUSED", answer.error, bytes(answer.body))
             return decode(bytes(answer.body), kind or object), answer.sequence  # type: ignore[return-value]
+        except Unreachable as error:
+            raise Unreachable(f"{service} does not answer {what!r}: {error}") from None
         except Malformed as error:
             raise HeadraceError(f"{service} gave an answer of another version: {error}") from None
 

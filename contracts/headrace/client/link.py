@@ -80,12 +80,12 @@ class Link:
                 raise self._not_allowed(subject)
             return question.result().data
         except errors.NoRespondersError:
-            raise Unreachable(f"nobody listens on {subject}: is that service up? `headrace status` tells") from None
+            raise Unreachable(f"nobody listens on {subject}; `headrace status` tells what is away") from None
         except errors.MaxPayloadError:
             raise Refused("INVALID", f"{len(payload)} bytes are more than NATS takes, {self._nats.max_payload}") from None
         except (errors.Error, TimeoutError, OSError) as error:
             why = f"nothing within {within:g} s" if isinstance(error, TimeoutError) else str(error).removeprefix("nats: ")
-            raise Unreachable(f"no answer on {subject}: {why}. `headrace status` tells which service is away") from None
+            raise Unreachable(f"no answer on {subject}: {why}; `headrace status` tells what is away") from None
         finally:
             del self._asked[refusal]
             question.cancel()

@@ -1,8 +1,9 @@
 """The executor: performs what the core asks for, and tells it what happened.
 
 Strategy: `handle` is the one way in. The core's actions are performed at once and in order, and what they bring about goes back in
-as further events, from a queue and not from the stack. Only starting is put off to the next turns of the loop, a few at a
-time, so that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement.
+as further events, from a queue and not from the stack. Only starting is put off to the next turns of the loop, a few at a time, so
+that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement; and tidying is left to a thread, many at a time,
+because it may wait for whoever syncs the same disk.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,9 +35,10 @@ from headrace.node_executor.retention import Kept, prune
 from headrace.node_executor.runtimes import CannotStart, Launch, Running, Runtime
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.tracing import Tracing
-from headrace.node_executor.workspace import Workspace
+from headrace.node_executor.workspace import Paths, Workspace
 
 STARTS_PER_TURN = 4
+TIDY_AFTER = 0.2
 SECOND = 1_000_000
 
 _log = structlog.get_logger("headrace.node_executor")
@@ -96,6 +99,7 @@ class Executor:
         self._inbox: deque[v.Event] = deque()
         self._performing = False
         self._waiting: dict[str, StartOrder] = {}
+        self._untidy: list[Paths] = []
         self._held: dict[str, _Held] = {}
         self.finished = asyncio.Event()
         self._performers: dict[type[v.Action], Callable[[Any], None]] = {
@@ -180,37 +184,36 @@ class Executor:
             self.handle(v.StartFailed(self._now(), action.lease, "never_started"))
 
     def _start_some(self) -> None:
-        for _ in range(min(STARTS_PER_TURN, len(self._waiting))):
-            lease = next(iter(self._waiting))
+        for lease in list(islice(self._waiting, STARTS_PER_TURN)):
             self._start(self._waiting.pop(lease))
         if self._waiting:
             self._loop.call_soon(self._start_some)
 
     def _start(self, order: StartOrder) -> None:
-        traceparent = self._with.tracing.starting(order, self._now())
         try:
-            held = self._prepared(order, traceparent)
-            held.running = self._run(held, order.command, held.prepared.env, lambda code: self._exited(held, code))
+            prepared = self._with.preparation.prepare(order, self._with.tracing.starting(order, self._now()))
         except CannotStart as error:
-            outcome = "refused" if error.exit_code is None else "exited"
-            _log.info("not_started", lease=order.lease, outcome=outcome, reason=error.message)
-            if order.lease in self._held and error.exit_code is not None:
-                self._held[order.lease].output.note(error.message)
-            self.handle(v.StartFailed(self._now(), order.lease, outcome, error.exit_code, error.message))
+            self._not_started(order, error)
             return
-        at = self._now()
-        self._with.tracing.started(order.lease, at)
-        self.handle(v.Started(at, order.lease, obtained(self._with.devices, order.devices)))
-
-    def _prepared(self, order: StartOrder, traceparent: str) -> _Held:
-        prepared = self._with.preparation.prepare(order, traceparent)
         held = _Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
         self._held[order.lease] = held
         try:
             self._with.journal.began(order.lease, order.granted)
+            held.running = self._run(held, order.command, prepared.env, lambda code: self._exited(held, code))
+        except CannotStart as error:
+            held.output.note(error.message)
+            self._not_started(order, error)
         except OSError as error:
-            raise CannotStart(f"the node cannot write its journal: {error.strerror}") from None
-        return held
+            self._not_started(order, CannotStart(f"the node cannot write its journal: {error.strerror}"))
+        else:
+            at = self._now()
+            self._with.tracing.started(order.lease, at)
+            self.handle(v.Started(at, order.lease, obtained(self._with.devices, order.devices)))
+
+    def _not_started(self, order: StartOrder, error: CannotStart) -> None:
+        outcome = "refused" if error.exit_code is None else "exited"
+        _log.info("not_started", lease=order.lease, outcome=outcome, reason=error.message)
+        self.handle(v.StartFailed(self._now(), order.lease, outcome, error.exit_code, error.message))
 
     def _run(self, held: _Held, command: tuple[str, ...], env: dict[str, str], ended: Callable[[int], None]) -> Running:
         return self._with.runtime.start(Launch(command, env, held.prepared.directory, held.output), ended)
@@ -285,7 +288,17 @@ class Executor:
         if held.timer is not None:
             held.timer.cancel()
         held.output.close()
-        self._with.workspace.tidy(held.prepared.paths)
+        if not self._untidy:
+            self._loop.call_later(TIDY_AFTER, self._tidy)
+        self._untidy.append(held.prepared.paths)
+
+    def _tidy(self) -> None:
+        untidy, self._untidy = self._untidy, []
+        self._loop.run_in_executor(None, self._tidy_all, untidy)
+
+    def _tidy_all(self, untidy: list[Paths]) -> None:
+        for paths in untidy:
+            self._with.workspace.tidy(paths)
 
     # What comes back
 

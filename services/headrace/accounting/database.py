@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
@@ -21,6 +21,16 @@ COMMAND_TIMEOUT = 60.0
 
 _PASSING = ("08", "40", "53", "57", "58")
 """Classes of SQLSTATE that are a matter of time: connection lost, conflict, no room, server going down or coming up, disk trouble."""
+
+_TROUBLE = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    asyncio.CancelledError,
+)
+"""After these nobody knows in which state the connection is; after any other exception it goes on."""
 
 _REFUSED = ("28", "3D")
 """Login refused, no such database: waiting does not help."""
@@ -71,10 +81,12 @@ class Database:
                 if self._connection is None:
                     self._connection = await self._connect()
                 return await work(self._connection)
-            except BaseException as error:
-                if self._drop() or _is_passing(error):
-                    raise DatabaseAway(_one_line(error)) from error
-                raise
+            except _TROUBLE as error:
+                closed = self._drop()
+                passing = next(filter(_is_passing, _behind(error)), error if closed else None)
+                if passing is None:
+                    raise
+                raise DatabaseAway(_one_line(passing)) from error
 
     async def close(self) -> None:
         """Close the connection; more than once does no harm."""
@@ -122,6 +134,13 @@ def _is_passing(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         return (error.sqlstate or "").startswith(_PASSING)
     return isinstance(error, (OSError, TimeoutError))
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """An error and those it came up behind, the first one first: the end of a transaction complains of the trouble that began within."""
+    if error.__context__ is not None:
+        yield from _behind(error.__context__)
+    yield error
 
 
 def _one_line(error: BaseException) -> str:

@@ -14,10 +14,8 @@ from headrace.accounting.rows import (
     Attempt,
     CapacityRow,
     Changes,
-    FactRow,
     Lease,
     Position,
-    RecordRow,
     ReservationRow,
 )
 from headrace.accounting.statements import statements
@@ -25,6 +23,8 @@ from headrace.accounting.statements import statements
 _WRITE = statements("write")
 _LOAD = statements("load")
 _TABLES = (
+    "records",
+    "facts",
     "jobs",
     "rejected",
     "attempts",
@@ -54,10 +54,6 @@ async def write(connection: Connection, changes: Changes) -> None:
             if there == after:  # the answer to an earlier try was lost
                 return
             raise PositionMoved(f"the books stand at {there.sequence}, not at {before.sequence}")
-        await connection.copy_records_to_table(
-            "records", schema_name="headrace", columns=RecordRow._fields, records=changes.records
-        )
-        await connection.copy_records_to_table("facts", schema_name="headrace", columns=FactRow._fields, records=changes.facts)
         for table in _TABLES:
             await _put(connection, table, getattr(changes, table))
         await _put(connection, "usage_gone", [key for key, use in changes.usage.items() if use is None])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from headrace.accounting.database import Connection
 from headrace.accounting.rows import Position
@@ -49,20 +50,16 @@ async def answer(connection: Connection, tenant: str, question: UsageRequest) ->
     return UsageAnswer(through=at.sequence, rows=tuple(_row(row, question.by) for row in rows))
 
 
-def _row(row: Sequence[object], by: Sequence[str]) -> UsageRow:
+def _row(row: Sequence[Any], by: Sequence[str]) -> UsageRow:
+    """One line; sums come as decimals without a fraction, because they outgrow every other type."""
     *names, key, reserved, borrowed, lost, jobs = row
     values = dict(zip(GROUPINGS, names, strict=True))
-    inside, beyond = _whole(reserved), _whole(borrowed)
     return UsageRow(
-        group={name: str(values[name]) for name in by},
-        key=str(key),
-        total=str(inside + beyond),
-        reserved=str(inside),
-        borrowed=str(beyond),
-        lost=str(_whole(lost)),
-        jobs=_whole(jobs),
+        group={name: values[name] for name in by},
+        key=key,
+        total=str(int(reserved) + int(borrowed)),
+        reserved=str(int(reserved)),
+        borrowed=str(int(borrowed)),
+        lost=str(int(lost)),
+        jobs=jobs,
     )
-
-
-def _whole(number: object) -> int:
-    return int(str(number).partition(".")[0])  # numeric comes as a decimal that ends in .000000

@@ -9,15 +9,14 @@ from headrace.admission.decide import Admission
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.bus.process import Service
-from headrace.bus.sealing import Keyring
+from headrace.bus.sealing import KEYS, Keyring
 from headrace.contracts.codec import encode
 from headrace.contracts.subjects import SUBMIT_STREAM
 from headrace.contracts.wishes import JobText
 from headrace.contracts.writers import ADMISSION
 from headrace.service.deciding import Deciding
+from headrace.service.together import together
 
-KEYS = "keys"
-"""The directory of the tenants' keys, in the installation's data."""
 WAITING_MAX = 5_000
 """Messages held before more are read: what is not judged yet waits on the disk, not in memory."""
 PURGE_EVERY = 2.0
@@ -32,10 +31,7 @@ async def main(service: Service) -> None:
 
     deciding = Deciding(service, ADMISSION, lambda state: Admission(state, seal))
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(deciding.run())
-        tasks.create_task(_read_wishes(submits, deciding))
-        tasks.create_task(_forget_judged(submits, deciding))
+    await together(deciding.run(), _read_wishes(submits, deciding), _forget_judged(submits, deciding))
 
 
 async def _read_wishes(submits: JetStreamLog, deciding: Deciding) -> None:

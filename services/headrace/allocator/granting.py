@@ -57,10 +57,10 @@ class _Round:
             if job.nomination is not preemption or job.key in self.skip or job.state is not JobState.PENDING:
                 continue
             pool = self.state.pools[preemption.pool]
-            capacity.lift(self.state, job.policy, pool, preemption.places, preemption.total)
+            capacity.lift(self.state, preemption)
             places = self._places(job, pool)
             if places is None:
-                capacity.nominate(self.state, job.policy, pool, preemption.places, preemption.total)
+                capacity.nominate(self.state, preemption)
                 continue
             self._lifted.append(preemption)
             self._hold(job, pool, places, inside=True, rule="R27")
@@ -129,19 +129,23 @@ class _Round:
 
     def _goes_elsewhere(self, candidate: Candidate) -> bool:
         """Whether an earlier pool of its order satisfies it now, or has to be tried for something to take back first (R18, R19)."""
-        if not candidate.place:
-            return False
-        group = candidate.group
-        profile = self.state.profile(group.policy.document.tenant, group.profile)
-        for name in profile.pools[: candidate.place] if profile is not None else ():
-            pool = self.state.pools.get(name)
-            if pool is None or name == group.barred_from or self.standings.of(group, name) is None:
-                continue
-            if (name, group) not in self._failed and self._could_fit(group.request, pool):
+        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
+        for pool, earlier in self._before(candidate):
+            if self._has_room(earlier, pool):
                 return True
-            if profile is not None and profile.reclaim_before_spill and self._may_search(group, candidate.job, pool):
+            if earlier.inside and profile is not None and profile.reclaim_before_spill and self._may_search(earlier, pool):
                 return True
         return False
+
+    def _before(self, candidate: Candidate) -> Iterator[tuple[PoolState, Candidate]]:
+        """The earlier pools of its order, and itself as it stands there; none where a limit, its reservation or a bar is in its way."""
+        if not candidate.place:
+            return
+        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
+        for name in profile.pools[: candidate.place] if profile is not None else ():
+            earlier = self.standings.of(candidate.group, name)
+            if earlier is not None:
+                yield self.state.pools[name], earlier
 
     def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
         total = job.request.total
@@ -163,14 +167,17 @@ class _Round:
         self.facts += leases(job, pool, places, inside=inside, rule=rule)
 
     def _open_search(self, pool: PoolState) -> None:
-        """The best-ranked job that finds no room but may take some back opens a search, one for each pool at a time (R19)."""
+        """The best-ranked job that finds no room but may take some back opens a search, one for each pool at a time; a job searches
+        in one pool after the other, in its order (R19)."""
         if pool.search is not None:
             return
         best: Candidate | None = None
         for candidate in self.standings.hopeful(pool, self.now):
             if candidate.job.key in self.skip or (best is not None and best.standing <= candidate.standing):
                 continue
-            if not self._has_room(candidate, pool) and self._may_search(candidate.group, candidate.job, pool):
+            if self._has_room(candidate, pool) or not self._may_search(candidate, pool):
+                continue
+            if not any(self._may_search(earlier, other) for other, earlier in self._before(candidate)):
                 best = candidate
         if best is not None:
             self.opened[pool.document.name] = best.job
@@ -178,11 +185,12 @@ class _Round:
     def _has_room(self, candidate: Candidate, pool: PoolState) -> bool:
         return (pool.document.name, candidate.group) not in self._failed and self._could_fit(candidate.group.request, pool)
 
-    def _may_search(self, group: JobGroup, job: JobRecord, pool: PoolState) -> bool:
+    def _may_search(self, candidate: Candidate, pool: PoolState) -> bool:
         """Whether a search for the job is under way in the pool, or could find somebody."""
+        job = candidate.job
         if pool.search is not None:
             return pool.search.job is job
-        if not is_worthwhile(pool, job, self.now) or not self._somebody_lends(group, pool):
+        if not is_worthwhile(pool, job, self.now) or not self._somebody_lends(candidate.group, pool):
             return False
         return bool(causes(self.state, job, pool))
 
@@ -198,8 +206,7 @@ class _Round:
         for job, pool, place in reversed(self._tried):
             capacity.give_back(self.state, job, pool, place)
         for preemption in self._lifted:
-            pool = self.state.pools[preemption.pool]
-            capacity.nominate(self.state, preemption.job.policy, pool, preemption.places, preemption.total)
+            capacity.nominate(self.state, preemption)
         for group, job in reversed(self._taken):
             group.join(job)
             self.state.pending.mark(group)

@@ -15,37 +15,40 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import State
-    from headrace.domain.takings import Preemption, Search
+    from headrace.domain.takings import Preemption, Proposal, Search
 
 SEARCH_MAX = 2 * SECOND
 """How long a search may keep others waiting (R19)."""
 
 
 def judge_proposals(state: State, now: int) -> Iterator[AnyFact]:
-    """Orders for proposals that are still legal and sufficient; dismissals for the rest, and for searches without an answer."""
+    """Orders for proposals that are still legal and sufficient; dismissals for the rest, and for searches without an answer.
+
+    After an order no other proposal is judged in the same record: what was ordered changes what is legal.
+    """
     for name in sorted(state.pools):
         search = state.pools[name].search
         if search is None:
             continue
         if search.proposal is not None:
-            yield from _judge(state, search, now)
+            judged = _judge(state, search, search.proposal, now)
+            yield from judged
+            if isinstance(judged[0], f.PreemptionOrderedV1):
+                return
         elif now - search.opened_at >= SEARCH_MAX:
             yield _dismissed(search, "no answer within 2 s")
         elif search.job.state is not JobState.PENDING:
             yield _dismissed(search, "the preemptor waits no longer")
 
 
-def _judge(state: State, search: Search, now: int) -> Iterator[AnyFact]:
-    proposal = search.proposal
-    if proposal is None:
-        return
+def _judge(state: State, search: Search, proposal: Proposal, now: int) -> list[AnyFact]:
+    """The order with all its stops, or one dismissal."""
     pool = state.pools[search.pool]
     plan = victims.Plan(proposal.cause, proposal.victims, proposal.places)
     places = victims.review(state, search.job, pool, plan, now)
     if isinstance(places, str):
-        yield _dismissed(search, places)
-        return
-    yield f.PreemptionOrderedV1(
+        return [_dismissed(search, places)]
+    ordered = f.PreemptionOrderedV1(
         preemption=search.id,
         job=search.job.key,
         pool=search.pool,
@@ -54,8 +57,7 @@ def _judge(state: State, search: Search, now: int) -> Iterator[AnyFact]:
         places=places,
         rule=proposal.rule,
     )
-    for victim in plan.victims:
-        yield stop(state.jobs[victim.job], "preempted", preemptor=search.job.key)
+    return [ordered, *(stop(state.jobs[victim.job], "preempted", preemptor=search.job.key) for victim in plan.victims)]
 
 
 def _dismissed(search: Search, why: str) -> AnyFact:

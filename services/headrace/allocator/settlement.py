@@ -153,7 +153,7 @@ def why_never(state: State, group: JobGroup) -> Rejection | None:
     """Why no job of the group can ever run, or None."""
     policy = group.policy
     profile = state.profile(policy.document.tenant, group.profile)
-    if profile is None or all(link.name != group.profile for link in policy.document.profiles):
+    if profile is None or policy.key not in state.policies or all(link.name != group.profile for link in policy.document.profiles):
         return Rejection(RejectReason.QUEUE_DELETED, f"queue {policy.document.name}/{group.profile} is gone")
     return never_fits(state, policy, profile, group.request, preemptible=group.preemptible, beyond=group.beyond)
 

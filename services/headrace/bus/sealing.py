@@ -18,6 +18,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from headrace.contracts.ids import IdError, is_token
 
+KEYS = "keys"
+"""The directory of the keys, in an installation's data."""
+
 KEY_BYTES = 32
 _NAME_BYTES = 8
 _NONCE_BYTES = 12

@@ -144,5 +144,5 @@ def _verdict(views: list[JobView], *, waited: bool) -> int:
 def _end_of(view: JobView) -> str:
     if view.state == "rejected":
         return f"{view.id} was rejected: {view.reason}: {view.message}"
-    cause = f" ({view.attempts[-1].cause.replace('_', ' ')})" if view.attempts and view.attempts[-1].cause else ""
+    cause = f" ({view.reason.replace('_', ' ')})" if view.reason not in ("", "exited", view.state) else ""
     return f"{view.id} {view.state}{cause}" + ("" if view.exit_code is None else f", exit code {view.exit_code}")

@@ -239,15 +239,16 @@ def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], 
 
 async def _ask_services(installation: Installation) -> tuple[dict[str, ServiceView | None], int, str]:
     """What each service says (None: nothing), where the ledger ends, and what is wrong altogether."""
-    silence: dict[str, ServiceView | None] = dict.fromkeys(SERVICES)
+    logins = installation.credentials
     try:
-        async with connect(data=installation.directory, credentials=installation.credentials / f"{OPERATOR}.json") as hr:
-            stream = await hr.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
+        async with connect(data=installation.directory, credentials=logins / f"{OPERATOR}.json") as operator:
+            stream = await operator.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
             tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
-            answers = await asyncio.gather(*(_ask_service(hr, name) for name in SERVICES))
+        async with connect(data=installation.directory, credentials=logins / f"{OWNER}.json") as owner:
+            answers = await asyncio.gather(*(_ask_service(owner, name) for name in SERVICES))
             return dict(zip(SERVICES, answers, strict=True)), tip, ""
     except HeadraceError as error:
-        return silence, 0, str(error)
+        return dict.fromkeys(SERVICES), 0, str(error)
 
 
 async def _ask_service(hr: Client, name: str) -> ServiceView | None:

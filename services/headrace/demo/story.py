@@ -59,6 +59,7 @@ class Story:
         states = {"r-1": "running", "r-2": "running", "r-3": "running", "r-4": "pending", "r-5": "pending"}
         await self._until(lambda: self._differences(states, {"rnd": (9, 5, 4)}, used=9))
         await self._explain("r-4", "AT_POLICY_LIMIT")
+        await self._until(lambda: self._not_at_work("r-1", "r-2", "r-3"))
         remark("R&D holds 9 GPUs: 5 reserved, 4 borrowed. One GPU idles: R&D may not have it, and nobody else asks.")
 
     async def _second_act(self) -> None:
@@ -126,6 +127,7 @@ class Story:
         async with connect(data=self.data, user=user) as owner:
             command = [sys.executable, str(EXAMPLES / "train.py"), str(steps), "0.1"]
             job = await owner.submit(f"{group}/{profile}", command, name=name)
+            await owner.judged(job.id)
         self.jobs[name] = job.key
         self.timeline.names[job.id] = name
 
@@ -161,6 +163,11 @@ class Story:
             if in_use != used:
                 wrong.append(f"{in_use} GPUs are in use, expected {used}")
         return wrong
+
+    async def _not_at_work(self, *names: str) -> list[str]:
+        """Jobs whose program has not begun yet: a preempted one would have nothing to save."""
+        said = {name: (await self.client.logs(self.jobs[name])).data for name in names}
+        return [f"{name} has not begun" for name, output in said.items() if "begins" not in output]
 
     async def _explain(self, name: str, reason: str) -> None:
         why = await self.client.why(self.jobs[name])

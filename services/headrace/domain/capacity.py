@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, add_to, take_from
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, add_to
 from headrace.domain.scopes import scopes_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare, Place
-    from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, State
+    from headrace.domain.state import JobRecord, NodeState, PoolState, State
+    from headrace.domain.takings import Preemption
 
 
 def take(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
@@ -44,55 +45,63 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> No
 
 def charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:
     """Count `amounts` as leased in the pool and in every account of the job."""
-    add_to(pool.leased, amounts)
-    add_to(pool.use, amounts)
-    state.mark(job.policy, pool.document.name)
-    for scope in scopes_of(state, job.policy, pool.document.name):
-        add_to(scope.leased, amounts)
-        add_to(scope.use, amounts)
-        if not job.preemptible:
-            add_to(scope.firm, amounts)
+    _charge(state, job, pool, amounts, 1)
 
 
 def discharge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:
     """The inverse of `charge`."""
-    take_from(pool.leased, amounts)
-    take_from(pool.use, amounts)
+    _charge(state, job, pool, amounts, -1)
+
+
+def _charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
+    _add(pool.leased, amounts, sign)
+    _add(pool.use, amounts, sign)
     state.mark(job.policy, pool.document.name)
     for scope in scopes_of(state, job.policy, pool.document.name):
-        take_from(scope.leased, amounts)
-        take_from(scope.use, amounts)
+        _add(scope.leased, amounts, sign)
+        _add(scope.use, amounts, sign)
         if not job.preemptible:
-            take_from(scope.firm, amounts)
+            _add(scope.firm, amounts, sign)
 
 
-def yield_use(state: State, policy: PolicyState, pool: PoolState, amounts: Amounts, sign: int) -> None:
+def yield_use(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
     """With sign 1: `amounts` make room for a nominated preemptor and count no more in tests (R17). With -1: they do again."""
-    change = take_from if sign > 0 else add_to
-    change(pool.use, amounts)
-    state.mark(policy, pool.document.name)
-    for scope in scopes_of(state, policy, pool.document.name):
-        change(scope.use, amounts)
+    _add(pool.use, amounts, -sign)
+    state.mark(job.policy, pool.document.name)
+    for scope in scopes_of(state, job.policy, pool.document.name):
+        _add(scope.use, amounts, -sign)
 
 
-def nominate(state: State, policy: PolicyState, pool: PoolState, places: Iterable[Place], total: Amounts) -> None:
-    """Keep `places` for a preemptor of `policy` (R27): nobody else is granted them, and they count as its use (R17)."""
-    _keep(state, places, 1)
-    add_to(pool.use, total)
-    add_to(pool.nominated, total)
-    state.mark(policy, pool.document.name)
-    for scope in scopes_of(state, policy, pool.document.name):
-        add_to(scope.use, total)
+def nominate(state: State, preemption: Preemption) -> None:
+    """Keep its places for the preemptor (R27): nobody else is granted them, and they count as its use (R17)."""
+    _nominate(state, preemption, 1)
 
 
-def lift(state: State, policy: PolicyState, pool: PoolState, places: Iterable[Place], total: Amounts) -> None:
+def lift(state: State, preemption: Preemption) -> None:
     """The inverse of `nominate`."""
-    _keep(state, places, -1)
-    take_from(pool.use, total)
-    take_from(pool.nominated, total)
-    state.mark(policy, pool.document.name)
-    for scope in scopes_of(state, policy, pool.document.name):
-        take_from(scope.use, total)
+    _nominate(state, preemption, -1)
+
+
+def _nominate(state: State, preemption: Preemption, sign: int) -> None:
+    pool, job, total = state.pools[preemption.pool], preemption.job, preemption.total
+    _keep(state, preemption.places, sign)
+    _add(pool.use, total, sign)
+    _add(pool.nominated, total, sign)
+    state.mark(job.policy, preemption.pool)
+    for scope in scopes_of(state, job.policy, preemption.pool):
+        _add(scope.use, total, sign)
+        if not job.preemptible:
+            _add(scope.firm, total, sign)
+
+
+def _add(total: Amounts, amounts: Amounts, sign: int) -> None:
+    """Keys that reach zero go, so that equal states look equal."""
+    for key, value in amounts.items():
+        after = total.get(key, 0) + sign * value
+        if after:
+            total[key] = after
+        else:
+            total.pop(key, None)
 
 
 def _keep(state: State, places: Iterable[Place], sign: int) -> None:

@@ -62,7 +62,9 @@ def explain(state: State, job: JobRecord, now: int) -> WhyView:
 
 def _not_waiting(job: JobRecord) -> str:
     if job.state is JobState.STOPPING and job.stop is not None:
-        return f"it is being stopped ({job.stop.cause})" + (f" for {job.stop.preemptor}" if job.stop.preemptor else "")
+        return f"it is being stopped ({job.stop.cause})" + (
+            f" for {_shown(job, job.stop.preemptor)}" if job.stop.preemptor else ""
+        )
     where = ", ".join(sorted({lease.node for lease in job.leases.values()}))
     return f"it is not waiting: it is {job.state}" + (f" on {where}" if where else "")
 
@@ -184,10 +186,10 @@ def _fits_without_nominations(state: State, job: JobRecord, pool: PoolState) -> 
         preemption for preemption in state.preemptions.values() if preemption.kept and preemption.pool == pool.document.name
     ]
     for preemption in kept:
-        capacity.lift(state, preemption.job.policy, pool, preemption.places, preemption.total)
+        capacity.lift(state, preemption)
     fits = over_capacity(pool, job.request.total) is None and find_places(state, job, pool) is not None
     for preemption in kept:
-        capacity.nominate(state, preemption.job.policy, pool, preemption.places, preemption.total)
+        capacity.nominate(state, preemption)
     return fits
 
 

@@ -79,12 +79,14 @@ def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: in
 
 
 def _pool_deleted(state: State, fact: f.PoolDeletedV1, sequence: int, _place: int) -> None:
-    pool = state.pools.pop(fact.name, None)
-    if pool is not None:
-        for node in list(pool.nodes.values()):
-            pool.index.remove(node)
-            node.pool = None
-            join_pool(state, node)
+    pool = state.pools.get(fact.name)
+    if pool is None or pool.leased or pool.nominated:  # a grant came first: the pool stays until it is asked for again
+        return
+    del state.pools[fact.name]
+    for node in list(pool.nodes.values()):
+        pool.index.remove(node)
+        node.pool = None
+        join_pool(state, node)
     _changed(state, sequence)
 
 
@@ -126,10 +128,11 @@ def _profile_deleted(state: State, fact: f.ProfileDeletedV1, sequence: int, _pla
 def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place: int) -> None:
     document = fact.policy
     key = (document.tenant, document.name)
-    policy = state.policies.get(key)
+    policy = state.policies.get(key) or state.deleted_policies.pop(key, None)
     if policy is None:
         wide = Scope("policy", f"policy {document.tenant}/{document.name}")
-        policy = state.policies[key] = PolicyState(document, sequence, wide)
+        policy = PolicyState(document, sequence, wide)
+    state.policies[key] = policy
     policy.document, policy.revision = document, sequence
     policy.wide.reservation, policy.wide.limit = _wide_reservation(document), dict(document.limit)
     for pool in {*policy.scopes, *document.per_pool}:
@@ -146,7 +149,9 @@ def _wide_reservation(document: Policy) -> dict[str, int] | None:
 
 
 def _policy_deleted(state: State, fact: f.PolicyDeletedV1, sequence: int, _place: int) -> None:
-    state.policies.pop((fact.tenant, fact.name), None)
+    policy = state.policies.pop((fact.tenant, fact.name), None)
+    if policy is not None:
+        state.deleted_policies[fact.tenant, fact.name] = policy
     _changed(state, sequence)
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int) -> None:
     tenant, user, _ = fact.job.split(".")
     policy = state.policies.get((tenant, fact.policy))
+    if policy is None:
+        policy = state.deleted_policies.get((tenant, fact.policy))
+        state.documents_sequence = sequence  # so that the allocator looks at it, and dismisses it
     if policy is None or fact.job in state.jobs:
         return
     job = JobRecord(

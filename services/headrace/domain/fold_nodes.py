@@ -116,7 +116,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     place = Place(node=lease.node, devices=lease.devices, amounts=lease.amounts)
     capacity.give_back(state, job, pool, place)
     if job.yields_to:
-        capacity.yield_use(state, job.policy, pool, lease.amounts, -1)
+        capacity.yield_use(state, job, pool, lease.amounts, -1)
     node = state.nodes.get(lease.node)
     if node is not None:
         node.leases.pop(f"{job.key}/{lease.rank}", None)

@@ -54,7 +54,7 @@ def _dismissed(state: State, fact: f.PreemptionDismissedV1, _sequence: int, _pla
 
 def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: int) -> None:
     job, pool = state.jobs.get(fact.job), state.pools.get(fact.pool)
-    if job is None or pool is None or job.state is not JobState.PENDING:
+    if job is None or pool is None or job.state is not JobState.PENDING or job.nomination is not None:
         return
     if _open_search(state, fact.preemption, fact.pool) is not None:
         pool.search = None
@@ -79,7 +79,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
     state.preemptions_ordered += len(fact.victims)
     state.pending.remove(job)
     job.nomination = preemption
-    capacity.nominate(state, job.policy, pool, fact.places, total)
+    capacity.nominate(state, preemption)
     for victim in victims:
         _yield(state, victim, preemption)
     if not preemption.leaving:
@@ -93,7 +93,7 @@ def _yield(state: State, victim: JobRecord, preemption: Preemption) -> None:
     victim.barred_from = preemption.pool
     state.barred.setdefault(preemption.job.key, []).append(victim)
     for lease in victim.leases.values():
-        capacity.yield_use(state, victim.policy, state.pools[lease.pool], lease.amounts, 1)
+        capacity.yield_use(state, victim, state.pools[lease.pool], lease.amounts, 1)
 
 
 def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _place: int) -> None:

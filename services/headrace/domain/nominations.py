@@ -21,7 +21,7 @@ def end_nomination(state: State, job: JobRecord) -> None:
         state.preemptions.pop(preemption.id, None)
     pool = state.pools.get(preemption.pool)
     if pool is not None:
-        capacity.lift(state, job.policy, pool, preemption.places, preemption.total)
+        capacity.lift(state, preemption)
         pool.epoch += 1
 
 

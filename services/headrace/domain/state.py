@@ -306,6 +306,8 @@ class State:
     profiles: dict[tuple[str, str], Written] = field(default_factory=dict)
     pools: dict[str, PoolState] = field(default_factory=dict)
     policies: dict[tuple[str, str], PolicyState] = field(default_factory=dict)
+    deleted_policies: dict[tuple[str, str], PolicyState] = field(default_factory=dict)
+    """Kept for jobs that were granted or admitted when the deletion was already on its way: no job is ever without a policy."""
     shares: dict[tuple[str, str], Scope] = field(default_factory=dict)
     """(tenant, pool) to the tenant's share there; a tenant without one is transparent (R7)."""
     nodes: dict[str, NodeState] = field(default_factory=dict)

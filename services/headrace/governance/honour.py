@@ -29,26 +29,31 @@ class _Network(NamedTuple):
 
     def broken(self, *, strictly: bool) -> tuple[Overbooked, ...]:
         """The sets that are promised too much; not strictly: as far as `allow_overcommit` does not allow it."""
-        supplies = self.supplies if strictly else self.supplies | dict.fromkeys(self.lenient)
-        return overbooked(self.promises, supplies)
+        return overbooked(self.promises, self.supplies if strictly else self._leniently())
 
     def short_of(self, parties: set[str]) -> int:
-        """Units that these parties' promises alone are short of."""
+        """Units that these parties' promises alone are short of, as far as `allow_overcommit` does not allow it."""
         promises = [promise for promise in self.promises if promise.to in parties]
-        return sum(found.short for found in overbooked(promises, self.supplies))
+        return sum(found.short for found in overbooked(promises, self._leniently()))
+
+    def _leniently(self) -> dict[str, int | None]:
+        return self.supplies | dict.fromkeys(self.lenient)
 
 
 def check_honourable(before: State, after: State, findings: Findings) -> None:
     """Note what R8 refuses. What was broken before, and is not made worse, only warns: no edit is blocked by what others did."""
     for key in sorted(_reserved_keys(after)):
-        was = _networks(before, key)
         for level, network in _networks(after, key).items():
             refused = network.broken(strictly=False)
             for found in refused or network.broken(strictly=True):
-                parties = {promise.to for promise in found.promises}
-                worse = level not in was or was[level].short_of(parties) < found.short
-                _tell(after, key, found, findings, refused=bool(refused) and worse)
+                _tell(after, key, found, findings, refused=bool(refused) and _is_worse(before, key, level, found))
     _warn_of_empty_pools(after, findings)
+
+
+def _is_worse(before: State, key: str, level: str, found: Overbooked) -> bool:
+    """Whether the same parties were short of less before."""
+    was = _networks(before, key).get(level)
+    return was is None or was.short_of({promise.to for promise in found.promises}) < found.short
 
 
 def _tell(after: State, key: str, found: Overbooked, findings: Findings, *, refused: bool) -> None:
@@ -66,14 +71,15 @@ def _tell(after: State, key: str, found: Overbooked, findings: Findings, *, refu
 
 
 def _where(after: State, key: str, parties: set[str], found: Overbooked, findings: Findings) -> str:
-    """The place of the first party that stands in the set, else of a pool that does, else the first party's name."""
+    """The place of the first party that stands in the set, else of a pool or a profile that does, else the first party's name."""
     for name in findings.places:
         if str(name) in parties:
             return findings.where(name, "reservation", key) if name.kind == "policy" else findings.where(name, "shares")
     for name in findings.places:
-        if name.kind == "pool" and any(f"pool {name.name}" in supply for supply in found.supplies):
+        if name.kind == "pool" and any(supply.endswith(_pool(name.name)) for supply in found.supplies):
             return findings.where(name, *(("capacity", key) if key in after.pools[name.name].document.capacity else ()))
-    return min(parties)
+    profile = next((name for name in findings.places if name.kind == "profile"), None)
+    return min(parties) if profile is None else findings.where(profile, "pools")
 
 
 # ---- promises and supplies ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -38,27 +39,53 @@ async def serve(connection: Connection, service: str, fold: LedgerFold, handlers
     """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`; `status` is answered for everybody."""
     known = {"status": lambda _tenant, _user, _payload: status(service, fold), **handlers}
 
+    slow: set[asyncio.Task[None]] = set()
+
+    async def finish(message: Msg, body: Awaitable[object]) -> None:
+        await connection.publish(message.reply, encode(await _awaited(fold, message, body)))
+
     async def answer(message: Msg) -> None:
-        if message.reply:
-            await connection.publish(message.reply, encode(await _answer(known, fold, message)))
+        if not message.reply:
+            return
+        said = _answer(known, fold, message)
+        if isinstance(said, Answer):
+            await connection.publish(message.reply, encode(said))
+        else:  # who has to ask somebody else must not keep the next question waiting
+            task = asyncio.ensure_future(finish(message, said))
+            slow.add(task)
+            task.add_done_callback(slow.discard)
 
     await connection.subscribe(f"hr.query.{service}.>", cb=answer)
 
 
-async def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Msg) -> Answer:
+def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Msg) -> Answer | Awaitable[object]:
+    """The answer, or what has to be awaited for it."""
     try:
         _, what, tenant, user = parse_query(message.subject)
         body = handlers.get(what, _unknown(what, handlers))(tenant, user, message.data)
-        if isinstance(body, Awaitable):
-            body = await body
-        return Answer(sequence=fold.sequence, body=msgspec.Raw(encode(body)))
-    except Refused as refusal:
-        return Answer(sequence=fold.sequence, code=refusal.code, error=str(refusal), body=msgspec.Raw(encode(refusal.body)))
-    except (IdError, Malformed) as error:
+        return body if isinstance(body, Awaitable) else _good(fold, body)
+    except Exception as error:  # noqa: BLE001  # one bad question must not end the service
+        return _bad(fold, message, error)
+
+
+async def _awaited(fold: LedgerFold, message: Msg, body: Awaitable[object]) -> Answer:
+    try:
+        return _good(fold, await body)
+    except Exception as error:  # noqa: BLE001  # one bad question must not end the service
+        return _bad(fold, message, error)
+
+
+def _good(fold: LedgerFold, body: object) -> Answer:
+    return body if isinstance(body, Answer) else Answer(sequence=fold.sequence, body=msgspec.Raw(encode(body)))
+
+
+def _bad(fold: LedgerFold, message: Msg, error: Exception) -> Answer:
+    if isinstance(error, Refused):
+        return Answer(sequence=fold.sequence, code=error.code, error=str(error), body=msgspec.Raw(encode(error.body)))
+    if isinstance(error, (IdError, Malformed)):
         return Answer(sequence=fold.sequence, code="INVALID", error=str(error))
-    except Exception as error:  # one bad question must not end the service  # noqa: BLE001
-        _log.exception("question_failed", subject=message.subject)
-        return Answer(sequence=fold.sequence, code="INTERNAL", error=f"{type(error).__name__}: see the service's log")
+    _log.error("question_failed", subject=message.subject, exc_info=error)
+    return Answer(sequence=fold.sequence, code="INTERNAL", error=f"{type(error).__name__}: see the service's log")
 
 
 def _unknown(what: str, handlers: Mapping[str, Handler]) -> Handler:

@@ -13,7 +13,6 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.client.endpoint import Login
 from headrace.contracts.codec import Malformed, decode
-from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.queries import Answer
 from headrace.contracts.subjects import LEDGER_STREAM, ledger, node_writer, query
 from headrace.supervisor.children import Child
@@ -74,21 +73,24 @@ async def listens(port: int) -> bool:
 
 
 class Inspector:
-    """The operator's view of the bus: asks services how far they are, and looks whether nodes have spoken."""
+    """Looks at what has been started: at the ledger as the operator, and, because services answer users only, at them as the owner."""
 
-    def __init__(self, connection: Connection, login: Login) -> None:
-        self.connection = connection
-        self._login = login
-        self._ledger = JetStreamLog(connection, LEDGER_STREAM)
+    def __init__(self, core: Connection, users: Connection, owner: Login) -> None:
+        self.core = core
+        self._users = users
+        self._owner = owner
+        self._ledger = JetStreamLog(core, LEDGER_STREAM)
 
     @classmethod
-    async def open(cls, url: str, login: Login) -> Inspector:
-        """Connect as the operator."""
-        return cls(await connect(url, login.name, login.password, name="supervisor"), login)
+    async def open(cls, url: str, operator: Login, owner: Login) -> Inspector:
+        """Connect as both."""
+        core = await connect(url, operator.name, operator.password, name="supervisor")
+        return cls(core, await connect(url, owner.name, owner.password, name="supervisor"), owner)
 
     async def close(self) -> None:
         """Leave."""
-        await self.connection.close()
+        await self.core.close()
+        await self._users.close()
 
     async def tip(self) -> int:
         """The sequence of the ledger's last record."""
@@ -100,9 +102,9 @@ class Inspector:
 
     async def folded(self, service: str) -> int | None:
         """The ledger sequence that a service has reached; None where it does not answer."""
-        subject = query(service, "status", DEFAULT_TENANT, self._login.user or self._login.name)
+        subject = query(service, "status", self._owner.tenant, self._owner.user)
         try:
-            answer = decode((await self.connection.ask(subject, within=ANSWER_WITHIN)).data, Answer)
+            answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
         except (LogError, Malformed):
             return None
         return answer.sequence

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import msgspec
 
+from headrace.bus.connection import connect
+from headrace.bus.log import LogUnavailable
 from headrace.bus.streams import STREAMS, ensure_streams
 from headrace.supervisor import parts
 from headrace.supervisor.children import Child, Children
@@ -19,6 +21,9 @@ from headrace.supervisor.ports import LOOPBACK, choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from headrace.supervisor.readiness import Inspector, listens, until_ready
 from headrace.supervisor.running import Lock, Running, write_running
+
+MEND_EVERY = 0.2
+"""Seconds between tries to make the streams again."""
 
 Say = Callable[[str, str], None]
 """`say(part, what)`: one line of progress."""
@@ -42,8 +47,11 @@ class Up:
         self._since = time.time_ns() // 1_000
         self.ready = False
         self._lock = Lock(installation)
-        self.children = Children(installation.logs, self._write)
+        self.children = Children(installation.logs, self._changed)
         self._hurry = asyncio.Event()
+        self._nats: Child | None = None
+        self._nats_lives = 0
+        self._mending: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self.installation.prepare()
@@ -65,6 +73,8 @@ class Up:
     async def stop(self) -> None:
         """Stop everything, nodes first, and let go of the data directory."""
         self.ready = False
+        if self._mending is not None:
+            self._mending.cancel()
         stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say("stopping", names)))
         hurry = asyncio.ensure_future(self._hurry.wait())
         try:
@@ -82,7 +92,7 @@ class Up:
         try:
             inspector = await self._start_nats()
             try:
-                await ensure_streams(inspector.connection)
+                await ensure_streams(inspector.core)
                 self._say("streams", f"ready    {', '.join(STREAMS)}")
                 database = await preparing
                 await self._start_postgres(database)
@@ -106,11 +116,11 @@ class Up:
             self.installation.node(name)
         self.installation.write_nats_config(port)
         self.settings, self.url = settings, f"nats://{LOOPBACK}:{port}"
-        (server,) = self.children.start(parts.nats_server(self.installation))
-        await until_ready(server, lambda: listens(port))
+        (self._nats,) = self.children.start(parts.nats_server(self.installation))
+        await until_ready(self._nats, lambda: listens(port))
         self.installation.write_endpoint(self.url)
         self._say(parts.NATS, f"ready    {self.url}")
-        return await Inspector.open(self.url, self.installation.operator())
+        return await Inspector.open(self.url, self.installation.operator(), self.installation.owner())
 
     async def _start_postgres(self, database: PostgresSettings) -> None:
         (server,) = self.children.start(parts.postgres(database))
@@ -141,6 +151,28 @@ class Up:
             self._say(child.program.name, f"ready    {self.settings.gpus} x {self.settings.gpu_model}, simulated")
 
         await _all(until_spoken(child, name) for child, name in zip(started, names, strict=True))
+
+    def _changed(self) -> None:
+        """A child has come or gone."""
+        self._write()
+        if self._nats is not None and self._nats.state == "running" and self._nats.restarts > self._nats_lives:
+            self._nats_lives = self._nats.restarts
+            self._mending = asyncio.create_task(self._mend_streams())
+
+    async def _mend_streams(self) -> None:
+        """After the server has died: FEED was in its memory, and went with it."""
+        operator = self.installation.operator()
+        connection = await connect(self.url, operator.name, operator.password, name="supervisor")
+        try:
+            while True:
+                try:
+                    await ensure_streams(connection)
+                except LogUnavailable:
+                    await asyncio.sleep(MEND_EVERY)
+                else:
+                    return
+        finally:
+            await connection.close()
 
     def _write(self) -> None:
         """Say how it stands, for `status` and `down`."""

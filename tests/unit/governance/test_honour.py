@@ -144,7 +144,7 @@ def test_unlinking_the_profile_that_leads_elsewhere_is_refused(site):
     plan = site.plan("profiles: [{name: both, request: {gpu: 1}, pools: [west]}]")
     assert plan.errors == (
         (
-            "policy default/a: policy default/a (4), policy default/b (10) cannot be honoured together: "
+            "profiles[0].pools: policy default/a (4), policy default/b (10) cannot be honoured together: "
             f"14 gpu reserved, pool west has 10; {WAY_OUT}"
         ),
     )
@@ -159,6 +159,14 @@ def test_overcommit_turns_the_refusal_into_a_warning(site):
             "policies[0].reservation.gpu: OVERCOMMITTED: policy default/a (5), policy default/b (6) cannot be honoured together: "
             f"11 gpu reserved, pool west has 10; {WAY_OUT}"
         ),
+    )
+
+
+def test_what_was_overcommitted_is_refused_once_that_is_allowed_no_more(site):
+    site.write("pools: [{name: west, selector: {site: west}, allow_overcommit: true}]")
+    site.write(policies(policy("a", "one", wide=11)))
+    assert site.plan("pools: [{name: west, selector: {site: west}}]").errors == (
+        f"pools[0]: policy default/a (11) cannot be honoured together: 11 gpu reserved, pool west has 10; {WAY_OUT}",
     )
 
 

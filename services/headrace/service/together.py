@@ -1,0 +1,19 @@
+"""Several loops of one service, of which none may end alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+
+async def together(*loops: Awaitable[None]) -> None:
+    """Run all until the first ends; the others are cancelled. Its exception is raised as it is, for the process' exit code."""
+    tasks = [asyncio.ensure_future(loop) for loop in loops]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
