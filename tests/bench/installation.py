@@ -51,7 +51,7 @@ def cpu_seconds(folder: Path) -> dict[str, float]:
     """CPU-seconds used so far by each part of the installation, children included that have been waited for."""
     status = json.loads(headrace("status", "--data", str(folder), "--json").stdout)
     used: dict[str, float] = {}
-    for part in status["children"]:
+    for part in status["parts"]:
         try:
             times = psutil.Process(part["pid"]).cpu_times()
         except (psutil.Error, TypeError):

@@ -16,7 +16,7 @@ from installation import cpu_seconds, installation
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.wishing import make_wish
-from headrace.contracts.queries import ServiceView
+from headrace.contracts.queries import QueueView, UsageAnswer, UsageRequest
 
 GPUS = 64
 SUBMIT_AT_ONCE = 100
@@ -24,21 +24,26 @@ SUBMIT_AT_ONCE = 100
 
 async def throughput(client: Client, jobs: int) -> float:
     """P5 once: jobs/s."""
-    before = await _ended(client)
+    before = await _in_books(client)
     began = time.perf_counter()
     for start in range(0, jobs, SUBMIT_AT_ONCE):
         await client.submit_many("bench/one", [make_wish(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
-    while await _ended(client) < before + jobs:
+    while await _in_books(client) < before + jobs or await _unfinished(client):
+        await asyncio.sleep(0.05)
+    _, tip = await client.question("feed", "queues", None, tuple[QueueView, ...])
+    while (await client.question("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer))[0].through < tip:
         await asyncio.sleep(0.02)
-    feed, _ = await client.question("feed", "status", None, ServiceView)
-    while (await client.query("accounting", "status", None, ServiceView)).folded < feed.folded:
-        await asyncio.sleep(0.01)
     return jobs / (time.perf_counter() - began)
 
 
-async def _ended(client: Client) -> int:
-    view = await client.query("feed", "status", None, ServiceView)
-    return view.detail["ended"]
+async def _in_books(client: Client) -> int:
+    """How many jobs the books know to have run."""
+    usage = await client.query("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer)
+    return sum(row.jobs for row in usage.rows if row.key == "gpu")
+
+
+async def _unfinished(client: Client) -> int:
+    return sum(queue.pending + queue.running for queue in await client.queues())
 
 
 async def latency(client: Client, samples: int) -> list[float]:

@@ -260,13 +260,11 @@ class Auditor:
     # The arithmetic.
 
     def _accounts(self, policy: tuple[str, str], pool: str) -> list[Account]:
-        """The policy's own, then the tenant's share where it has one (R7)."""
+        """The policy's own, then the tenant's share where it has one (R7). Where no block speaks of the pool, 0 is reserved policy-wide."""
         document = self.policies[policy]
-        blocks = document.get("per_pool", {})
-        wide = document.get("reservation")
-        if wide is None and all("reservation" not in block for block in blocks.values()):
+        own, wide = document.get("per_pool", {}).get(pool, {}), document.get("reservation")
+        if wide is None and "reservation" not in own:
             wide = {}
-        own = blocks.get(pool, {})
         accounts = [
             Account(*policy, "", wide, document.get("limit", {})),
             Account(*policy, pool, own.get("reservation"), own.get("limit", {})),

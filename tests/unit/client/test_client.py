@@ -1,0 +1,227 @@
+"""The client over a link that answers from a table: what is asked where, and what becomes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from headrace.client import HeadraceError, Refused, SubmittedJob, Unreachable
+from headrace.client import client as client_module
+from headrace.client.client import Client
+from headrace.client.endpoint import Door, Login
+from headrace.client.wishing import make_wish
+from headrace.contracts.codec import decode, decode_submit, encode
+from headrace.contracts.orders import LogsAnswer
+from headrace.contracts.queries import Answer, JobRequest, JobsRequest, JobView, QueueView, WhyView
+
+ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
+KEY = f"acme.alice.{ID}"
+ACK = b'{"stream": "SUBMIT", "seq": 7}'
+
+
+def view(state="running", **more):
+    return JobView(id=ID, job=KEY, tenant="acme", user="alice", name="", queue="ai-dev/half", state=state, **more)
+
+
+def body(value):
+    return encode(Answer(sequence=9, body=msgspec.Raw(encode(value))))
+
+
+def refusal(code, text):
+    return encode(Answer(sequence=9, code=code, error=text))
+
+
+class FakeLink:
+    """Answers each question with the next of its answers, the last one for ever; hears what a test says."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+        self.heard = asyncio.Queue()
+        self.subject = ""
+
+    async def ask(self, subject, payload=b"", headers=None, within=0):
+        self.asked.append((subject, payload, headers))
+        await asyncio.sleep(0)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @asynccontextmanager
+    async def listening(self, subject):
+        self.subject = subject
+        yield self.heard
+
+
+@pytest.fixture
+def make(monkeypatch):
+    """A client of alice over a fake link with these answers."""
+    login = Login(name="acme-alice", password="p", tenant="acme", user="alice")
+    monkeypatch.setattr(client_module, "find", lambda *_: Door("nats://x", login))
+    monkeypatch.setattr(client_module, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(client_module, "LAST_LOOK", 0.001)
+
+    def make(*answers, **said):
+        hr = Client(**said)
+        hr._link = FakeLink(*answers)
+        return hr
+
+    return make
+
+
+def test_a_client_speaks_as_its_login_or_as_whom_it_is_told_to(make):
+    assert (make().tenant, make().user) == ("acme", "alice")
+    told = make(tenant="emca", user="bob")
+    assert (told.tenant, told.user) == ("emca", "bob")
+    with pytest.raises(Refused, match="user: 'Bob Smith' is no name"):
+        make(user="Bob Smith")
+
+
+async def test_a_submit_is_a_wish_on_the_queue_of_the_user_with_the_job_as_message_id(make):
+    hr = make(ACK)
+    job = await hr.submit("ai-dev/half", ["python", "train.py"], id=ID, name="train", trace="")
+    assert job == SubmittedJob(ID, KEY)
+    ((subject, payload, headers),) = hr._link.asked
+    assert subject == "hr.submit.acme.alice.ai-dev.half"
+    assert headers == {"Nats-Msg-Id": KEY}
+    assert decode_submit(payload) == (make_wish(["python", "train.py"], id=ID, name="train", trace=""),)
+
+
+async def test_a_submit_whose_acknowledgement_is_lost_is_repeated_with_the_same_id(make):
+    hr = make(Unreachable("away"), ACK)
+    await hr.submit("ai-dev/half", ["true"], id=ID)
+    assert hr._link.asked[0] == hr._link.asked[1]
+
+
+async def test_a_submit_that_is_never_acknowledged_fails(make):
+    hr = make(Unreachable("away"))
+    with pytest.raises(Unreachable, match="away"):
+        await hr.submit("ai-dev/half", ["true"])
+    assert len(hr._link.asked) == 3
+
+
+async def test_a_submit_that_the_stream_does_not_take_is_refused_with_the_way_out(make):
+    hr = make(b'{"error": {"code": 503, "description": "maximum messages per subject exceeded"}}')
+    with pytest.raises(Refused, match="NATS does not store it: maximum messages per subject exceeded; try again in a while"):
+        await hr.submit("ai-dev/half", ["true"])
+
+
+async def test_many_jobs_are_few_messages(make):
+    hr = make(ACK)
+    wishes = [make_wish(["true"]) for _ in range(1_500)]
+    jobs = await hr.submit_many("ai-dev/half", wishes)
+    assert [job.id for job in jobs] == [wish.id for wish in wishes]
+    assert [headers["Nats-Msg-Id"] for _, _, headers in hr._link.asked] == [
+        f"acme.alice.{wishes[0].id}",
+        f"acme.alice.{wishes[1_000].id}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("job", "subject"), [(ID, f"hr.cancel.acme.alice.{ID}"), (f"acme.bob.{ID}", f"hr.cancel.acme.bob.{ID}")]
+)
+async def test_a_cancel_is_a_wish_about_ones_own_job_or_the_one_that_a_key_names(make, job, subject):
+    hr = make(ACK)
+    await hr.cancel(job, "wrong data")
+    assert hr._link.asked == [(subject, b'{"reason":"wrong data"}', None)]
+
+
+async def test_what_is_no_job_is_refused_at_once(make):
+    with pytest.raises(Refused, match="job: 'nonsense' is no job id"):
+        await make(ACK).cancel("nonsense")
+
+
+async def test_questions_go_to_the_feed_with_what_they_are_about(make):
+    hr = make(body(view()))
+    assert await hr.job(ID) == view()
+    subject, payload, _ = hr._link.asked[0]
+    assert (subject, decode(payload, JobRequest)) == ("hr.query.feed.job.acme.alice", JobRequest(job=ID))
+
+    hr = make(body((view(),)))
+    assert await hr.jobs(states=["running"], queue="ai-dev/half", user="bob", limit=5) == (view(),)
+    asked = JobsRequest(states=("running",), queue="ai-dev/half", user="bob", limit=5)
+    assert decode(hr._link.asked[0][1], JobsRequest) == asked
+
+    piece = LogsAnswer(data="hello", next_offset=5)
+    hr = make(body(piece))
+    assert await hr.logs(ID, offset=1, attempt=2, rank=3) == piece
+    assert decode(hr._link.asked[0][1], JobRequest) == JobRequest(job=ID, offset=1, attempt=2, rank=3)
+
+
+async def test_a_question_without_a_request_is_empty(make):
+    queue = QueueView(name="ai-dev/half", tenant="acme", policy="ai-dev", profile="half", pending=1, running=2)
+    hr = make(body((queue,)))
+    assert await hr.queues() == (queue,)
+    assert hr._link.asked == [("hr.query.feed.queues.acme.alice", b"", None)]
+
+
+async def test_an_answer_comes_with_the_sequence_that_it_reflects(make):
+    why = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9")
+    assert await make(body(why)).question("feed", "why", JobRequest(job=ID), WhyView) == (why, 9)
+    assert await make(body({"a": 1})).query("feed", "other") == {"a": 1}
+
+
+async def test_a_no_is_a_refusal_with_its_code(make):
+    with pytest.raises(Refused, match="no such job") as caught:
+        await make(refusal("NOT_FOUND", "no such job")).job(ID)
+    assert caught.value.code == "NOT_FOUND"
+
+
+async def test_a_service_that_is_away_is_named(make):
+    with pytest.raises(Unreachable, match="feed does not answer 'job': nobody listens"):
+        await make(Unreachable("nobody listens")).job(ID)
+
+
+@pytest.mark.parametrize("answer", [b"{", b'{"sequence": 1, "body": {"id": 1}}'])
+async def test_an_answer_that_cannot_be_read_is_of_another_version(make, answer):
+    with pytest.raises(HeadraceError, match="feed gave an answer of another version"):
+        await make(answer).job(ID)
+
+
+async def test_waiting_survives_a_job_that_is_not_known_yet_and_a_feed_that_is_away(make):
+    hr = make(refusal("NOT_FOUND", "unknown"), Unreachable("away"), body(view()), body(view("succeeded", exit_code=0)))
+    assert await hr.wait(ID) == view("succeeded", exit_code=0)
+    assert hr._link.subject == f"hr.feed.acme.job.*.{ID}"
+
+
+async def test_waiting_for_a_job_that_stays_unknown_ends(make, monkeypatch):
+    monkeypatch.setattr(client_module, "UNKNOWN_FOR", 0.0)
+    with pytest.raises(Refused, match="unknown"):
+        await make(refusal("NOT_FOUND", "unknown")).wait(ID)
+
+
+def told(kind, **fields):
+    fact = {"type": kind, "at": 1, "sequence": 2, "number": 1, "job": KEY, **fields}
+    noun, verb = kind.split(".")[:2]
+    return f"hr.feed.acme.{noun}.{verb}.{ID}", json.dumps(fact).encode()
+
+
+async def test_watching_yields_facts_until_the_end(make):
+    hr = make(body(view("pending")))
+    for message in (told("lease.granted.v1"), ("hr.feed.acme.x.y.z", b"nonsense"), told("job.ended.v1"), told("job.never.v1")):
+        hr._link.heard.put_nowait(message)
+    assert [fact.type async for fact in hr.watch(ID)] == ["lease.granted.v1", "job.ended.v1"]
+    assert hr._link.subject == f"hr.feed.acme.*.*.{ID}"
+
+
+async def test_watching_a_job_that_has_ended_ends_at_once(make):
+    assert [fact async for fact in make(body(view("failed"))).watch(ID)] == []
+
+
+async def test_watching_notices_an_end_that_it_has_not_heard(make):
+    hr = make(body(view()), body(view("cancelled")))
+    assert [fact async for fact in hr.watch(ID)] == []
+
+
+async def test_a_job_is_judged_once_it_is_known(make):
+    hr = make(refusal("NOT_FOUND", "unknown"), body(view("rejected", reason="NOT_ALLOWED")))
+    assert await hr.judged(ID) == view("rejected", reason="NOT_ALLOWED")
+
+
+async def test_a_judgement_that_does_not_come_is_none(make):
+    assert await make(refusal("NOT_FOUND", "unknown")).judged(ID, within=0.01) is None
