@@ -1,6 +1,6 @@
 """A training loop in miniature: counts steps, saves when it has to yield, goes on where it left off.
 
-    python train.py STEPS [SECONDS_PER_STEP]
+Run it as `python train.py STEPS [SECONDS_PER_STEP]`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ def main(steps: int, pace: float) -> None:
     step = json.loads(Path(job.resumed_from).read_text())["step"] if job.resumed_from else 0
     print(f"attempt {job.attempt}: begins at step {step} of {steps}", flush=True)
     while step < steps:
-        time.sleep(pace)  # stands for a step of training
-        step += 1
         if job.preempting:
             saved = Path(job.checkpoint_dir) / "state.json"
             saved.write_text(json.dumps({"step": step}))
             job.checkpointed(str(saved), step)
             print(f"attempt {job.attempt}: saved at step {step}", flush=True)
             return
+        time.sleep(pace)  # stands for a step of training
+        step += 1
     job.finished()
     print(f"attempt {job.attempt}: done", flush=True)
 

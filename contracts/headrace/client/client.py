@@ -167,7 +167,7 @@ class Client:
         tenant, _, job_id = self._whose(job)
         async with self._link.listening(f"hr.feed.{tenant}.*.*.{job_id}") as heard:
             seen = _Seen(self, job)
-            while not (heard.empty() and await seen.ended()):
+            while not heard.empty() or await seen.ended() is None:
                 async for subject, payload in _until_silence(heard):
                     fact = read_fact(subject, payload)
                     if fact is not None:
@@ -180,11 +180,11 @@ class Client:
         tenant, _, job_id = self._whose(job)
         async with self._link.listening(f"hr.feed.{tenant}.job.*.{job_id}") as heard:
             seen = _Seen(self, job)
-            while not await seen.ended():
+            while (view := await seen.ended()) is None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_AGAIN):
                         await heard.get()
-            return await self.job(job)
+            return view
 
     async def judged(self, job: str, within: float = 2.0) -> JobView | None:
         """A job just submitted, once admission has judged it (`rejected`, or any other state); None if not `within` seconds."""
@@ -269,10 +269,10 @@ class _Seen:
         self._unknown_until = 0.0
         return view
 
-    async def ended(self) -> bool:
-        """Whether it is known to have ended."""
+    async def ended(self) -> JobView | None:
+        """The job, if it is known to have ended."""
         view = await self.look()
-        return view is not None and view.state in FINAL
+        return view if view is not None and view.state in FINAL else None
 
 
 async def _until_silence(heard: asyncio.Queue[tuple[str, bytes]]) -> AsyncIterator[tuple[str, bytes]]:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import structlog
@@ -102,19 +102,6 @@ class Executor:
         self._untidy: list[Paths] = []
         self._held: dict[str, _Held] = {}
         self.finished = asyncio.Event()
-        self._performers: dict[type[v.Action], Callable[[Any], None]] = {
-            v.Spawn: self._spawn,
-            v.Unspawn: self._unspawn,
-            v.Tell: self._tell,
-            v.RunCallback: self._run_callback,
-            v.StopCallback: self._stop_callback,
-            v.Terminate: self._terminate,
-            v.Kill: self._kill,
-            v.Verify: self._verify,
-            v.SetTimer: self._set_timer,
-            v.State: self._state_fact,
-            v.Release: self._release,
-        }
 
     @property
     def running(self) -> int:
@@ -170,7 +157,7 @@ class Executor:
 
     def _perform(self, action: v.Action) -> None:
         try:
-            self._performers[type(action)](action)
+            self.PERFORMS[type(action)](self, action)
         except Exception:  # noqa: BLE001 - one lease's trouble must not reach the others
             _log.exception("action_failed", action=type(action).__name__, lease=getattr(action, "lease", ""))
 
@@ -337,3 +324,17 @@ class Executor:
             held.output.note(complaint)
         if checkpoint is not None and held.watch.accept(checkpoint):
             self.handle(v.CheckpointSeen(self._now(), held.order.lease, checkpoint.uri, checkpoint.step))
+
+    PERFORMS: ClassVar[dict[type[v.Action], Callable[[Executor, Any], None]]] = {
+        v.Spawn: _spawn,
+        v.Unspawn: _unspawn,
+        v.Tell: _tell,
+        v.RunCallback: _run_callback,
+        v.StopCallback: _stop_callback,
+        v.Terminate: _terminate,
+        v.Kill: _kill,
+        v.Verify: _verify,
+        v.SetTimer: _set_timer,
+        v.State: _state_fact,
+        v.Release: _release,
+    }

@@ -24,6 +24,8 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "deploy" / "examples"
 GPUS = 10
 PATIENCE = 30.0
 """Seconds an act may take before the demo gives up on it."""
+PAUSE = 1.5
+"""Seconds between the acts, in which jobs do work that is worth saving."""
 REST = 3.0
 """Seconds for which nothing may move after V3."""
 LOOK_EVERY = 0.2
@@ -43,6 +45,7 @@ class Story:
         self.data = data
         self.jobs: dict[str, str] = {}
         self.timeline = Timeline()
+        self.timeline.names[f"{data}/"] = ""
 
     async def play(self) -> None:
         """All acts; raises `Unexpected`."""
@@ -61,6 +64,7 @@ class Story:
         await self._explain("r-4", "AT_POLICY_LIMIT")
         await self._until(lambda: self._not_at_work("r-1", "r-2", "r-3"))
         remark("R&D holds 9 GPUs: 5 reserved, 4 borrowed. One GPU idles: R&D may not have it, and nobody else asks.")
+        await asyncio.sleep(PAUSE)
 
     async def _second_act(self) -> None:
         headline("V2: DevOps submits a job of 3. It is inside its reservation of 5, so it gets GPUs back")
@@ -68,6 +72,7 @@ class Story:
         states = {"r-1": "running", "r-2": "running", "r-3": "pending", "r-4": "pending", "d": "running"}
         await self._until(lambda: self._differences(states, {"rnd": (6, 5, 1), "devops": (3, 3, 0)}, used=9))
         remark("One R&D job has yielded, the one that would lose least. It has saved its work and waits with its checkpoint.")
+        await asyncio.sleep(PAUSE)
 
     async def _third_act(self) -> None:
         headline("V3: DevOps submits a job of 2 and rises to its reservation")

@@ -34,6 +34,7 @@ class Timeline:
         self._told: set[tuple[int, str, str]] = set()
         self._began = 0
         self.names: dict[str, str] = {}
+        """What is too long to read (a job's id, a folder) to what is shown instead."""
 
     def tell(self, stories: Mapping[str, Iterable[FactView]]) -> None:
         """Print what is new in the jobs' stories (by name), in the order of the ledger."""
@@ -51,8 +52,8 @@ class Timeline:
 
     def _line(self, fact: FactView, name: str) -> None:
         text = fact.text
-        for job_id, known in self.names.items():
-            text = text.replace(job_id, known)
+        for long, short in self.names.items():
+            text = text.replace(long, short)
         rule = f"({fact.rule})" if fact.rule else ""
         print(f"{(fact.at - self._began) / SECOND:7.2f}s  {fact.by:<16} {name:<4} {text}  {rule}".rstrip(), flush=True)
 

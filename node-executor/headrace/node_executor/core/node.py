@@ -61,7 +61,7 @@ class Node:
         if isinstance(event, LeaseEvent):
             self._lease_event(event, out)
         else:
-            _STEPS[type(event)](self, event, out)
+            STEPS[type(event)](self, event, out)
         self._report(event.at, out)
         return out
 
@@ -199,7 +199,7 @@ def _consistent(order: StartOrder) -> bool:
     return _parts(order.lease) == (order.job, order.attempt, order.rank)
 
 
-_STEPS: dict[type[Event], Callable[[Node, Any, Actions], None]] = {
+STEPS: dict[type[Event], Callable[[Node, Any, Actions], None]] = {
     Pushed: Node.pushed,
     Answered: Node.was_answered,
     Returned: Node.returned,

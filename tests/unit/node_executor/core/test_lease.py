@@ -1,0 +1,321 @@
+"""Each test is a conversation: what happened, and what the lease asks for. Times in seconds after the start, for reading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.contracts.facts import CheckpointRegisteredV1, LeaseEndedV1, LeaseRungV1, LeaseStartedV1
+from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.orders import StartOrder
+from headrace.node_executor.core import lease as life
+from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.core.lease import Lease, Phase
+
+JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
+LEASE = f"{JOB}/1/0"
+LADDER = Ladder(cause="preempted", callback_grace=60_000_000, term_grace=30_000_000, preemptor="acme.bob.x")
+
+
+def s(seconds: float) -> int:
+    return int(seconds * 1_000_000)
+
+
+def started(seconds: float) -> v.Started:
+    return v.Started(s(seconds), LEASE, "simulated")
+
+
+def told(seconds: float, *, hooked: bool = False) -> v.Told:
+    return v.Told(s(seconds), LEASE, hooked)
+
+
+def exited(seconds: float, code: int = 0, *, finished: bool = False) -> v.Exited:
+    return v.Exited(s(seconds), LEASE, code, finished)
+
+
+def timer(seconds: float) -> v.TimerFired:
+    return v.TimerFired(s(seconds), LEASE, s(seconds))
+
+
+def free(seconds: float) -> v.DevicesFree:
+    return v.DevicesFree(s(seconds), LEASE)
+
+
+def rung(name: str, at: float, took: float, result: str) -> v.State:
+    return v.State(LeaseRungV1(job=JOB, attempt=1, rung=name, at=s(at), took=s(took), result=result))
+
+
+def ended(outcome: str, exited_at: float, at: float, **fields: Any) -> list[v.Action]:
+    fact = LeaseEndedV1(job=JOB, attempt=1, outcome=outcome, exited_at=s(exited_at), at=s(at), **fields)
+    return [v.State(fact), v.Release(LEASE)]
+
+
+def set_timer(seconds: float) -> v.SetTimer:
+    return v.SetTimer(LEASE, s(seconds))
+
+
+class Conversation:
+    """One lease, spoken to."""
+
+    def __init__(self, *, on_abort: tuple[str, ...] = ()) -> None:
+        order = StartOrder(lease=LEASE, job=JOB, attempt=1, granted=5, amounts={}, command=("train",), on_abort=on_abort)
+        self.lease = Lease(order)
+        out: list[v.Action] = []
+        life.begin(self.lease, out)
+        assert out == [v.Spawn(order)]
+
+    def hears(self, event: v.LeaseEvent) -> list[v.Action]:
+        out: list[v.Action] = []
+        life.handle(self.lease, event, out)
+        return out
+
+    def is_stopped(self, at: float, ladder: Ladder = LADDER) -> list[v.Action]:
+        out: list[v.Action] = []
+        life.stop(self.lease, ladder, s(at), out)
+        return out
+
+    def is_halted(self, at: float, limit: float) -> list[v.Action]:
+        out: list[v.Action] = []
+        life.halt(self.lease, s(at), s(limit), out)
+        return out
+
+
+def running(*, on_abort: tuple[str, ...] = ()) -> Conversation:
+    talk = Conversation(on_abort=on_abort)
+    assert talk.hears(started(1)) == [v.State(LeaseStartedV1(job=JOB, attempt=1, at=s(1), isolation="simulated"))]
+    return talk
+
+
+def test_a_job_that_ends_by_itself_is_verified_and_released() -> None:
+    talk = running()
+    assert talk.hears(exited(2, 3)) == [v.Verify(LEASE)]
+    assert talk.hears(free(2.5)) == ended("exited", 2, 2.5, exit_code=3)
+    assert talk.lease.phase is Phase.ENDED
+
+
+def test_a_job_with_an_abort_command_climbs_every_rung_if_it_ignores_all_of_them() -> None:
+    talk = running(on_abort=("save",))
+    assert talk.is_stopped(10) == [v.Tell(LEASE, "preempted", "acme.bob.x", s(70), s(70))]
+    assert talk.hears(told(10.1)) == [rung("told", 10.1, 0.1, "told"), v.RunCallback(LEASE, s(70)), set_timer(70)]
+    assert talk.hears(timer(70)) == [
+        v.StopCallback(LEASE),
+        rung("callback", 70, 59.9, "timed out, killed"),
+        v.Terminate(LEASE),
+        set_timer(100),
+    ]
+    assert talk.hears(v.CallbackEnded(s(70.1), LEASE, "exit 137")) == []
+    assert talk.hears(timer(100)) == [rung("term", 100, 30, "timed out"), v.Kill(LEASE)]
+    assert talk.hears(exited(100.2, 137)) == [rung("kill", 100.2, 0.2, "gone"), v.Verify(LEASE)]
+    assert talk.hears(free(101)) == [
+        rung("verify", 101, 0.8, "free"),
+        *ended("killed", 100.2, 101, exit_code=137, stopping=True, message="did not leave within its grace"),
+    ]
+
+
+@pytest.mark.parametrize("result", ["exit 0", "exit 3", "could not start: command not found: save"])
+def test_sigterm_follows_the_callback_however_it_ended(result: str) -> None:
+    talk = running(on_abort=("save",))
+    talk.is_stopped(10)
+    talk.hears(told(10))
+    assert talk.hears(v.CallbackEnded(s(12), LEASE, result)) == [
+        rung("callback", 12, 2, result),
+        v.Terminate(LEASE),
+        set_timer(42),
+    ]
+    assert talk.hears(exited(13, 143)) == [rung("term", 13, 1, "left"), v.Verify(LEASE)]
+    assert talk.hears(free(13)) == [rung("verify", 13, 0, "free"), *ended("exited", 13, 13, exit_code=143, stopping=True)]
+
+
+def test_a_job_that_exits_while_its_callback_runs_lets_it_finish_and_skips_the_other_rungs() -> None:
+    talk = running(on_abort=("save",))
+    talk.is_stopped(10)
+    talk.hears(told(10))
+    assert talk.hears(exited(11)) == []
+    assert talk.hears(v.CallbackEnded(s(12), LEASE, "exit 0")) == [rung("callback", 12, 2, "exit 0"), v.Verify(LEASE)]
+    assert talk.hears(free(12)) == [rung("verify", 12, 0, "free"), *ended("exited", 11, 12, exit_code=0, stopping=True)]
+
+
+def test_a_callback_that_outlives_its_job_is_killed_at_the_end_of_its_grace() -> None:
+    talk = running(on_abort=("save",))
+    talk.is_stopped(10)
+    talk.hears(told(10))
+    talk.hears(exited(11))
+    assert talk.hears(timer(70)) == [
+        v.StopCallback(LEASE),
+        rung("callback", 70, 60, "timed out, killed"),
+        v.Verify(LEASE),
+    ]
+
+
+def test_a_job_with_neither_callback_nor_hook_gets_sigterm_at_once() -> None:
+    talk = running()
+    assert talk.is_stopped(10) == [v.Tell(LEASE, "preempted", "acme.bob.x", s(70), s(40))]
+    assert talk.hears(told(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
+
+
+def test_a_job_with_a_hook_is_given_the_grace_of_the_callback() -> None:
+    talk = running()
+    talk.is_stopped(10)
+    assert talk.hears(told(10, hooked=True)) == [rung("told", 10, 0, "told"), set_timer(70)]
+    assert talk.hears(exited(25)) == [rung("callback", 25, 15, "hook: left"), v.Verify(LEASE)]
+
+
+def test_a_hook_that_takes_too_long_is_followed_by_sigterm() -> None:
+    talk = running()
+    talk.is_stopped(10)
+    talk.hears(told(10, hooked=True))
+    assert talk.hears(timer(70)) == [rung("callback", 70, 60, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
+
+
+def test_a_hook_has_what_the_callback_left_of_the_grace() -> None:
+    talk = running(on_abort=("save",))
+    talk.is_stopped(10)
+    talk.hears(told(10, hooked=True))
+    assert talk.hears(v.CallbackEnded(s(20), LEASE, "exit 0")) == [rung("callback", 20, 10, "exit 0")]
+    assert talk.hears(timer(70)) == [rung("callback", 70, 50, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
+
+
+def test_without_any_grace_the_job_is_killed_at_once() -> None:
+    talk = running(on_abort=("save",))
+    ladder = Ladder(cause="cancelled", callback_grace=0, term_grace=0)
+    assert talk.is_stopped(10, ladder) == [v.Tell(LEASE, "cancelled", "", s(10), s(10))]
+    assert talk.hears(told(10)) == [rung("told", 10, 0, "told"), v.Kill(LEASE)]
+
+
+def test_a_node_that_cannot_suspend_says_so_and_goes_on() -> None:
+    talk = running()
+    talk.is_stopped(10, Ladder(cause="preempted", callback_grace=0, term_grace=s(5), then="suspend"))
+    assert talk.hears(told(10)) == [
+        rung("told", 10, 0, "told"),
+        rung("suspend", 10, 0, "this node cannot suspend"),
+        v.Terminate(LEASE),
+        set_timer(15),
+    ]
+
+
+def test_a_second_stop_changes_nothing() -> None:
+    talk = running()
+    talk.is_stopped(10)
+    assert talk.is_stopped(11, Ladder(cause="cancelled", callback_grace=0, term_grace=0)) == []
+
+
+def test_a_job_that_ended_before_it_was_told_has_ended_by_itself() -> None:
+    talk = running()
+    talk.hears(exited(9))
+    assert talk.is_stopped(10) == []
+    assert talk.hears(free(10)) == ended("exited", 9, 10, exit_code=0)
+
+
+def test_a_job_that_declared_itself_finished_is_said_to_be() -> None:
+    talk = running()
+    talk.is_stopped(10)
+    talk.hears(told(10, hooked=True))
+    talk.hears(exited(11, finished=True))
+    assert talk.hears(free(11))[1:] == ended("exited", 11, 11, exit_code=0, finished=True, stopping=True)
+
+
+def test_a_stop_before_the_start_is_undone_where_it_still_can_be() -> None:
+    talk = Conversation()
+    assert talk.is_stopped(0.5) == [v.Unspawn(LEASE)]
+    assert talk.hears(v.StartFailed(s(0.5), LEASE, "never_started")) == ended("never_started", 0.5, 0.5)
+
+
+def test_a_stop_that_came_while_the_job_was_starting_is_obeyed_once_it_runs() -> None:
+    talk = Conversation()
+    talk.is_stopped(0.5)
+    assert talk.hears(started(1))[1:] == [v.Tell(LEASE, "preempted", "acme.bob.x", s(61), s(31))]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "message"),
+    [("exited", 127, "command not found: train"), ("refused", None, "the node cannot make the job's directories: No space")],
+)
+def test_a_job_that_could_not_be_started_ends_with_the_reason(outcome: str, code: int | None, message: str) -> None:
+    talk = Conversation()
+    assert talk.hears(v.StartFailed(s(1), LEASE, outcome, code, message)) == ended(
+        outcome, 1, 1, exit_code=code, message=message
+    )
+
+
+def test_devices_that_are_still_in_use_are_looked_at_again_until_they_are_free() -> None:
+    talk = running()
+    talk.hears(exited(2))
+    assert talk.hears(v.DevicesBusy(s(2), LEASE, "pid 77")) == [set_timer(2.5)]
+    assert talk.hears(timer(2.5)) == [v.Verify(LEASE)]
+    assert talk.hears(v.DevicesBusy(s(2.5), LEASE, "pid 77")) == [set_timer(3)]
+    talk.hears(timer(3))
+    assert talk.hears(free(3)) == ended("exited", 2, 3, exit_code=0)
+
+
+def test_a_checkpoint_is_stated_in_every_phase_between_the_start_and_the_end() -> None:
+    talk = Conversation()
+    seen = v.CheckpointSeen(s(3), LEASE, "/ckpt/3.pt", 3)
+    stated = [v.State(CheckpointRegisteredV1(job=JOB, attempt=1, uri="/ckpt/3.pt", step=3, at=s(3)))]
+    assert talk.hears(seen) == []
+    talk.hears(started(1))
+    assert talk.hears(seen) == stated
+    talk.is_stopped(10)
+    talk.hears(told(10))
+    assert talk.hears(seen) == stated
+    talk.hears(exited(11))
+    assert talk.hears(seen) == stated
+    talk.hears(free(12))
+    assert talk.hears(seen) == []
+
+
+def test_a_timer_that_was_replaced_does_nothing() -> None:
+    talk = running(on_abort=("save",))
+    talk.is_stopped(10)
+    talk.hears(told(10))
+    talk.hears(v.CallbackEnded(s(20), LEASE, "exit 0"))
+    assert talk.hears(timer(70)) == []
+    assert talk.lease.phase is Phase.TERM
+
+
+def test_when_the_executor_stops_the_job_gets_sigterm_and_is_lost() -> None:
+    talk = running(on_abort=("save",))
+    assert talk.is_halted(10, 20) == [
+        v.Tell(LEASE, "executor_stopping", "", s(20), s(20)),
+        v.Terminate(LEASE),
+        set_timer(20),
+    ]
+    assert talk.hears(told(10)) == []
+    assert talk.hears(timer(20)) == [v.Kill(LEASE)]
+    assert talk.hears(exited(21, 137)) == [v.Verify(LEASE)]
+    assert talk.hears(free(21)) == ended("lost", 21, 21, exit_code=137, message="executor stopped")
+
+
+def test_when_the_executor_stops_a_ladder_under_way_is_cut_short_but_still_told() -> None:
+    talk = running(on_abort=("save",))
+    talk.is_stopped(10)
+    talk.hears(told(10))
+    assert talk.is_halted(15, 25) == [set_timer(25)]
+    assert talk.hears(timer(25)) == [v.StopCallback(LEASE), rung("callback", 25, 15, "timed out, killed"), v.Kill(LEASE)]
+    talk.hears(exited(25, 137))
+    assert talk.hears(free(25))[1:] == ended(
+        "killed", 25, 25, exit_code=137, stopping=True, message="did not leave within its grace"
+    )
+
+
+def test_when_the_executor_stops_before_the_job_was_started_it_is_lost_and_never_runs() -> None:
+    talk = Conversation()
+    assert talk.is_halted(1, 11) == [v.Unspawn(LEASE)]
+    assert talk.hears(v.StartFailed(s(1), LEASE, "never_started")) == ended("lost", 1, 1, message="executor stopped")
+
+
+def test_a_job_that_starts_while_the_executor_stops_is_ended_at_once() -> None:
+    talk = Conversation()
+    talk.is_halted(1, 11)
+    assert talk.hears(started(2))[1:] == [
+        v.Tell(LEASE, "executor_stopping", "", s(11), s(11)),
+        v.Terminate(LEASE),
+        set_timer(11),
+    ]
+
+
+def test_a_job_that_had_ended_when_the_executor_stopped_is_not_lost() -> None:
+    talk = running()
+    talk.hears(exited(9))
+    assert talk.is_halted(10, 20) == []
+    assert talk.hears(free(10)) == ended("exited", 9, 10, exit_code=0)

@@ -1,0 +1,229 @@
+"""Orders, answers and what a former executor left, as a conversation with the whole node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
+from headrace.contracts.facts.fact import DeviceShare, Ladder
+from headrace.contracts.facts.nodes import Device
+from headrace.contracts.orders import NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.core.lease import REVOKED
+from headrace.node_executor.core.node import Closed, Node
+
+JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
+LEASE = f"{JOB}/1/0"
+LADDER = Ladder(cause="cancelled", callback_grace=0, term_grace=30)
+REGISTRATION = NodeRegisteredV1(
+    node="gpu01",
+    devices=(Device(device="gpu0", model="H100-80GB", memory=81920), Device(device="gpu1", model="H100-80GB", memory=81920)),
+    cpu=8000,
+    memory=65536,
+    at=0,
+)
+
+
+def node(unstated: dict[str, Closed] | None = None, *, answered: bool = True) -> Node:
+    one = Node(REGISTRATION, unstated)
+    if answered:
+        assert one.step(answer(0)) == [v.State(registered(0))]
+    return one
+
+
+def registered(at: int, *holding: str) -> NodeRegisteredV1:
+    return NodeRegisteredV1(node="gpu01", devices=REGISTRATION.devices, cpu=8000, memory=65536, holding=holding, at=at)
+
+
+def answer(through: int, *starts: StartOrder, stops: tuple[StopOrder, ...] = (), at: int = 0, to: str = "gpu01") -> v.Answered:
+    return v.Answered(at, NodeAnswer(node=to, through=through, last_record=0, starts=starts, stops=stops))
+
+
+def push(through: int, *starts: StartOrder, stops: tuple[StopOrder, ...] = (), at: int = 0, to: str = "gpu01") -> v.Pushed:
+    return v.Pushed(at, Orders(node=to, number=1, through=through, starts=starts, stops=stops))
+
+
+def stop(lease: str = LEASE, ordered: int = 6) -> StopOrder:
+    return StopOrder(lease=lease, ordered=ordered, ladder=LADDER)
+
+
+def ended(outcome: str, at: int, **fields: Any) -> v.State:
+    return v.State(LeaseEndedV1(job=JOB, attempt=1, outcome=outcome, exited_at=at, at=at, **fields))
+
+
+def finish(one: Node, lease: str = LEASE) -> None:
+    """The job runs and ends."""
+    one.step(v.Started(1, lease, "simulated"))
+    one.step(v.Exited(2, lease, 0))
+    one.step(v.DevicesFree(3, lease))
+    assert lease not in one.leases
+
+
+def test_a_start_order_is_obeyed_once(make_order) -> None:
+    one, order = node(), make_order()
+    assert one.step(push(10, order)) == [v.Spawn(order)]
+    assert one.step(push(11, order)) == []
+    assert one.step(answer(12, order)) == []
+    finish(one)
+    assert one.step(push(13, order)) == []
+    assert one.step(answer(14, order)) == []
+
+
+def test_pushes_are_ignored_until_the_first_answer_has_told_what_was_left_behind(make_order) -> None:
+    one = node(answered=False)
+    assert one.step(push(10, make_order())) == []
+    assert one.step(answer(10, make_order())) == [v.Spawn(make_order()), v.State(registered(0))]
+
+
+def test_orders_for_another_node_are_ignored(make_order) -> None:
+    one = node()
+    assert one.step(push(10, make_order(), to="gpu02")) == []
+    assert one.step(answer(10, make_order(), to="gpu02")) == []
+
+
+def test_an_older_push_is_ignored(make_order) -> None:
+    one = node()
+    one.step(answer(20))
+    assert one.step(push(19, make_order())) == []
+    assert one.step(push(20, make_order())) == [v.Spawn(make_order())]
+
+
+def test_an_older_answer_kills_nothing(make_order) -> None:
+    one = node()
+    one.step(push(20, make_order(granted=20)))
+    one.step(v.Started(1, LEASE, "simulated"))
+    assert one.step(answer(19)) == []
+
+
+def test_an_answer_from_before_the_grant_kills_nothing(make_order) -> None:
+    one = node()
+    one.step(push(10, make_order(granted=30)))
+    one.step(v.Started(1, LEASE, "simulated"))
+    assert one.step(answer(29)) == []
+
+
+def test_a_lease_that_an_answer_leaves_out_is_stopped_as_revoked_and_the_node_reports_itself_after_it(make_order) -> None:
+    one = node()
+    one.step(push(10, make_order(granted=10)))
+    one.step(v.Started(1, LEASE, "simulated"))
+    deadline = REVOKED.term_grace + 100
+    assert one.step(answer(10, at=100)) == [v.Tell(LEASE, "revoked", "", deadline, deadline)]
+    one.step(v.Told(100, LEASE, hooked=False))
+    one.step(v.Exited(200, LEASE, 143))
+    assert one.step(v.DevicesFree(300, LEASE))[-1] == v.State(registered(300))
+
+
+def test_a_lease_that_an_answer_lists_among_the_stops_is_not_left_out(make_order) -> None:
+    one = node()
+    one.step(push(10, make_order(granted=10)))
+    one.step(v.Started(1, LEASE, "simulated"))
+    assert one.step(answer(12, stops=(stop(),), at=100)) == [v.Tell(LEASE, "cancelled", "", 130, 130)]
+
+
+def test_a_stop_for_a_lease_that_never_came_is_answered_and_its_start_is_ignored_from_then_on(make_order) -> None:
+    one = node()
+    assert one.step(push(10, stops=(stop(),), at=7)) == [ended("never_started", 7)]
+    assert one.step(push(11, make_order())) == []
+    assert one.step(push(12, stops=(stop(),))) == []
+
+
+def test_a_start_and_a_stop_in_one_message_start_nothing(make_order) -> None:
+    assert node().step(push(10, make_order(), stops=(stop(),), at=7)) == [ended("never_started", 7)]
+
+
+def test_a_lease_that_is_over_is_forgotten_once_no_order_can_name_it_any_more(make_order) -> None:
+    one = node()
+    one.step(push(10, make_order(granted=10)))
+    finish(one)
+    one.step(answer(9))
+    assert LEASE in one.closed
+    one.step(answer(10, make_order(granted=10)))
+    assert LEASE in one.closed
+    one.step(answer(11))
+    assert one.closed == {}
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        ((DeviceShare(device="gpu7", units=126_000),), "device gpu7 is not on this node"),
+        ((DeviceShare(device="gpu1", units=63_000), DeviceShare(device="gpu0", units=1)), "device gpu0 is not free"),
+    ],
+)
+def test_a_device_that_is_not_here_or_not_free_is_refused(make_order, devices, message) -> None:
+    one = node()
+    one.step(push(10, make_order(job="acme.bob.01j9z3k4m5n6p7q8r9s0t1v2w4")))
+    assert one.step(push(11, make_order(devices=devices), at=7)) == [ended("refused", 7, message=message)]
+    assert one.free == {"gpu0": 0, "gpu1": 126_000}
+
+
+def test_two_halves_of_a_device_fit_and_come_back(make_order) -> None:
+    one = node()
+    half = (DeviceShare(device="gpu0", units=63_000),)
+    orders = [make_order(attempt=number, devices=half) for number in (1, 2)]
+    assert one.step(push(10, *orders)) == [v.Spawn(order) for order in orders]
+    assert one.free["gpu0"] == 0
+    finish(one, orders[0].lease)
+    assert one.free["gpu0"] == 63_000
+
+
+@pytest.mark.parametrize("lease", ["../../etc/1/0", f"{JOB}/1", f"{JOB}/01/0", f"{JOB}/2/0"])
+def test_a_lease_id_that_is_none_or_another_one_is_ignored(make_order, lease) -> None:
+    import msgspec
+
+    assert node().step(push(10, msgspec.structs.replace(make_order(), lease=lease))) == []
+
+
+def test_a_stop_for_something_that_is_no_lease_is_ignored() -> None:
+    assert node().step(push(10, stops=(stop("../../etc/1/0"),))) == []
+
+
+def test_leases_of_a_former_executor_are_ended_only_if_the_ledger_still_has_them() -> None:
+    lost = LeaseEndedV1(job=JOB, attempt=1, outcome="lost", exited_at=4, at=4)
+    other = LeaseEndedV1(job=JOB, attempt=2, outcome="lost", exited_at=4, at=4)
+    one = node({LEASE: Closed(5, lost), f"{JOB}/2/0": Closed(6, other)}, answered=False)
+    order = StartOrder(lease=LEASE, job=JOB, attempt=1, granted=5, amounts={}, command=("true",))
+    assert one.step(answer(9, order)) == [v.State(lost), v.State(registered(0))]
+    assert one.step(answer(10, order)) == []
+    assert list(one.closed) == [LEASE]
+
+
+def test_leases_of_a_former_executor_are_remembered_while_the_answers_are_older_than_they() -> None:
+    lost = LeaseEndedV1(job=JOB, attempt=1, outcome="lost", exited_at=4, at=4)
+    one = node({LEASE: Closed(5, lost)}, answered=False)
+    assert one.step(answer(4)) == [v.State(registered(0))]
+    assert one.step(answer(5, stops=(stop(),))) == [v.State(lost)]
+
+
+def test_a_node_that_was_out_of_touch_reports_itself_again_with_what_it_still_runs(make_order) -> None:
+    one = node()
+    one.step(push(10, make_order(granted=10)))
+    one.step(v.Started(1, LEASE, "simulated"))
+    assert one.step(v.Returned(50)) == []
+    assert one.step(push(11, stops=(stop(),))) == []
+    assert one.step(answer(12, make_order(granted=10), at=60)) == [v.State(registered(60, LEASE))]
+
+
+def test_a_halted_node_starts_nothing_ends_everything_and_says_that_it_goes(make_order) -> None:
+    one = node()
+    one.step(push(10, make_order()))
+    one.step(v.Started(1, LEASE, "simulated"))
+    assert one.step(v.Halted(100, 200))[1:] == [v.Terminate(LEASE), v.SetTimer(LEASE, 200)]
+    assert one.step(push(11, make_order(attempt=2))) == []
+    assert not one.finished
+    one.step(v.Exited(150, LEASE, 143))
+    assert one.step(v.DevicesFree(150, LEASE)) == [
+        ended("lost", 150, exit_code=143, message="executor stopped"),
+        v.Release(LEASE),
+        v.State(NodeStoppedV1(node="gpu01", at=150)),
+    ]
+    assert one.finished
+
+
+def test_a_node_that_never_reported_itself_goes_without_a_word() -> None:
+    one = node(answered=False)
+    assert one.step(v.Halted(100, 200)) == []
+    assert one.finished
+    assert one.step(answer(5)) == []

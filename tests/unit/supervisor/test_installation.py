@@ -1,0 +1,118 @@
+"""The data directory: made once, closed to others, and the same at the next start."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.client.endpoint import Login, find
+from headrace.supervisor.installation import Installation, InstallationError, Settings, as_token, write_whole
+
+
+@pytest.fixture
+def installation(tmp_path):
+    made = Installation(tmp_path / "data")
+    made.prepare()
+    return made
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_nobody_else_may_look_into_the_directory(installation):
+    folders = [installation.directory, installation.credentials, installation.logs, installation.nats_store]
+    assert [mode(folder) for folder in folders] == [0o700] * 4
+
+
+def test_others_may_go_on_passing_through_where_they_could(installation):
+    installation.directory.chmod(0o755)
+    installation.prepare()
+    assert mode(installation.directory) == 0o711
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InstallationError, match="cannot be used: Not a directory; name another with --data"):
+        Installation(tmp_path / "file" / "data").prepare()
+
+
+def test_settings_are_the_first_ones_until_others_are_kept(installation, monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "GPU01.hq")
+    assert installation.settings() == Settings(host="gpu01-hq", nodes=1, gpus=8, gpu_model="H100-80GB", labels={"site": "hq"})
+    kept = Settings(host="gpu01-hq", nats_port=4222, nodes=3, gpus=4, gpu_model="A100-80GB", labels={"site": "lab"})
+    installation.keep_settings(kept)
+    assert Installation(installation.directory).settings() == kept
+
+
+def test_damaged_settings_are_one_line(installation):
+    (installation.directory / "installation.json").write_text("{")
+    with pytest.raises(InstallationError, match="is damaged: .*; remove it"):
+        installation.settings()
+
+
+def test_a_login_is_made_once_and_stays_a_secret(installation):
+    login = installation.node("gpu01")
+    assert login == Login(name="node-gpu01", password=login.password, kind="node", node="gpu01")
+    assert len(login.password) == 32
+    assert installation.node("gpu01") == login
+    assert mode(installation.credentials / "node-gpu01.json") == 0o600
+    assert installation.node("gpu02").password != login.password
+
+
+def test_a_node_has_a_name_that_can_be_part_of_a_subject(installation):
+    for name in ("GPU01", "", "x" * 58):
+        with pytest.raises(InstallationError, match="node name: .* is none; it is 1 to 57 of a-z"):
+            installation.node(name)
+
+
+def test_a_damaged_login_says_how_to_get_a_new_one(installation):
+    (installation.credentials / "owner.json").write_text("{")
+    with pytest.raises(InstallationError, match="is damaged: .*remove it, and a new one is made"):
+        installation.owner()
+
+
+def test_the_owner_is_an_admin_called_as_the_system_calls_them(installation, monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "Ada.Lovelace")
+    owner = installation.owner()
+    assert (owner.kind, owner.tenant, owner.user) == ("admin", "default", "ada-lovelace")
+
+
+def test_the_server_knows_every_login_but_the_databases(installation):
+    installation.postgres_password()
+    installation.node("gpu01")
+    installation.write_nats_config(4222)
+    text = installation.nats_config.read_text()
+    assert mode(installation.nats_config) == 0o600
+    assert "127.0.0.1:4222" in text
+    for name in ("operator", "owner", "node-gpu01", "admission", "allocator", "preemption", "governance", "feed", "accounting"):
+        password = json.loads((installation.credentials / f"{name}.json").read_text())["password"]
+        assert f'user: "{name}", password: "{password}"' in text
+    assert installation.postgres_password() not in text
+
+
+def test_clients_find_the_address_and_the_owners_login(installation):
+    installation.write_endpoint("nats://127.0.0.1:4222")
+    assert find(data=installation.directory, environment={}) == ("nats://127.0.0.1:4222", installation.owner())
+
+
+def test_any_name_becomes_a_token():
+    assert [as_token(name) for name in ("GPU01.hq", "ada", "Ünï", "...", "x" * 60)] == [
+        "gpu01-hq",
+        "ada",
+        "n",
+        "local",
+        "x" * 48,
+    ]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "file"
+    write_whole(path, b"first")
+    write_whole(path, b"second", 0o600)
+    assert (path.read_bytes(), mode(path), list(tmp_path.iterdir())) == (b"second", 0o600, [path])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InstallationError, match="folder cannot be written: Is a directory"):
+        write_whole(tmp_path / "folder", b"x")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder"]

