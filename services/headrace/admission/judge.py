@@ -14,7 +14,7 @@ from headrace.contracts.ids import job_id_time, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX, JobText
 from headrace.domain.admissible import Rejection, never_fits
-from headrace.domain.requests import intern_request
+from headrace.domain.requests import make_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -82,7 +82,7 @@ def judge(
     amounts = _within_profile(profile, read.request)
     if isinstance(amounts, Rejection):
         return _rejected(key, asker, wish, digest, amounts)
-    request = intern_request(state.requests, amounts, profile.replicas, profile)
+    request = make_request(amounts, profile.replicas, profile)
     beyond = asker.user in policy.document.beyond_limit
     never = never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=beyond)
     if never is not None:

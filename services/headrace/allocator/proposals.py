@@ -74,7 +74,8 @@ def end_nominations(state: State, now: int) -> Iterator[AnyFact]:
 
 
 def _why_over(state: State, preemption: Preemption, now: int) -> str:
-    if any(place.node not in state.nodes or not state.nodes[place.node].grantable for place in preemption.places):
+    pool = state.pools[preemption.pool]
+    if any(place.node not in pool.nodes or not pool.nodes[place.node].grantable for place in preemption.places):
         return "a place in it has become unusable"
     end = nomination_end(state, preemption)
     return "the preemptor did not start in time" if end is not None and now >= end else ""

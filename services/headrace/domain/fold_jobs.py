@@ -11,7 +11,7 @@ from headrace.domain import capacity
 from headrace.domain.fold_nodes import held, release
 from headrace.domain.nominations import end_nomination, lift_bar
 from headrace.domain.requests import intern_request
-from headrace.domain.state import FINAL, IDS_REMEMBERED, Answered, Attempt, Ending, JobRecord, JobState, LeaseState
+from headrace.domain.state import FINAL, HOLDING, IDS_REMEMBERED, Answered, Attempt, Ending, JobRecord, JobState, LeaseState
 
 if TYPE_CHECKING:
     from headrace.domain.state import State
@@ -96,10 +96,12 @@ def _wishes_judged(state: State, fact: f.WishesJudgedV1, _sequence: int, _place:
 
 def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: int) -> None:
     job, pool, node = state.jobs.get(fact.job), state.pools.get(fact.pool), state.nodes.get(fact.node)
-    if job is None or pool is None or node is None or job.state not in (JobState.PENDING, JobState.STARTING):
+    if job is None or pool is None or node is None or not _is_next(job, fact):
         return
     if job.state is JobState.PENDING:
         _leave_line(state, job, fact)
+    if not node.healthy:  # it went while the grant was on its way
+        state.unsettled[job.key] = job
     lease = LeaseState(
         job, fact.attempt, fact.rank, fact.node, fact.pool, fact.devices, fact.amounts, sequence, place, state.now
     )
@@ -110,6 +112,13 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     attempt.nodes += (fact.node,)
     attempt.devices += tuple(share.device for share in fact.devices)
     pool.epoch += 1
+
+
+def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
+    """Whether the grant begins the job's next attempt, or adds a replica to one that is being granted."""
+    if job.state is JobState.PENDING:
+        return fact.attempt == job.attempt + 1
+    return job.state is JobState.STARTING and fact.attempt == job.attempt and fact.rank not in job.leases
 
 
 def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1) -> None:
@@ -140,14 +149,13 @@ def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: in
     job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
     state.cancels.pop(job.key, None)
     state.limited.pop(job.key, None)
-    state.unsettled.pop(job.key, None)
     for lease in job.leases.values():
         state.pools[lease.pool].epoch += 1
 
 
 def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: int) -> None:
     job = state.jobs.get(fact.job)
-    if job is None or job.leases or job.state in FINAL or job.attempt != fact.attempt:
+    if job is None or job.leases or job.state not in HOLDING or job.attempt != fact.attempt:
         return
     _close_attempt(state, job, fact.cause)
     if fact.cause == "preempted":
@@ -175,7 +183,7 @@ def _close_attempt(state: State, job: JobRecord, cause: str) -> None:
 
 def _job_ended(state: State, fact: f.JobEndedV1, _sequence: int, _place: int) -> None:
     job = state.jobs.get(fact.job)
-    if job is None or job.state in FINAL:
+    if job is None or job.leases or job.state in FINAL:
         return
     if job.state is not JobState.PENDING:
         _close_attempt(state, job, fact.cause)

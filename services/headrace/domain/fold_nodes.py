@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
@@ -26,7 +27,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     node.cpu_free += fact.cpu - node.cpu
     node.memory_free += fact.memory - node.memory
     node.cpu, node.memory = fact.cpu, fact.memory
-    _set_devices(node, fact)
+    _set_devices(state, node, fact)
     join_pool(state, node)
     if node.pool is not None:
         node.pool.index.put(node)
@@ -37,17 +38,17 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         policy.share_base.clear()
 
 
-def _set_devices(node: NodeState, fact: f.NodeRegisteredV1) -> None:
-    """The devices as told now; what leases hold of those that are still there stays held."""
-    old = {device.name: device for device in node.devices}
+def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> None:
+    """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
+    held, kept = Counter[str](), Counter[str]()
+    for lease in node.leases.values():
+        held.update({share.device: share.units for share in lease.devices})
+    places = [place for preemption in state.preemptions.values() if preemption.kept for place in preemption.places]
+    for place in places:
+        if place.node == node.name:
+            kept.update({share.device: share.units for share in place.devices})
     node.devices = [
-        DeviceState(
-            device.device,
-            device.model,
-            device.memory,
-            old[device.device].free if device.device in old else GPU_UNITS,
-            old[device.device].nominated if device.device in old else 0,
-        )
+        DeviceState(device.device, device.model, device.memory, GPU_UNITS - held[device.device], kept[device.device])
         for device in fact.devices
     ]
     models = sorted({device.model for device in fact.devices})

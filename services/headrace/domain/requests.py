@@ -41,12 +41,21 @@ def intern_request(
     known: dict[tuple[object, ...], Request], amounts: Amounts, replicas: int, profile: Profile | None
 ) -> Request:
     """The one `Request` for these amounts, replicas and models; `known` is the state's table of them."""
-    models = tuple(sorted(profile.gpu_models)) if profile else ()
+    models = _models(profile)
     key = (tuple(sorted(amounts.items())), replicas, models)
     request = known.get(key)
     if request is None:
         request = known[key] = _make(dict(key[0]), replicas, models, len(known))
     return request
+
+
+def make_request(amounts: Amounts, replicas: int, profile: Profile | None) -> Request:
+    """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
+    return _make(amounts, replicas, _models(profile), -1)
+
+
+def _models(profile: Profile | None) -> tuple[str, ...]:
+    return tuple(sorted(profile.gpu_models)) if profile else ()
 
 
 def _make(amounts: Amounts, replicas: int, models: tuple[str, ...], order: int) -> Request:

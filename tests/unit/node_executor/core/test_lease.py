@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.contracts.facts import CheckpointRegisteredV1, LeaseEndedV1, LeaseRungV1, LeaseStartedV1
 from headrace.contracts.facts.fact import Ladder
@@ -319,3 +321,37 @@ def test_a_job_that_had_ended_when_the_executor_stopped_is_not_lost() -> None:
     talk.hears(exited(9))
     assert talk.is_halted(10, 20) == []
     assert talk.hears(free(10)) == ended("exited", 9, 10, exit_code=0)
+
+
+EVENTS = st.sampled_from(
+    [
+        lambda at: v.Started(at, LEASE, "simulated"),
+        lambda at: v.StartFailed(at, LEASE, "refused"),
+        lambda at: v.Exited(at, LEASE, 0),
+        lambda at: v.Told(at, LEASE, hooked=True),
+        lambda at: v.Told(at, LEASE, hooked=False),
+        lambda at: v.CallbackEnded(at, LEASE, "exit 0"),
+        lambda at: v.TimerFired(at, LEASE, 0),
+        lambda at: v.DevicesFree(at, LEASE),
+        lambda at: v.DevicesBusy(at, LEASE, "somebody"),
+        lambda at: v.CheckpointSeen(at, LEASE, "/ckpt/1", 1),
+    ]
+)
+
+
+@given(st.lists(EVENTS | st.sampled_from(["stop", "halt", "timer"]), max_size=30), st.booleans())
+def test_whatever_happens_in_whatever_order_the_end_is_stated_at_most_once_and_nothing_follows_it(events, callback) -> None:
+    talk = Conversation(on_abort=("save",) if callback else ())
+    said: list[v.Action] = []
+    for number, event in enumerate(events):
+        if event == "stop":
+            said += talk.is_stopped(number)
+        elif event == "halt":
+            said += talk.is_halted(number, number + 5) if talk.lease.phase is not Phase.ENDED else []
+        elif event == "timer":
+            said += talk.hears(v.TimerFired(s(number), LEASE, talk.lease.deadline))
+        else:
+            said += talk.hears(event(s(number)))
+    ends = [number for number, action in enumerate(said) if isinstance(action, v.Release)]
+    assert ends in ([], [len(said) - 1])
+    assert (talk.lease.phase is Phase.ENDED) is bool(ends)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.nodes import Device
+from headrace.node_executor.devices import DevicesUnknown
+from headrace.node_executor.devices.simulated import simulated
+
+
+def test_devices_are_numbered_through_and_have_the_memory_that_their_model_says() -> None:
+    assert simulated("2xH100-80GB,1xL4").inventory() == (
+        Device(device="gpu0", model="H100-80GB", memory=81920),
+        Device(device="gpu1", model="H100-80GB", memory=81920),
+        Device(device="gpu2", model="L4", memory=81920),
+    )
+
+
+def test_a_job_sees_the_numbers_of_its_devices_and_no_others() -> None:
+    devices = simulated("4xH100-80GB")
+    shares = (DeviceShare(device="gpu1", units=126_000), DeviceShare(device="gpu3", units=126_000))
+    assert devices.environment(shares) == {"CUDA_VISIBLE_DEVICES": "1,3"}
+    assert devices.environment(()) == {"CUDA_VISIBLE_DEVICES": ""}
+    assert devices.holder(shares) == ""
+
+
+@pytest.mark.parametrize("text", ["", "8", "xH100", "8xH100,", "8 H100", "-1xH100", "9999xH100"])
+def test_what_names_no_devices_is_refused_with_the_way_out(text: str) -> None:
+    with pytest.raises(DevicesUnknown, match=r"write sim:8xH100-80GB|at most 1024"):
+        simulated(text)

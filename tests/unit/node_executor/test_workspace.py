@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.node_executor.workspace import Paths, Workspace
+
+NAME = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3.1"
+
+
+def tree(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")} - {"leases", "logs", "checkpoints"}
+
+
+def test_a_lease_has_its_own_places(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order())
+    assert paths == Paths(
+        f"{tmp_path}/leases/{NAME}.0",
+        f"{tmp_path}/leases/{NAME}.0/work",
+        f"{tmp_path}/checkpoints/{NAME}",
+        f"{tmp_path}/logs/{NAME}.0.log",
+    )
+    workspace.make(paths)
+    workspace.make(paths)
+    assert tree(tmp_path) == {f"leases/{NAME}.0", f"leases/{NAME}.0/work", f"checkpoints/{NAME}"}
+
+
+def test_a_lease_that_left_nothing_leaves_nothing(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order())
+    workspace.make(paths)
+    for name in ("preempt.json", "finished", "hook", "checkpoints"):
+        Path(paths.control, name).touch()
+    workspace.tidy(paths)
+    workspace.tidy(paths)
+    assert tree(tmp_path) == set()
+
+
+def test_what_the_job_made_stays(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order())
+    workspace.make(paths)
+    Path(paths.work, "result").touch()
+    Path(paths.checkpoints, "1.pt").touch()
+    Path(paths.finished).touch()
+    workspace.tidy(paths)
+    assert tree(tmp_path) == {
+        f"leases/{NAME}.0",
+        f"leases/{NAME}.0/work",
+        f"leases/{NAME}.0/work/result",
+        f"checkpoints/{NAME}",
+        f"checkpoints/{NAME}/1.pt",
+    }
+
+
+def test_the_replicas_of_a_gang_share_one_checkpoint_directory_and_none_of_them_removes_it(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path), str(tmp_path / "shared"))
+    first, second = (workspace.paths(make_order(rank=rank, replicas=2)) for rank in (0, 1))
+    assert first.checkpoints == second.checkpoints == f"{tmp_path}/shared/{NAME}"
+    assert first.elsewhere
+    workspace.make(first)
+    workspace.make(second)
+    workspace.tidy(first)
+    assert Path(second.checkpoints).is_dir()
+
+
+def test_a_job_that_names_its_directory_gets_no_other(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order(workdir="/home/alice"))
+    assert paths.work == ""
+    workspace.make(paths)
+    workspace.tidy(paths)
+    assert tree(tmp_path) == set()
+
+
+def test_directories_that_cannot_be_made_are_an_error(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    (tmp_path / "leases").rmdir()
+    with pytest.raises(OSError, match="No such file"):
+        workspace.make(workspace.paths(make_order()))
