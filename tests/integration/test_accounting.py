@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -109,8 +110,10 @@ class Postgres:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> PostgresSettings:
-    return prepare(tmp_path_factory.mktemp("books") / "postgres", "a'secret")
+def cluster() -> Iterator[PostgresSettings]:
+    """Not below pytest's own directory: another pytest that starts now would close that to the account PostgreSQL runs as."""
+    with tempfile.TemporaryDirectory(prefix="headrace-books-") as directory:
+        yield prepare(Path(directory) / "postgres", "a'secret")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ is rewritten with the open leases only, at the start and when it has grown.
 
 from __future__ import annotations
 
+import errno
 import os
 
 import msgspec
@@ -90,8 +91,11 @@ class Journal:
         if self._torn:
             line = b"\n" + line
         self._torn = True
-        self._torn = os.write(self._descriptor, line) != len(line)
-        self._size += len(line)
+        written = os.write(self._descriptor, line)
+        self._size += written
+        if written != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._torn = False
 
     def _rewrite(self) -> None:
         fresh = f"{self._path}.new"

@@ -86,7 +86,7 @@ async def run(settings: Settings) -> None:
 async def _serve(settings: Settings, equipment: Equipment, stop: asyncio.Event) -> None:
     link = Link(settings.name, settings.address, Pace(settings.heartbeat, settings.ask_every), clock)
     ledger = Ledger(link, node_writer(settings.name), _engine(), clock, lambda facts: executor.recorded(facts))  # noqa: PLW0108 - it comes later
-    executor = Executor(Node(_registration(settings), _unstated(equipment.journal)), equipment, ledger.state)
+    executor = Executor(Node(registration(settings), unstated(equipment.journal, clock())), equipment, ledger.state)
     hears = Hears(
         pushed=lambda orders: executor.handle(v.Pushed(clock(), orders)),
         answered=lambda answer: executor.handle(v.Answered(clock(), answer)),
@@ -158,7 +158,8 @@ def _equipment(settings: Settings) -> Equipment:
     )
 
 
-def _registration(settings: Settings) -> NodeRegisteredV1:
+def registration(settings: Settings) -> NodeRegisteredV1:
+    """What the node says of itself."""
     return NodeRegisteredV1(
         node=settings.name,
         labels=settings.labels,
@@ -171,9 +172,8 @@ def _registration(settings: Settings) -> NodeRegisteredV1:
     )
 
 
-def _unstated(journal: Journal) -> dict[str, Closed]:
-    """The leases of a former executor: their processes are gone (`Tenure`), their ends perhaps not in the ledger."""
-    at = clock()
+def unstated(journal: Journal, at: int) -> dict[str, Closed]:
+    """The leases of a former executor as of `at`: their processes are gone (`Tenure`), their ends perhaps not in the ledger."""
     found = {}
     for lease, step in journal.open.items():
         if isinstance(step, Began):

@@ -35,28 +35,43 @@ class Tenure:
         if swept:
             _log.warning("leftovers_killed", processes=swept)
         self._guard = self._start_guard()
+        self._pidfd = -1
+
+    @property
+    def guard_pid(self) -> int:
+        """The process that guards."""
+        return self._guard.pid
 
     def watch(self) -> None:
-        """Replace the guard if it dies. Needs a running loop."""
-        pidfd = os.pidfd_open(self._guard.pid)
-        asyncio.get_running_loop().add_reader(pidfd, self._guard_died, pidfd)
+        """From now on replace the guard if it dies. Needs a running loop."""
+        self._pidfd = os.pidfd_open(self._guard.pid)
+        asyncio.get_running_loop().add_reader(self._pidfd, self._guard_died)
 
     def release(self) -> None:
         """Let go, after everything has ended."""
+        self._unwatch()
+        self._dismiss_guard()
+        os.close(self._lock)
+
+    def _guard_died(self) -> None:
+        self._unwatch()
+        self._dismiss_guard()
+        _log.warning("guard_died", exit_code=self._guard.returncode)
+        self._guard = self._start_guard()
+        self.watch()
+
+    def _unwatch(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def _dismiss_guard(self) -> None:
+        """The end of its input makes it sweep and leave."""
         if self._guard.stdin is not None:
             self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(guard.ROUNDS * guard.PAUSE)
-        os.close(self._lock)
-
-    def _guard_died(self, pidfd: int) -> None:
-        asyncio.get_running_loop().remove_reader(pidfd)
-        os.close(pidfd)
-        if self._guard.stdin is not None:
-            self._guard.stdin.close()
-        _log.warning("guard_died", exit_code=self._guard.wait())
-        self._guard = self._start_guard()
-        self.watch()
 
     def _start_guard(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", "-S", guard.__file__, self._leases]

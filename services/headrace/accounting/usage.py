@@ -17,7 +17,7 @@ GROUPINGS = ("tenant", "group", "user", "pool", "policy", "profile", "queue", "j
 ROWS_MAX = 10_000
 """Lines of one answer; a message is no place for more."""
 
-_SQL = statements("usage")
+_SQL = statements("usage")["usage"]
 
 
 class BadQuestion(ValueError):
@@ -42,9 +42,8 @@ async def answer(connection: Connection, tenant: str, question: UsageRequest) ->
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         at: Position = await position(connection)
         check(question, at.now)
-        statement = _SQL["usage_by_day" if "day" in question.by else "usage"]
         until = question.until or at.now + 1
-        rows = await connection.fetch(statement, tenant, question.since, until, list(question.by), ROWS_MAX + 1)
+        rows = await connection.fetch(_SQL, tenant, question.since, until, list(question.by), ROWS_MAX + 1)
     if len(rows) > ROWS_MAX:
         raise BadQuestion(f"by: more than {ROWS_MAX} lines; ask for a shorter period, or group by less")
     return UsageAnswer(through=at.sequence, rows=tuple(_row(row, question.by) for row in rows))

@@ -16,6 +16,7 @@ from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_prop
 from headrace.allocator.settlement import next_time_limit, review_pending, settle
 from headrace.allocator.standings import Standings
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
+from headrace.domain.record_room import RecordRoom
 from headrace.domain.searches import next_worthwhile
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.domain.state import State
 
 SETTLED_MAX = 500
-"""Settled jobs in one record; with the grants of a round it stays under the record's limit of facts."""
+"""Facts that settle jobs in one record: half of it, so that grants find room in it too."""
 
 _ABOUT_A_JOB = (JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1)
 
@@ -45,18 +46,20 @@ class Allocator:
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
-        state, self.looked_at = self.state, now
-        orders: list[AnyFact] = [*judge_proposals(state, now), *end_nominations(state, now)]
+        state, room, self.looked_at = self.state, RecordRoom(), now
+        orders = (*judge_proposals(state, now, room), *room.fill(end_nominations(state, now)))
         if orders:
-            return tuple(orders)
-        settled: list[AnyFact] = list(islice(settle(state, now), SETTLED_MAX))
-        if self.reviewed != state.documents_sequence:
-            dismissed = list(islice(review_pending(state), SETTLED_MAX))
-            settled += dismissed
+            return orders
+        settled: list[AnyFact] = list(room.fill(islice(settle(state, now), SETTLED_MAX)))
+        skip = {fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB)}
+        if self.reviewed != state.documents_sequence and len(settled) < SETTLED_MAX:
+            news = (fact for fact in review_pending(state) if fact.job not in skip)
+            dismissed = list(room.fill(islice(news, SETTLED_MAX - len(settled))))
             if not dismissed:
                 self.reviewed = state.documents_sequence
-        skip = frozenset(fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB))
-        return (*settled, *grant(state, self.standings, now, skip))
+            settled += dismissed
+            skip |= {fact.job for fact in dismissed}
+        return (*settled, *grant(state, self.standings, now, skip, room))
 
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
 from headrace.domain import capacity
-from headrace.domain.eligibility import anybody_above, causes
+from headrace.domain.eligibility import RECLAIM, anybody_above, causes
 from headrace.domain.placement import find_places
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
 from headrace.domain.searches import is_worthwhile
@@ -19,28 +19,32 @@ from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from headrace.allocator.standings import Candidate, Standings
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
     from headrace.domain.pending import JobGroup
     from headrace.domain.ranking import Rank
+    from headrace.domain.record_room import RecordRoom
     from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
 
 GRANTS_MAX = 400
-"""Leases in one round, unless one gang has more: bounds the record and the time until the next look."""
+"""Leases in one round, unless one gang has more: bounds the time until the next look."""
 
 
 class _Round:
     """One round on one state."""
 
-    def __init__(self, state: State, standings: Standings, now: int, skip: frozenset[str]) -> None:
+    def __init__(self, state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom) -> None:
         self.state = state
         self.standings = standings
         self.now = now
         self.skip = skip
+        self.room = room
+        self.is_full = False
         self.facts: list[AnyFact] = []
         self.opened: dict[str, JobRecord] = {}
         self._tried: list[tuple[JobRecord, PoolState, Place]] = []
@@ -59,16 +63,16 @@ class _Round:
             pool = self.state.pools[preemption.pool]
             capacity.lift(self.state, preemption)
             places = self._places(job, pool)
-            if places is None:
+            inside = preemption.cause == RECLAIM
+            if places is None or not self._hold(job, pool, places, inside=inside, rule="R27"):
                 capacity.nominate(self.state, preemption)
                 continue
             self._lifted.append(preemption)
-            self._hold(job, pool, places, inside=True, rule="R27")
 
     def grant_pending(self) -> None:
         """The best of each pool, pools by name, until nothing more fits or the round is full; then searches for who found no room."""
         self.standings.refresh()
-        while len(self._tried) < GRANTS_MAX:
+        while len(self._tried) < GRANTS_MAX and not self.is_full:
             if not any(self._grant_best(self.state.pools[name]) for name in self.standings.pools()):
                 break
         for name in self.standings.pools():
@@ -81,11 +85,12 @@ class _Round:
             if best is None:
                 return False
             places = self._places(best.job, pool)
-            if places is None:  # a gang, of which one replica would fit
-                self._failed.add((pool.document.name, best.group))
+            if places is None or not self._hold(best.job, pool, places, inside=best.inside, rule="R15"):
+                if self.is_full:
+                    return False
+                self._failed.add((pool.document.name, best.group))  # a gang, of which one replica would fit
                 continue
             self._leave_line(best.group, best.job)
-            self._hold(best.job, pool, places, inside=best.inside, rule="R15")
             self.standings.refresh()
             return True
 
@@ -160,15 +165,23 @@ class _Round:
         self.state.pending.mark(group)
         self._taken.append((group, job))
 
-    def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> None:
+    def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> bool:
+        """Grant, on trial; False where this record has no room for it: nobody else goes first then, unless no record ever has."""
+        facts = leases(job, pool, places, inside=inside, rule=rule)
+        if not self.room.takes(facts):
+            self.is_full = not self.room.untouched
+            return False
         for place in places:
             capacity.take(self.state, job, pool, place)
             self._tried.append((job, pool, place))
-        self.facts += leases(job, pool, places, inside=inside, rule=rule)
+        self.facts += facts
+        return True
 
     def _open_search(self, pool: PoolState) -> None:
-        """The best-ranked job that finds no room but may take some back opens a search, one for each pool at a time; a job searches
-        in one pool after the other, in its order (R19)."""
+        """The best-ranked job that finds no room but may take some back opens a search, one for each pool at a time (R19).
+
+        A job searches in one pool after the other, in its order.
+        """
         if pool.search is not None:
             return
         best: Candidate | None = None
@@ -231,10 +244,13 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
     ]
 
 
-def grant(state: State, standings: Standings, now: int, skip: frozenset[str]) -> list[AnyFact]:
-    """All grants of one round, and the searches that open because somebody found no room. `skip`: jobs that this record settles."""
+def grant(state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom) -> list[AnyFact]:
+    """All grants of one round, and the searches that open because somebody found no room.
+
+    `skip`: jobs that this record settles; `room`: what it still holds.
+    """
     state.pending.ripen(now)
-    turn = _Round(state, standings, now, skip)
+    turn = _Round(state, standings, now, skip, room)
     try:
         turn.grant_nominated()
         turn.grant_pending()
@@ -244,4 +260,4 @@ def grant(state: State, standings: Standings, now: int, skip: frozenset[str]) ->
         f.ReclaimOpenedV1(job=job.key, pool=pool, cause=causes(state, job, state.pools[pool])[0])
         for pool, job in sorted(turn.opened.items())
     ]
-    return [*turn.facts, *opened]
+    return [*turn.facts, *room.fill(opened)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
+    from headrace.domain.record_room import RecordRoom
     from headrace.domain.state import State
     from headrace.domain.takings import Preemption, Proposal, Search
 
@@ -21,7 +22,7 @@ SEARCH_MAX = 2 * SECOND
 """How long a search may keep others waiting (R19)."""
 
 
-def judge_proposals(state: State, now: int) -> Iterator[AnyFact]:
+def judge_proposals(state: State, now: int, room: RecordRoom) -> Iterator[AnyFact]:
     """Orders for proposals that are still legal and sufficient; dismissals for the rest, and for searches without an answer.
 
     After an order no other proposal is judged in the same record: what was ordered changes what is legal.
@@ -32,8 +33,12 @@ def judge_proposals(state: State, now: int) -> Iterator[AnyFact]:
             continue
         if search.proposal is not None:
             judged = _judge(state, search, search.proposal, now)
+            if not room.takes(judged):
+                if not room.untouched:
+                    return  # the next record has room
+                judged = [_dismissed(search, "it is too large for one record")]
             yield from judged
-            if isinstance(judged[0], f.PreemptionOrderedV1):
+            if len(judged) > 1:
                 return
         elif now - search.opened_at >= SEARCH_MAX:
             yield _dismissed(search, "no answer within 2 s")

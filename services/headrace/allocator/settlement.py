@@ -140,20 +140,31 @@ def _time_limits(state: State, now: int) -> Iterator[tuple[JobRecord, list[AnyFa
             yield job, [stop(job, "time_limit")]
 
 
-def review_pending(state: State) -> Iterator[AnyFact]:
-    """After documents or capacity have changed: pending jobs that can now never run are dismissed (R10). One question per group."""
+def review_pending(state: State) -> Iterator[f.JobDismissedV1]:
+    """After documents or capacity have changed: pending jobs that can now never run are dismissed (R10).
+
+    One question for each group, and one for each job that stands aside.
+    """
     for group in list(state.pending.groups.values()):
         rejection = why_never(state, group)
         if rejection is not None:
             for job in group.members.values():
                 yield f.JobDismissedV1(job=job.key, reason=rejection.reason, message=rejection.message)
+    for job in state.pending.aside.values():
+        rejection = why_never(state, job)
+        if rejection is not None:
+            yield f.JobDismissedV1(job=job.key, reason=rejection.reason, message=rejection.message)
 
 
-def why_never(state: State, group: JobGroup) -> Rejection | None:
-    """Why no job of the group can ever run, or None."""
+def why_never(state: State, group: JobGroup | JobRecord) -> Rejection | None:
+    """Why the job, or no job of the group, can ever run; None: it may."""
     policy = group.policy
     profile = state.profile(policy.document.tenant, group.profile)
-    if profile is None or policy.key not in state.policies or all(link.name != group.profile for link in policy.document.profiles):
+    if (
+        profile is None
+        or policy.key not in state.policies
+        or all(link.name != group.profile for link in policy.document.profiles)
+    ):
         return Rejection(RejectReason.QUEUE_DELETED, f"queue {policy.document.name}/{group.profile} is gone")
     return never_fits(state, policy, profile, group.request, preemptible=group.preemptible, beyond=group.beyond)
 

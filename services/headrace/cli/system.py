@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -136,18 +137,17 @@ def _say(part: str, what: str) -> None:
 
 def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
     owner = installation.owner()
-    data = "" if installation.directory == Installation().directory else f" --data {installation.directory}"
-    stop = "" if detached else "Ctrl-C here, or "
-    return f"""\
-  NATS          {whole.url}
-  login         {installation.credentials / OWNER}.json: user {owner.user} of tenant {owner.tenant}, and anybody with --user
-  logs          {installation.logs}
-
-  headrace apply{data} -f FILE                                    pools, profiles, groups and their policies
-  headrace submit{data} --queue POLICY/PROFILE -- COMMAND
-  headrace status{data}
-  {stop}headrace down{data}   stops everything
-"""
+    lines = [
+        f"NATS   {whole.url}",
+        f"login  {installation.credentials / OWNER}.json: user {owner.user} of tenant {owner.tenant}, and anybody with --user",
+        f"logs   {installation.logs}",
+        "",
+    ]
+    if installation.directory != Installation().directory:
+        lines.append(f"export HEADRACE_DATA={shlex.quote(str(installation.directory))} lets the commands find it.")
+    lines.append("Next: headrace apply -f FILE, headrace submit --queue POLICY/PROFILE -- COMMAND, headrace status.")
+    lines.append(("" if detached else "Ctrl-C here, or ") + "headrace down stops everything.")
+    return "\n".join(f"  {line}".rstrip() for line in lines) + "\n"
 
 
 def _leave_terminal(installation: Installation) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import SECOND
-from headrace.domain.scopes import is_above, over_reservation, policy_side, with_reservation
+from headrace.domain.scopes import is_above, over_reservation, policy_side
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
@@ -18,14 +18,22 @@ PRIORITY = "priority"
 
 
 class Candidate(NamedTuple):
-    """A job that may be taken, in R25's order: policy priority, lost work, newest grant first, key."""
+    """A job that may be taken, in order: not sheltered by its policy's own reservation (R24), then R25: policy priority, lost work,
+    newest grant first, key.
+    """
 
+    sheltered: bool
     priority: int
     bucket: int
     newest: tuple[int, int]
     key: str
     job: JobRecord
     lost: int
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """What candidates are compared by."""
+        return self[:5]
 
 
 def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
@@ -39,42 +47,54 @@ def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
 
 
 def may_reclaim(state: State, job: JobRecord, pool: PoolState) -> bool:
-    """Whether the job's side is within its reservation after admission, on every governed key of its request (R23)."""
-    scopes = with_reservation(state, job.policy, pool.document.name)
-    return over_reservation(scopes, pool.governed, job.request.total) is None
+    """Whether the job may reclaim from anybody: from its own tenant's policies, or from other tenants (R23)."""
+    own = policy_side(job.policy, pool.document.name)
+    return any(_stays_within(side, job, pool) for side in {own, _share_side(state, job.policy, pool) or own})
+
+
+def _stays_within(side: tuple[Scope, ...], job: JobRecord, pool: PoolState) -> bool:
+    """Whether a side is within its reservation after admission, on every governed key of the request (R23)."""
+    return over_reservation(side, pool.governed, job.request.total) is None
+
+
+def side_below(state: State, policy: PolicyState, other: PolicyState, pool: PoolState) -> tuple[Scope, ...]:
+    """The accounts of `policy` just below its lowest common ancestor with `other` (R23): its own, or its tenant's share.
+
+    A tenant without a share here, or with one that reserves nothing, is transparent (R7).
+    """
+    across = policy.document.tenant != other.document.tenant
+    return (across and _share_side(state, policy, pool)) or policy_side(policy, pool.document.name)
+
+
+def _share_side(state: State, policy: PolicyState, pool: PoolState) -> tuple[Scope, ...]:
+    share = state.shares.get((policy.document.tenant, pool.document.name))
+    return (share,) if share is not None and share.reservation is not None else ()
 
 
 def anybody_above(state: State, asking: PolicyState, pool: PoolState) -> bool:
-    """A cheap necessary test: some other policy holds something here above its reservation. False: no search can succeed."""
+    """A cheap necessary test: some other policy's side is above its reservation here. False: no search can succeed."""
     for policy in state.policies.values():
-        if policy is asking or not policy.jobs:
-            continue
         held = policy.scopes.get(pool.document.name)
-        if (
-            held is not None
-            and held.leased
-            and any(is_above(policy_side(policy, pool.document.name), key) for key in held.leased)
-        ):
+        if policy is asking or not policy.jobs or held is None or not held.leased:
+            continue
+        side = side_below(state, policy, asking, pool)
+        if any(is_above(side, key) for key in held.leased):
             return True
     return False
 
 
-def victim_side(state: State, preemptor: JobRecord, victim: JobRecord, pool: PoolState) -> tuple[Scope, ...]:
-    """The victim's accounts just below the lowest common ancestor with the preemptor (R23): its policy's, or its tenant's share."""
-    name = pool.document.name
-    if victim.tenant != preemptor.tenant:
-        share = state.shares.get((victim.tenant, name))
-        if share is not None:
-            return (share,)
-    return policy_side(victim.policy, name)
+def short_keys(state: State, job: JobRecord, pool: PoolState) -> frozenset[str]:
+    """Keys of which less is left than the preemptor needs, in the pool or under its tenant's limit (R23, R24).
 
-
-def short_keys(pool: PoolState, total: Amounts) -> frozenset[str]:
-    """Keys of which less is free in the pool than the preemptor needs (R24); none: the sums fit, the places do not."""
+    None: the sums fit, the places do not.
+    """
     short = set()
-    for key, asked in total.items():
+    share = state.shares.get((job.tenant, pool.document.name))
+    for key, asked in job.request.total.items():
         usable = pool.usable.get(key)
         if usable is not None and asked and usable - max(pool.leased.get(key, 0), pool.use.get(key, 0)) < asked:
+            short.add(key)
+        if share is not None and key in share.limit and asked and share.use.get(key, 0) + asked > share.limit[key]:
             short.add(key)
     return frozenset(short)
 
@@ -110,10 +130,11 @@ def eligible(
     """Victims allowed by R24, in R25's order; how many are protected, and when the first of those is free to take."""
     candidates, protected, retry_at = [], 0, None
     for policy in state.policies.values():
-        if policy is job.policy or not policy.jobs or not _may_take_from(job.policy, policy, cause):
+        if policy is job.policy or not policy.jobs or not may_take_from(state, job, policy, pool, cause):
             continue
+        side = side_below(state, policy, job.policy, pool)
         for victim in policy.jobs.values():
-            if not can_yield(victim, pool.document.name) or not _holds_short(state, job, victim, pool, short):
+            if not can_yield(victim, pool.document.name) or not _holds_short(victim, side, pool, short):
                 continue
             until = protected_until(victim)
             if until is None or until > now:
@@ -121,14 +142,16 @@ def eligible(
                 if until is not None:
                     retry_at = until if retry_at is None else min(retry_at, until)
                 continue
-            candidates.append(candidate_of(victim, now))
-    candidates.sort(key=lambda candidate: candidate[:4])
+            candidates.append(candidate_of(job, victim, pool, now))
+    candidates.sort(key=lambda candidate: candidate.order)
     return candidates, protected, retry_at
 
 
-def _may_take_from(mine: PolicyState, theirs: PolicyState, cause: str) -> bool:
+def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolState, cause: str) -> bool:
+    """Whether the job may take from a policy at all: its own side stays within its reservation, or it has the higher priority (R23)."""
+    mine = job.policy
     if cause == RECLAIM:
-        return True
+        return _stays_within(side_below(state, mine, theirs, pool), job, pool)
     return mine.document.tenant == theirs.document.tenant and theirs.document.priority < mine.document.priority
 
 
@@ -141,10 +164,8 @@ def can_yield(victim: JobRecord, pool: str) -> bool:
     )
 
 
-def _holds_short(state: State, job: JobRecord, victim: JobRecord, pool: PoolState, short: frozenset[str]) -> bool:
-    side = victim_side(state, job, victim, pool)
-    held = victim.request.total
-    return any(is_above(side, key) for key in keys_that_count(pool, short, held))
+def _holds_short(victim: JobRecord, side: tuple[Scope, ...], pool: PoolState, short: frozenset[str]) -> bool:
+    return any(is_above(side, key) for key in keys_that_count(pool, short, victim.request.total))
 
 
 def keys_that_count(pool: PoolState, short: frozenset[str], held: Amounts) -> list[str]:
@@ -153,8 +174,10 @@ def keys_that_count(pool: PoolState, short: frozenset[str], held: Amounts) -> li
     return [key for key in held if held[key] and key in counted]
 
 
-def candidate_of(victim: JobRecord, now: int) -> Candidate:
-    """The job with what R25 orders by."""
+def candidate_of(job: JobRecord, victim: JobRecord, pool: PoolState, now: int) -> Candidate:
+    """The victim with what it is ordered by. Across tenants, leases of policies above their own reservation go first (R24)."""
     lost = lost_work(victim, now)
+    own = policy_side(victim.policy, pool.document.name)
+    sheltered = victim.tenant != job.tenant and not any(is_above(own, key) for key in victim.request.total if key in pool.governed)
     sequence, place = max((lease.sequence, lease.place) for lease in victim.leases.values())
-    return Candidate(victim.policy.document.priority, lost_bucket(lost), (-sequence, -place), victim.key, victim, lost)
+    return Candidate(sheltered, victim.policy.document.priority, lost_bucket(lost), (-sequence, -place), victim.key, victim, lost)

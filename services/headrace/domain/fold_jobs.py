@@ -68,8 +68,9 @@ def _answered(state: State, key: str) -> JobState | None:
 
 def _doom(state: State, job: JobRecord, other: str) -> None:
     """A job it depends on did not succeed: it can never start, and the allocator has to end it."""
-    state.pending.remove(job)
     job.doomed_by = other
+    state.pending.remove(job)
+    state.pending.add(job, state.now)
     state.doomed[job.key] = job
 
 

@@ -40,15 +40,15 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
 
 def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> None:
     """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
-    held, kept = Counter[str](), Counter[str]()
+    taken, kept = Counter[str](), Counter[str]()
     for lease in node.leases.values():
-        held.update({share.device: share.units for share in lease.devices})
+        taken.update({share.device: share.units for share in lease.devices})
     places = [place for preemption in state.preemptions.values() if preemption.kept for place in preemption.places]
     for place in places:
         if place.node == node.name:
             kept.update({share.device: share.units for share in place.devices})
     node.devices = [
-        DeviceState(device.device, device.model, device.memory, GPU_UNITS - held[device.device], kept[device.device])
+        DeviceState(device.device, device.model, device.memory, GPU_UNITS - taken[device.device], kept[device.device])
         for device in fact.devices
     ]
     models = sorted({device.model for device in fact.devices})

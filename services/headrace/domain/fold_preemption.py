@@ -79,6 +79,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
     state.preemptions_ordered += len(fact.victims)
     state.pending.remove(job)
     job.nomination = preemption
+    state.pending.add(job, state.now)
     capacity.nominate(state, preemption)
     for victim in victims:
         _yield(state, victim, preemption)

@@ -50,23 +50,26 @@ class JobGroup:
 
 
 class Pending:
-    """All groups, and the jobs that stand outside them until a time. `stale` collects groups that have changed, once somebody watches."""
+    """All groups, and the jobs that stand aside. `stale` collects groups that have changed, once somebody watches."""
 
-    __slots__ = ("_delayed", "by_policy", "groups", "stale")
+    __slots__ = ("_delayed", "aside", "by_policy", "groups", "stale")
 
     def __init__(self) -> None:
         self.groups: dict[tuple[object, ...], JobGroup] = {}
+        self.aside: dict[str, JobRecord] = {}
         self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
         self.stale: dict[JobGroup, None] | None = None
         self._delayed: list[tuple[int, str, JobRecord]] = []
 
     def add(self, job: JobRecord, now: int) -> None:
-        """Put a pending job in line, unless something of its own keeps it from starting."""
+        """Put a pending job in line, or aside while something of its own keeps it from starting."""
+        self.aside[job.key] = job
         if job.waits_for or job.nomination is not None or job.doomed_by:
             return
         if job.not_before > now:
             heapq.heappush(self._delayed, (job.not_before, job.key, job))
             return
+        del self.aside[job.key]
         key = _key(job)
         group = self.groups.get(key)
         if group is None:
@@ -78,7 +81,8 @@ class Pending:
         self.mark(group)
 
     def remove(self, job: JobRecord) -> None:
-        """Take a job out of the line, if it stands there."""
+        """Take a job out of the line, or from aside, if it stands there."""
+        self.aside.pop(job.key, None)
         key = _key(job)
         group = self.groups.get(key)
         if group is None or not group.leave(job):

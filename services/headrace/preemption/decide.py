@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
+from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import JobState
-from headrace.domain.victims import Plan, search
+from headrace.domain.victims import NoPlan, Plan, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import JobRecord, State
-    from headrace.domain.takings import Preemption
+    from headrace.domain.takings import Preemption, Search
 
 OVERRUN_MAX = 30 * SECOND
 """How long after its ladder's end a node may still be at it (R28)."""
@@ -42,7 +44,8 @@ class PreemptionWatch:
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
-        return (*self._answers(now), *self._settled(), *self._overdue(now), *self._lost(now))
+        room = RecordRoom()
+        return (*self._answers(now, room), *room.fill(chain(self._settled(), self._overdue(now), self._lost(now))))
 
     def next_wakeup(self) -> int | None:
         """The log time at which a ladder becomes overdue or a node lost (R34)."""
@@ -52,32 +55,16 @@ class PreemptionWatch:
             moments += [max(self.heard.get(node.name, 0), node.registered_at) + NODE_TIMEOUT for node in ready]
         return min(moments, default=None)
 
-    def _answers(self, now: int) -> Iterator[AnyFact]:
+    def _answers(self, now: int, room: RecordRoom) -> Iterator[AnyFact]:
         for name in sorted(self.state.pools):
             pool = self.state.pools[name]
             asked = pool.search
             if asked is None or asked.proposal is not None or asked.job.state is not JobState.PENDING:
                 continue
-            found = search(self.state, asked.job, pool, now)
-            if isinstance(found, Plan):
-                yield f.PreemptionProposedV1(
-                    preemption=asked.id,
-                    job=asked.job.key,
-                    pool=name,
-                    cause=found.cause,
-                    victims=found.victims,
-                    places=found.places,
-                    rule="R26",
-                )
-            else:
-                yield f.PreemptionNoneV1(
-                    preemption=asked.id,
-                    job=asked.job.key,
-                    pool=name,
-                    why=found.why,
-                    protected=found.protected,
-                    retry_at=found.retry_at,
-                )
+            answer = _answer(asked, search(self.state, asked.job, pool, now))
+            if not room.takes((answer,)):
+                return  # the next record has room
+            yield answer
 
     def _settled(self) -> Iterator[AnyFact]:
         for preemption in self.state.preemptions.values():
@@ -85,7 +72,7 @@ class PreemptionWatch:
                 yield _settlement(self.state, preemption)
 
     def _stopping(self) -> Iterator[JobRecord]:
-        for policy in self.state.policies.values():
+        for policy in (*self.state.policies.values(), *self.state.deleted_policies.values()):
             for job in policy.jobs.values():
                 if job.state is JobState.STOPPING and any(not lease.overdue for lease in job.leases.values()):
                     yield job
@@ -105,6 +92,27 @@ class PreemptionWatch:
             silent_for = now - max(self.heard.get(node.name, 0), node.registered_at)
             if node.status == "ready" and silent_for >= NODE_TIMEOUT:
                 yield f.NodeLostV1(node=node.name, silent_for=silent_for)
+
+
+def _answer(asked: Search, found: Plan | NoPlan) -> AnyFact:
+    if isinstance(found, NoPlan):
+        return f.PreemptionNoneV1(
+            preemption=asked.id,
+            job=asked.job.key,
+            pool=asked.pool,
+            why=found.why,
+            protected=found.protected,
+            retry_at=found.retry_at,
+        )
+    return f.PreemptionProposedV1(
+        preemption=asked.id,
+        job=asked.job.key,
+        pool=asked.pool,
+        cause=found.cause,
+        victims=found.victims,
+        places=found.places,
+        rule="R26",
+    )
 
 
 def _ladder_end(job: JobRecord) -> int:

@@ -27,6 +27,9 @@ POSTGRES_STOPS_WITHIN = 30.0
 NODE_STOPS_WITHIN = 30.0
 """Seconds. An executor gives its jobs 10 s to save their work, and itself a little more."""
 
+CPUS_PER_GPU, GIB_PER_GPU = 16, 256
+"""What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
+
 _NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
 
 
@@ -79,9 +82,10 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
     """A simulated node."""
     devices = f"sim:{settings.gpus}x{settings.gpu_model}"
     arguments = executor_arguments(name, installation.node_directory(name), settings.labels, devices)
+    pretended = ("--cpus", str(CPUS_PER_GPU * settings.gpus), "--memory", f"{GIB_PER_GPU * settings.gpus}GiB")
     return Program(
         NODE + name,
-        python(EXECUTOR, *arguments),
+        python(EXECUTOR, *arguments, *(pretended if settings.gpus else ())),
         _environment(url, installation.node(name), installation.node_directory(name)),
         stop_within=NODE_STOPS_WITHIN,
         final=frozenset({2, BROKEN}),

@@ -68,10 +68,9 @@ def _is_untouched(scope: Scope) -> bool:
     return scope.reservation is None and not (scope.limit or scope.leased or scope.use or scope.firm)
 
 
-def _line(pending: Pending) -> dict[str, Any]:
-    """Who stands in line, and who waits for a time: an index lets jobs ripen whenever somebody looks, so both are one."""
-    waiting = {job.key for group in pending.groups.values() for job in group.members.values()}
-    return {"waiting": sorted(waiting | {job.key for _, _, job in pending._delayed if job.state == "pending" and not job.nomination})}
+def _line(pending: Pending) -> list[str]:
+    """Who stands in line or aside: an index lets jobs ripen whenever somebody looks, so both are one."""
+    return sorted({*pending.aside, *(key for group in pending.groups.values() for key in group.members)})
 
 
 def kept(state: State) -> dict[str, Any]:

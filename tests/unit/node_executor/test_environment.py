@@ -50,7 +50,7 @@ def test_a_job_is_told_all_that_the_interfaces_promise(make_order) -> None:
         "RANK": "0",
         "WORLD_SIZE": "1",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "25332",
+        "MASTER_PORT": "29613",
         "HEADRACE_TRACEPARENT": "00-1-2-01",
     }
 

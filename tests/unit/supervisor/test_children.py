@@ -170,13 +170,20 @@ asyncio.run(main())
 """
 
 
-async def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path):
-    supervisor = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(tmp_path)], stdout=subprocess.PIPE)
+@pytest.fixture
+def supervisor(tmp_path):
+    """Another process with a child, whose number it says."""
+    process = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(tmp_path)], stdout=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+async def test_nothing_outlives_a_supervisor_that_is_killed(supervisor):
     pid = int(supervisor.stdout.readline())
     assert not gone(pid)
     supervisor.kill()
-    supervisor.wait()
-    supervisor.stdout.close()
     await until(lambda: gone(pid) or _is_zombie(pid))
 
 

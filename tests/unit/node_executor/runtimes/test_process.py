@@ -42,7 +42,7 @@ class Job:
 
 async def appears(path: Path) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not path.exists():
+        while not path.exists():  # noqa: ASYNC240 - a look at a local file
             await asyncio.sleep(0.01)
 
 
@@ -91,7 +91,7 @@ async def test_a_job_leads_its_own_session_with_default_signals(tmp_path) -> Non
     first, ignored = job.printed.splitlines()
     own, _state, _parent, group, session = first.split()[:5]
     assert (group, session) == (own, own) == (str(job.process.pid),) * 2
-    assert int(ignored.split()[1], 16) == 0
+    assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0  # above are those of the C library itself
 
 
 async def test_sigterm_goes_to_the_job_alone(tmp_path) -> None:

@@ -1,0 +1,266 @@
+"""The whole system on one machine, as people start it: real NATS, real PostgreSQL, every service its own process, real jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from headrace.client import connect
+from headrace.supervisor.ports import LOOPBACK
+
+PATIENCE = 60.0
+LOOK_EVERY = 0.05
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+
+DOCUMENTS = """
+groups: [{name: rnd, members: [alice]}]
+pools: [{name: onprem, selector: {site: hq}}]
+profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}]
+policies: [{name: rnd, group: rnd, profiles: [one], reservation: {gpu: 1}, limit: {gpu: 2}}]
+"""
+
+PARTS = ("nats-server", "postgres", "admission", "allocator", "preemption", "governance", "feed", "accounting", "node-box")
+
+
+class Machine:
+    """One data directory, and the command line on it."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        (data.parent / "documents.yaml").write_text(DOCUMENTS)
+        self.documents = str(data.parent / "documents.yaml")
+        self.started: list[subprocess.Popen[str]] = []
+
+    def run(self, *words: str, within: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+        command = (*HEADRACE, words[0], "--data", str(self.data), *words[1:])
+        return subprocess.run(command, capture_output=True, text=True, timeout=within, check=False)
+
+    def done(self, *words: str) -> str:
+        """The output of a command that has to succeed."""
+        ran = self.run(*words)
+        assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
+        return ran.stdout
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """A command that goes on."""
+        command = (*HEADRACE, words[0], "--data", str(self.data), *words[1:])
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.started.append(process)
+        return process
+
+    def up(self, *words: str) -> None:
+        settings = {"host": "box", "labels": {"site": "hq"}}
+        if not self.data.exists():  # a node's name would come from this machine's
+            self.data.mkdir(mode=0o700)
+            (self.data / "installation.json").write_text(json.dumps(settings))
+        self.done("up", "--detach", "--gpus", "2", *words)
+
+    def submit(self, script: str, *words: str) -> str:
+        return self.done("submit", "--queue", "rnd/one", "--user", "alice", *words, "--", "sh", "-c", script).strip()
+
+    def job(self, job: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.done("job", job, "--json"))["job"]
+        return told
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """The parts by name, whether they are well or not."""
+        ran = self.run("status", "--json")
+        return {part["name"]: part for part in json.loads(ran.stdout)["parts"]}
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(LOOK_EVERY)
+
+    def until_state(self, job: str, state: str) -> None:
+        def reached() -> bool:
+            ran = self.run("job", job, "--json")
+            return ran.returncode == 0 and json.loads(ran.stdout)["job"]["state"] == state
+
+        self.until(reached)
+
+    def logs(self) -> str:
+        """The ends of all logs, for a test that has failed."""
+        return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in sorted((self.data / "logs").glob("*.log")))
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that runs for this data directory."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if str(self.data) in " ".join(process.cmdline()) and process.pid != os.getpid():
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def end(self) -> None:
+        self.run("down", "--now")
+        for started in self.started:
+            started.kill()
+            started.communicate()
+        for process in self.processes():
+            process.kill()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path / "data")
+    yield made
+    made.end()
+
+
+def test_a_day_with_it(machine: Machine) -> None:
+    machine.up()
+    assert machine.done("apply", "-f", machine.documents).endswith("Applied as revision 2.\n")
+
+    waited = machine.run("submit", "--queue", "rnd/one", "--user", "alice", "--wait", "--", "sh", "-c", "echo hello; exit 3")
+    job = waited.stdout.strip()
+    assert (waited.returncode, waited.stderr) == (3, f"headrace: {job} failed, exit code 3\n")
+    assert machine.done("logs", job) == "hello\n"
+
+    long = machine.submit("echo begins; sleep 60", "--name", "long")
+    machine.until(lambda: machine.done("logs", long) == "begins\n")
+    second, third = machine.submit("sleep 60"), machine.submit("sleep 60", "--name", "waits")
+    machine.until_state(second, "running")
+    why = json.loads(machine.done("why", third, "--json"))
+    assert (why["state"], why["reason"]) == ("pending", "AT_POLICY_LIMIT")
+    for command in ("queues", "pools", "nodes", "jobs"):
+        assert machine.done(command)
+        assert json.loads(machine.done(command, "--json"))
+
+    following = machine.start("logs", long, "-f")
+    assert machine.done("cancel", long, second, third) == f"{long} will end\n{second} will end\n{third} will end\n"
+    assert following.communicate(timeout=PATIENCE)[0] == "begins\n"
+    for name in (long, second, third):
+        machine.until_state(name, "cancelled")
+    assert machine.run("cancel", long).stderr == f"headrace: {long} has ended already: it is cancelled\n"
+
+    machine.until(lambda: "rnd" in machine.done("usage", "--by", "group"))
+    assert sorted(machine.parts()) == sorted(PARTS)
+    assert all(part["state"] == "running" and not part["restarts"] for part in machine.parts().values())
+    assert machine.done("down").endswith("Stopped.\n")
+    assert machine.processes() == []
+    assert machine.run("jobs").stderr.startswith("headrace: NATS at nats://127.0.0.1:")
+
+
+def test_what_is_refused_is_one_line_with_the_way_out(machine: Machine) -> None:
+    machine.up()
+    machine.done("apply", "-f", machine.documents)
+    refused = machine.run("submit", "--queue", "rnd/one", "--user", "eve", "--", "true")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "was rejected: NOT_ALLOWED: eve is not in group rnd" in refused.stderr
+    unknown = machine.run("submit", "--queue", "rnd/two", "--user", "alice", "--", "true")
+    assert "was rejected: UNKNOWN_QUEUE" in unknown.stderr
+    again = machine.run("up")
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+    assert "Headrace runs already on" in again.stderr
+    for command in (("job", "01jd3v8k5w2m4x6z8b0c2e4g6h"), ("delete", "pool", "onprem"), ("get", "pool", "nope")):
+        ran = machine.run(*command)
+        assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1), ran.stderr
+
+
+def test_a_taken_port_is_one_line_and_leaves_nothing_behind(machine: Machine) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = machine.run("up", "--nats-port", str(port))
+    assert ran.returncode == 1
+    assert (
+        ran.stderr == f"headrace: --nats-port: port {port} is taken; name another, or leave it out and a free one is chosen\n"
+    )
+    assert machine.processes() == []
+
+
+def test_whatever_is_killed_comes_back_and_loses_nothing(machine: Machine) -> None:
+    machine.up()
+    machine.done("apply", "-f", machine.documents)
+    before = machine.submit("sleep 2; echo survived")
+    machine.until_state(before, "running")
+    killed = [name for name in PARTS if name != "node-box"]  # its jobs go with it: a test of its own
+    first = machine.parts()
+    for name in killed:
+        os.kill(first[name]["pid"], signal.SIGKILL)
+
+    def repaired() -> bool:
+        now = machine.parts()
+        return all(now[name]["state"] == "running" and now[name]["restarts"] and not now[name].get("lag") for name in killed)
+
+    machine.until(repaired)
+    machine.until_state(before, "succeeded")
+    assert machine.done("logs", before) == "survived\n"
+    assert len(machine.job(before)["attempts"]) == 1
+    assert machine.run("submit", "--queue", "rnd/one", "--user", "alice", "--wait", "--", "true").returncode == 0
+
+
+def test_a_job_whose_node_is_killed_runs_again_there(machine: Machine) -> None:
+    machine.up()
+    machine.done("apply", "-f", machine.documents)
+    job = machine.submit('test "$HEADRACE_ATTEMPT" = 2 || sleep 60')
+    machine.until_state(job, "running")
+    os.kill(machine.parts()["node-box"]["pid"], signal.SIGKILL)
+    machine.until_state(job, "succeeded")
+    assert len(machine.job(job)["attempts"]) == 2
+
+
+def test_a_second_up_on_the_same_data_goes_on_where_the_first_ended(machine: Machine) -> None:
+    machine.up()
+    machine.done("apply", "-f", machine.documents)
+    job = machine.submit('test "$HEADRACE_ATTEMPT" = 2 || sleep 60', "--name", "long")
+    machine.until_state(job, "running")
+    url = json.loads(machine.done("status", "--json"))["url"]
+    machine.done("down")
+    machine.up()
+    assert json.loads(machine.done("status", "--json"))["url"] == url
+    machine.until_state(job, "succeeded")
+    view = machine.job(job)
+    assert (view["name"], [attempt["attempt"] for attempt in view["attempts"]]) == ("long", [1, 2])
+
+
+def test_ctrl_c_stops_everything_in_order(machine: Machine) -> None:
+    process = machine.start("up", "--nodes", "0")
+    said = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        said.append(line)
+        if "stops everything" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    order = [line.split()[1].strip(",") for line in rest.splitlines() if line.split()[:1] == ["stopping"]]
+    assert order == ["admission", "postgres", "nats-server"]
+    assert rest.endswith("Stopped.\n")
+    assert machine.processes() == []
+
+
+def test_nothing_outlives_a_supervisor_that_is_killed(machine: Machine) -> None:
+    machine.up()
+    pid = json.loads(machine.done("status", "--json"))["pid"]
+    os.kill(pid, signal.SIGKILL)
+    machine.until(lambda: machine.processes() == [])
+    assert "is not up" in machine.run("status").stderr
+
+
+async def test_a_program_submits_watches_and_waits(machine: Machine) -> None:
+    await asyncio.to_thread(machine.up)
+    await asyncio.to_thread(machine.done, "apply", "-f", machine.documents)
+    async with connect(data=machine.data, user="alice") as hr:
+        job = await hr.submit("rnd/one", ["sh", "-c", "sleep 1"], name="watched")
+        story = [fact.type async for fact in hr.watch(job.id)]
+        view = await hr.wait(job.id)
+    assert (view.state, view.exit_code, view.name) == ("succeeded", 0, "watched")
+    assert story[-1] == "job.ended.v1"
+    assert {"lease.started.v1", "lease.ended.v1"} <= set(story)

@@ -1,0 +1,65 @@
+"""Commands as people type them, on a client that answers from a table."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import pytest
+
+from headrace.cli import books, documents, jobs, submission, supply
+from headrace.cli.main import main
+
+
+class FakeClient:
+    """`answers`: what each method gives; of a list one after the other; an exception is raised. `said`: what was called, and with what."""
+
+    def __init__(self, answers):
+        self.answers = answers
+        self.said = []
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        return None
+
+    def __getattr__(self, name):
+        async def method(*args, **kwargs):
+            await asyncio.sleep(0)
+            self.said.append((name, args, kwargs))
+            answer = self.answers[name]
+            if isinstance(answer, list):
+                answer = answer.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return method
+
+
+class Ran(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+    said: list
+
+
+@pytest.fixture
+def headrace(monkeypatch, capsys):
+    """`headrace("jobs --json", jobs=())`: run a command line on these answers."""
+
+    def run(line, **answers):
+        fake = FakeClient(answers)
+        for module in (books, documents, jobs, submission, supply):
+            monkeypatch.setattr(module, "client", lambda _: fake)
+        try:
+            code = main(line if isinstance(line, list) else line.split())
+        except SystemExit as exit_:
+            code = exit_.code
+        printed = capsys.readouterr()
+        return Ran(code, printed.out, printed.err, fake.said)
+
+    return run

@@ -1,0 +1,76 @@
+"""What is typed is read exactly, and what cannot be read is one line with the way out."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import pytest
+
+from headrace.cli import arguments
+from headrace.cli.arguments import Parser, add_asker, add_command, key_value, moment, names, natural, positive
+from headrace.contracts.durations import HOUR, parse_time
+
+
+def test_a_complaint_is_one_line_and_exit_code_two(capsys):
+    parser = Parser(prog="headrace up")
+    with pytest.raises(SystemExit) as caught:
+        parser.error("argument --nodes: x is no number")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "headrace up: argument --nodes: x is no number; `headrace up --help` shows how\n"
+
+
+def test_flags_are_not_guessed_from_their_beginnings(capsys):
+    parser = Parser(prog="headrace")
+    parser.add_argument("--nodes")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--node", "1"])
+    assert "unrecognized arguments: --node 1" in capsys.readouterr().err
+
+
+def test_a_command_knows_what_it_does_and_shows_its_examples():
+    nouns = Parser(prog="headrace").add_subparsers(parser_class=Parser)
+    run = object()
+    parser = add_command(nouns, "jobs", run, "list jobs", "headrace jobs\n   headrace jobs --json")
+    assert parser.get_default("run") is run
+    assert parser.format_help().endswith("examples:\n  headrace jobs\n  headrace jobs --json\n")
+
+
+def test_a_client_is_whom_the_flags_name(monkeypatch):
+    monkeypatch.setattr(arguments, "connect", lambda **said: said)
+    parser = Parser(prog="headrace")
+    add_asker(parser)
+    assert arguments.client(parser.parse_args([])) == {"data": None, "tenant": "", "user": ""}
+    said = parser.parse_args(["--data", "/d", "--tenant", "acme", "--user", "bob", "--json"])
+    assert arguments.client(said) == {"data": "/d", "tenant": "acme", "user": "bob"}
+    assert said.json is True
+
+
+def test_words_are_read_as_what_they_stand_for():
+    assert key_value("gpu=1/7") == ("gpu", "1/7")
+    assert key_value("url=a=b") == ("url", "a=b")
+    assert names("group, user,") == ("group", "user")
+    assert (positive("3"), natural("0")) == (3, 0)
+
+
+def test_a_moment_is_a_date_or_a_span_before_now():
+    assert moment("2026-11-21") == parse_time("2026-11-21T00:00:00Z")
+    before = time.time_ns() // 1_000
+    assert before - 24 * HOUR <= moment("24h") <= time.time_ns() // 1_000 - 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (key_value, "gpu", "'gpu' is no KEY=VALUE"),
+        (key_value, "=1", "'=1' is no KEY=VALUE"),
+        (positive, "0", "'0' is no whole number from 1 on"),
+        (positive, "x", "'x' is no whole number from 1 on"),
+        (natural, "-1", "'-1' is no whole number from 0 on"),
+        (moment, "yesterday", "'yesterday' is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago"),
+    ],
+)
+def test_what_cannot_be_read_says_how_to_write_it(read, text, message):
+    with pytest.raises(argparse.ArgumentTypeError) as caught:
+        read(text)
+    assert str(caught.value) == message

@@ -1,0 +1,177 @@
+"""`headrace jobs`, `job`, `why`, `logs`, `cancel` on canned answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.cli import jobs as jobs_module
+from headrace.client import Refused, Unreachable
+from headrace.contracts.orders import LogsAnswer
+from headrace.contracts.queries import AttemptView, FactView, JobView, WhyView
+
+ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
+KEY = f"acme.alice.{ID}"
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch):
+    monkeypatch.setattr(jobs_module, "LOOK_EVERY", 0.0)
+
+
+def view(state, *attempts, **more):
+    said = {"id": ID, "job": KEY, "tenant": "acme", "user": "alice", "name": "train", "queue": "ai-dev/half"}
+    return JobView(**said, state=state, request={"gpu": 63_000}, attempts=attempts, **more)
+
+
+def attempt(number, **more):
+    return AttemptView(attempt=number, pool="onprem", nodes=("gpu01",), devices=("gpu0",), **more)
+
+
+def test_the_list_says_what_runs_where_and_why_the_rest_waits(headrace):
+    found = (
+        view("running", attempt(1)),
+        view("pending", reason="AT_POLICY_LIMIT", message="9 of 9"),
+        view("failed", attempt(1), exit_code=3, preemptions=2),
+    )
+    ran = headrace("jobs", jobs=found)
+    assert ran.code == 0
+    assert [line.split(maxsplit=1)[1] for line in ran.out.splitlines()] == [
+        "NAME   QUEUE        USER   STATE    GPU  NODE   NOTE",
+        "train  ai-dev/half  alice  running  0.5  gpu01",
+        "train  ai-dev/half  alice  pending  0.5         AT_POLICY_LIMIT",
+        "train  ai-dev/half  alice  failed   0.5  gpu01  exit code 3, 2 x preempted",
+    ]
+
+
+def test_the_list_is_filtered_where_it_is_made(headrace):
+    ran = headrace("jobs --state pending --state running --queue a/b --owner bob --limit 1", jobs=(view("running"),))
+    assert ran.said == [("jobs", (), {"states": ["pending", "running"], "queue": "a/b", "user": "bob", "limit": 1})]
+    assert ran.err == "The newest 1; --limit shows more.\n"
+
+
+def test_an_empty_list_says_so_and_is_an_empty_list_for_programs(headrace):
+    assert headrace("jobs", jobs=()).out == "No jobs.\n"
+    assert json.loads(headrace("jobs --json", jobs=()).out) == []
+
+
+def test_a_job_is_its_fields_its_attempts_and_its_story(headrace):
+    story = (FactView(sequence=1, at=0, by="admission", type="job.admitted.v1", text="admitted", rule="R13"),)
+    done = view(
+        "succeeded", attempt(1, cause="preempted"), attempt(2, exit_code=0), exit_code=0, preemptions=1, labels={"a": "b"}
+    )
+    ran = headrace(f"job {ID}", job=done, facts=story)
+    assert (ran.code, ran.err) == (0, "")
+    details, attempts, told = ran.out.split("\n\n")
+    assert details.splitlines() == [
+        f"job          {ID}",
+        "name         train",
+        "tenant       acme",
+        "user         alice",
+        "queue        ai-dev/half",
+        "state        succeeded",
+        "exit code    0",
+        "request      gpu 0.5",
+        "preemptible  yes",
+        "preempted    1 times",
+        "labels       a=b",
+    ]
+    assert attempts.splitlines() == [
+        "ATTEMPT  POOL    NODES  DEVICES  EXIT  CAUSE",
+        "      1  onprem  gpu01  gpu0           preempted",
+        "      2  onprem  gpu01  gpu0        0",
+    ]
+    assert told.splitlines() == ["BY         WHAT      RULE", "admission  admitted  R13"]
+
+
+def test_a_job_for_programs_is_one_object(headrace):
+    ran = headrace(f"job {ID} --json", job=view("pending"), facts=())
+    told = json.loads(ran.out)
+    assert (told["job"]["id"], told["job"]["request"], told["facts"]) == (ID, {"gpu": "0.5"}, [])
+
+
+def test_why_tells_the_reason_the_blockers_and_the_place_in_line(headrace):
+    because = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9", blockers=("r-1", "r-2"), position=2)
+    assert headrace(f"why {ID}", why=because).out.splitlines() == [
+        "state          pending",
+        "reason         AT_POLICY_LIMIT",
+        "because        9 of 9",
+        "in the way     r-1, r-2",
+        "place in line  2",
+    ]
+    assert json.loads(headrace(f"why {ID} --json", why=because).out)["blockers"] == ["r-1", "r-2"]
+
+
+def test_logs_are_printed_to_their_present_end(headrace):
+    pieces = [LogsAnswer(data="one\n", next_offset=4), LogsAnswer(data="two", next_offset=7), LogsAnswer(next_offset=7)]
+    ran = headrace(f"logs {ID} --attempt 2 --rank 1", logs=pieces)
+    assert ran[:3] == (0, "one\ntwo", "")
+    assert [(call[1], call[2]) for call in ran.said] == [
+        ((ID,), {"offset": offset, "attempt": 2, "rank": 1}) for offset in (0, 4, 7)
+    ]
+
+
+def test_logs_of_a_job_that_has_none_are_refused(headrace):
+    assert headrace(f"logs {ID}", logs=Refused("NOT_FOUND", "it has not started"))[:3] == (
+        1,
+        "",
+        "headrace: it has not started\n",
+    )
+
+
+def test_following_goes_through_waiting_and_all_attempts_until_the_end(headrace):
+    ended = {"next_offset": 2, "ended": True}
+    ran = headrace(
+        f"logs {ID} -f",
+        judged=[
+            view("pending", reason="NO_FREE_CAPACITY", message="0 of 8 free"),
+            view("running", attempt(1)),
+            view("pending", attempt(1), reason="NO_FREE_CAPACITY", message="0 of 8 free"),
+            view("running", attempt(1), attempt(2)),
+            view("succeeded", attempt(1), attempt(2)),
+        ],
+        logs=[
+            *(LogsAnswer(data="a\n", next_offset=2), LogsAnswer(next_offset=2), LogsAnswer(**ended)),
+            *(LogsAnswer(data="b\n", **ended), LogsAnswer(**ended)),
+        ],
+    )
+    assert ran[:2] == (0, "a\nb\n")
+    waits = "-- waits: NO_FREE_CAPACITY: 0 of 8 free --\n"
+    assert ran.err == f"{waits}{waits}-- attempt 2 --\n"
+
+
+def test_following_outlives_a_node_that_is_away(headrace):
+    ran = headrace(
+        f"logs {ID} -f",
+        judged=[view("running", attempt(1)), view("succeeded", attempt(1))],
+        logs=[
+            *(
+                Refused("UNAVAILABLE", "node gpu01 is away"),
+                Refused("UNAVAILABLE", "node gpu01 is away"),
+                Unreachable("feed is away"),
+            ),
+            *(LogsAnswer(data="a\n", next_offset=2, ended=True), LogsAnswer(next_offset=2, ended=True)),
+        ],
+    )
+    assert ran[:3] == (0, "a\n", "-- node gpu01 is away --\n-- feed is away --\n")
+
+
+def test_a_cancel_is_a_wish_about_the_job_whoever_owns_it(headrace):
+    ran = headrace(["cancel", ID, "--reason", "wrong data"], judged=view("running"), cancel=None)
+    assert ran[:3] == (0, f"{ID} will end\n", "")
+    assert ran.said[1] == ("cancel", (KEY, "wrong data"), {})
+
+
+def test_what_has_ended_or_is_unknown_is_told_and_the_others_are_cancelled(headrace):
+    ran = headrace(
+        f"cancel {ID} {ID} {ID}",
+        judged=[view("succeeded"), None, view("pending")],
+        job=Refused("NOT_FOUND", "no such job"),
+        cancel=None,
+    )
+    assert ran[:3] == (
+        1,
+        f"{ID} will end\n",
+        f"headrace: {ID} has ended already: it is succeeded\nheadrace: no such job\n",
+    )

@@ -1,0 +1,72 @@
+"""Failures are one line and an exit code, whatever fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.cli import jobs
+from headrace.cli.arguments import Failed
+from headrace.cli.main import main, parser
+from headrace.client import Refused, Unreachable
+from headrace.supervisor.installation import InstallationError
+
+COMMANDS = (
+    *("up", "down", "status", "apply", "get", "delete", "submit", "jobs", "job", "why", "logs", "cancel"),
+    *("queues", "pools", "nodes", "node", "usage", "simulate", "demo"),
+)
+
+
+def test_every_command_is_there_and_its_help_has_examples(capsys):
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as caught:
+            main([command, "--help"])
+        assert (caught.value.code, "examples:" in capsys.readouterr().out) == (0, True), command
+
+
+@pytest.mark.parametrize("line", ["jobs", "job X", "why X", "queues", "pools", "nodes", "usage", "get pool", "status"])
+def test_every_reading_command_has_json(line):
+    assert parser().parse_args([*line.split(), "--json"]).json is True
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (Refused("NOT_FOUND", "no such job"), 1, "headrace: no such job\n"),
+        (Unreachable("NATS does not answer"), 1, "headrace: NATS does not answer\n"),
+        (InstallationError("the disk is full"), 1, "headrace: the disk is full\n"),
+        (Failed("--env X: not here"), 1, "headrace: --env X: not here\n"),
+        (Failed(), 1, ""),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_what_fails_is_one_line_and_an_exit_code(monkeypatch, capsys, error, code, line):
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(jobs, "client", fail)
+    assert main(["jobs"]) == code
+    assert capsys.readouterr() == ("", line)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("", "headrace: the following arguments are required: COMMAND; `headrace --help` shows how\n"),
+        ("jobs --foo", "headrace: unrecognized arguments: --foo; `headrace --help` shows how\n"),
+        (
+            "submit --queue a/b",
+            "headrace submit: the following arguments are required: COMMAND; `headrace submit --help` shows how\n",
+        ),
+        ("up --nodes x", "headrace up: argument --nodes: 'x' is no whole number from 0 on; `headrace up --help` shows how\n"),
+    ],
+)
+def test_what_is_not_understood_is_one_line_and_exit_code_two(headrace, line, complaint):
+    assert headrace(line)[:3] == (2, "", complaint)
+
+
+def test_without_an_installation_the_way_out_is_told(monkeypatch, capsys, tmp_path):
+    for name in ("HEADRACE_URL", "HEADRACE_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["jobs", "--data", str(tmp_path)]) == 1
+    line = f"headrace: no Headrace in {tmp_path}. Start one with `headrace up`, or name it with HEADRACE_DATA\n"
+    assert capsys.readouterr().err == line

@@ -1,0 +1,165 @@
+"""`headrace up`, `down`, `status`: what is typed, and what is told of a system that is not there or not well."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from headrace.cli import system
+from headrace.cli.main import main, parser
+from headrace.client import HeadraceError, Unreachable
+from headrace.contracts.queries import ServiceView
+from headrace.supervisor.installation import Installation, Settings
+from headrace.supervisor.ports import PortTaken
+from headrace.supervisor.running import ChildView, Lock, Running, write_running
+
+LAST = Settings(host="gpu01", nats_port=4222, nodes=2, gpus=4, gpu_model="A100-80GB", labels={"site": "lab"})
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("up", LAST),
+        (
+            "up --nodes 0",
+            Settings(host="gpu01", nats_port=4222, nodes=0, gpus=4, gpu_model="A100-80GB", labels={"site": "lab"}),
+        ),
+        (
+            "up --nodes 3 --gpus 8 --gpu-model H100-80GB --labels site=hq --labels rack=r7",
+            Settings(host="gpu01", nats_port=4222, nodes=3, gpus=8, gpu_model="H100-80GB", labels={"site": "hq", "rack": "r7"}),
+        ),
+    ],
+)
+def test_what_is_not_said_is_as_it_was_the_last_time(line, settings):
+    assert system._settings(LAST, parser().parse_args(line.split())) == settings
+
+
+@pytest.fixture
+def installation(tmp_path):
+    made = Installation(tmp_path)
+    made.prepare()
+    return made
+
+
+def test_an_up_that_cannot_says_why_in_one_line(monkeypatch, capsys, installation):
+    class Impossible:
+        ready = False
+
+        def __init__(self, *_, **__):
+            pass
+
+        async def __aenter__(self):
+            raise PortTaken("port 4222 is taken")
+
+        async def __aexit__(self, *_):
+            raise AssertionError
+
+    monkeypatch.setattr(system, "Up", Impossible)
+    assert main(["up", "--data", str(installation.directory), "--nats-port", "4222"]) == 1
+    assert capsys.readouterr().err == "headrace: port 4222 is taken\n"
+
+
+def test_down_where_nothing_is_up_is_done(capsys, installation):
+    assert main(["down", "--data", str(installation.directory)]) == 0
+    assert capsys.readouterr().out == f"Headrace is not up in {installation.directory}.\n"
+
+
+def test_a_down_that_takes_too_long_says_how_to_be_quicker(monkeypatch, capsys, installation):
+    monkeypatch.setattr(system, "stop_running", lambda *_, **__: False)
+    with Lock(installation):
+        write_running(installation, Running(pid=4711, since=1))
+        assert main(["down", "--data", str(installation.directory)]) == 1
+    assert capsys.readouterr().err == "headrace: it has not stopped within 120 s; `headrace down --now` waits for no job\n"
+
+
+def test_status_where_nothing_is_up_fails_and_says_what_to_do(capsys, installation):
+    assert main(["status", "--data", str(installation.directory)]) == 1
+    assert capsys.readouterr().err == f"headrace: Headrace is not up in {installation.directory}; `headrace up` starts it\n"
+
+
+class FakeClient:
+    """The operator's and the owner's connection in one."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    async def __aenter__(self):
+        if isinstance(self.answers, HeadraceError):
+            raise self.answers
+        return self
+
+    async def __aexit__(self, *_):
+        return None
+
+    async def ask(self, *_, **__):
+        return b'{"state": {"last_seq": 20}}'
+
+    async def query(self, service, *_):
+        view = self.answers.get(service)
+        if view is None:
+            raise Unreachable("nobody listens")
+        return view
+
+
+@pytest.fixture
+def status(monkeypatch, capsys, installation):
+    """`headrace status` of two parts that run, where services answer so."""
+
+    def run(answers, *flags):
+        monkeypatch.setattr(system, "connect", lambda **_: FakeClient(answers))
+        children = (
+            ChildView(name="nats-server", state="running", pid=7),
+            ChildView(name="feed", state="running", pid=8, restarts=2, exit_code=-9),
+        )
+        with Lock(installation):
+            write_running(installation, Running(pid=os.getpid(), since=1, url="nats://x", ready=True, children=children))
+            code = main(["status", "--data", str(installation.directory), *flags])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+VIEW = ServiceView(service="feed", folded=17, now=1, engine="headrace/0", detail={"jobs": 3, "pending": 2, "running": 1})
+
+
+def test_status_tells_who_runs_how_often_restarted_and_how_far_behind(status):
+    code, out, err = status({"feed": VIEW})
+    assert (code, err) == (0, "")
+    assert out.splitlines()[2:] == [
+        "PART         STATE    PID  RESTARTS  FOLDED  LAG  JOBS  PENDING  RUNNING",
+        "nats-server  running    7         0",
+        "feed         running    8         2      17    3     3        2        1",
+    ]
+
+
+def test_status_for_programs(status):
+    code, out, _ = status({"feed": VIEW}, "--json")
+    told = json.loads(out)
+    assert (code, told["tip"], told["ready"], told["url"]) == (0, 20, True, "nats://x")
+    assert told["parts"][1] == {
+        "name": "feed",
+        "state": "running",
+        "pid": 8,
+        "restarts": 2,
+        "since": None,
+        "exit_code": -9,
+        "folded": 17,
+        "lag": 3,
+        "engine": "headrace/0",
+        "jobs": 3,
+        "pending": 2,
+        "running": 1,
+    }
+
+
+def test_a_part_that_does_not_answer_is_named_and_fails(status, installation):
+    code, out, err = status({})
+    assert (code, err) == (1, f"headrace: feed: not well; look into {installation.logs}\n")
+    assert "silent" in out
+
+
+def test_a_bus_that_is_away_is_the_trouble(status):
+    code, _, err = status(Unreachable("NATS does not answer"))
+    assert (code, err) == (1, "headrace: NATS does not answer\n")

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts.facts.nodes import Device
+from headrace.node_executor.arguments import node_name, parse
+from headrace.node_executor.link import Address
+
+
+def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
+    words = (
+        f"run --name gpu01-hq --data {tmp_path} --labels site=hq,rack=r7 --labels zone=a --devices sim:2xH100-80GB --cpus 2.5 "
+        "--memory 256GiB --checkpoints /shared --secrets /s --pass-env SCRATCH --pass-env PROXY --output-limit 1MiB --keep 1d "
+        "--keep-logs 1GiB --stop-grace 3s --heartbeat 500ms --ask-every 1m"
+    )
+    environ = {"HEADRACE_NATS_URL": "nats://h:1", "HEADRACE_NATS_USER": "node-gpu01", "HEADRACE_NATS_PASSWORD": "pw"}
+    settings = parse(words.split(), environ)
+    assert settings.devices.inventory()[1] == Device(device="gpu1", model="H100-80GB", memory=81920)
+    assert settings._replace(devices=None) == (
+        "gpu01-hq",
+        str(tmp_path),
+        {"site": "hq", "rack": "r7", "zone": "a"},
+        None,
+        2500,
+        262144,
+        "/shared",
+        "/s",
+        ("SCRATCH", "PROXY"),
+        1024**2,
+        86400.0,
+        1024**3,
+        3.0,
+        0.5,
+        60.0,
+        Address("nats://h:1", "node-gpu01", "pw"),
+    )
+
+
+def test_nothing_has_to_be_said(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = parse(["run"], {})
+    assert settings.data == f"{tmp_path}/headrace-node"
+    assert settings.secrets == f"{tmp_path}/headrace-node/secrets"
+    assert settings.devices.inventory() == ()
+    assert settings.cpu >= 1000
+    assert settings.memory > 100
+    assert settings.address == Address("nats://127.0.0.1:4222", "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("run --name GPU_01", "write 1 to 63 of a-z, 0-9 and '-', such as gpu-01"),
+        ("run --labels site", "write name=value"),
+        ("run --devices nvml", "this version drives simulated devices only"),
+        ("run --devices sim:eight", "write sim:8xH100-80GB"),
+        ("run --cpus many", "is no amount of cpu"),
+        ("run --memory 256", "has no unit"),
+        ("run --keep forever", "is no duration"),
+        ("run --pass-env HEADRACE_NATS_PASSWORD", "cannot be passed on to jobs"),
+        ("walk", "invalid choice"),
+        ("", "required"),
+    ],
+)
+def test_what_makes_no_sense_is_one_clear_line_and_exit_code_2(words, complaint, capsys) -> None:
+    with pytest.raises(SystemExit) as error:
+        parse(words.split(), {})
+    assert error.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("host", "name"), [("GPU01.hq.example", "gpu01-hq-example"), ("a_b", "a-b"), ("...", "node"), ("x" * 80, "x" * 63)]
+)
+def test_a_node_is_called_after_its_host(host, name) -> None:
+    assert node_name(host) == name

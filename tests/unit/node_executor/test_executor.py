@@ -1,0 +1,355 @@
+"""The executor with a runtime that does what the test says; directories and files are real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.contracts.facts import (
+    AnyFact,
+    CheckpointRegisteredV1,
+    LeaseEndedV1,
+    LeaseRungV1,
+    LeaseStartedV1,
+    NodeRegisteredV1,
+)
+from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
+from headrace.node_executor import executor as module
+from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.core.node import Node
+from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.executor import Equipment, Executor
+from headrace.node_executor.journal import Began, Ended, Journal
+from headrace.node_executor.preparation import Preparation
+from headrace.node_executor.retention import Kept
+from headrace.node_executor.runtimes import CannotStart, Launch
+from headrace.node_executor.tracing import Silent
+from headrace.node_executor.workspace import Workspace
+
+PATIENCE = 20.0
+JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
+LEASE = f"{JOB}/1/0"
+NAME = f"{JOB}.1.0"
+LADDER = Ladder(cause="preempted", callback_grace=60_000_000, term_grace=30_000_000, preemptor="acme.bob.y")
+
+
+class FakeRunning:
+    def __init__(self, launch: Launch, ended: Callable[[int], None]) -> None:
+        self.pid = 4711
+        self.launch = launch
+        self.exit = ended
+        self.signals: list[str] = []
+
+    def terminate(self) -> None:
+        self.signals.append("term")
+
+    def kill(self) -> None:
+        self.signals.append("kill")
+
+
+class FakeRuntime:
+    """Remembers what was started; `refuses` maps a command to why it cannot be."""
+
+    def __init__(self) -> None:
+        self.started: list[FakeRunning] = []
+        self.refuses: dict[str, CannotStart] = {}
+
+    def start(self, launch: Launch, ended: Callable[[int], None]) -> FakeRunning:
+        if launch.command[0] in self.refuses:
+            raise self.refuses[launch.command[0]]
+        self.started.append(FakeRunning(launch, ended))
+        return self.started[-1]
+
+
+class BusyDevices:
+    """Devices that somebody holds until the test lets go."""
+
+    isolation = "simulated"
+
+    def __init__(self) -> None:
+        self._real = simulated("2xH100-80GB")
+        self.inventory = self._real.inventory
+        self.environment = self._real.environment
+        self.held_by = ""
+
+    def holder(self, _shares: object) -> str:
+        return self.held_by
+
+
+class Stage:
+    """An executor with everything around it. `at` is its clock, in seconds."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.at = 1_000.0
+        self.facts: list[AnyFact] = []
+        self.runtime = FakeRuntime()
+        self.devices = BusyDevices()
+        self.journal = Journal(str(directory / "journal"))
+        workspace = Workspace(str(directory))
+        equipment = Equipment(
+            workspace=workspace,
+            preparation=Preparation(workspace, self.devices, {}, str(directory / "secrets")),
+            devices=self.devices,
+            runtime=self.runtime,
+            journal=self.journal,
+            tracing=Silent(),
+            output_limit=1_000,
+        )
+        registration = NodeRegisteredV1(node="gpu01", devices=self.devices.inventory(), cpu=8000, memory=65536, at=0)
+        self.executor = Executor(Node(registration), equipment, self.facts.append, self.now)
+        self.executor.handle(v.Answered(self.now(), NodeAnswer(node="gpu01", through=1, last_record=0)))
+        self.facts.clear()
+
+    def now(self) -> int:
+        return int(self.at * 1_000_000)
+
+    def push(self, *starts: StartOrder, stops: tuple[StopOrder, ...] = ()) -> None:
+        self.executor.handle(v.Pushed(self.now(), Orders(node="gpu01", number=1, through=9, starts=starts, stops=stops)))
+
+    async def start(self, order: StartOrder) -> FakeRunning:
+        self.push(order)
+        await self.until(lambda: bool(self.runtime.started))
+        return self.runtime.started[-1]
+
+    def stop(self, ladder: Ladder = LADDER) -> None:
+        self.push(stops=(StopOrder(lease=LEASE, ordered=8, ladder=ladder),))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+    def said(self, kind: type[AnyFact]) -> list[Any]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+    def rungs(self) -> list[tuple[str, str]]:
+        return [(fact.rung, fact.result) for fact in self.said(LeaseRungV1)]
+
+    def path(self, *parts: str) -> Path:
+        return self.directory.joinpath(*parts)
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    one = Stage(tmp_path)
+    yield one
+    one.journal.close()
+
+
+async def test_an_order_becomes_a_process_and_its_end_a_fact(stage, make_order) -> None:
+    running = await stage.start(make_order(env={"A": "1"}))
+    assert running.launch.command == ("true",)
+    assert running.launch.directory == f"{stage.directory}/leases/{NAME}/work"
+    assert running.launch.env["A"] == "1"
+    assert stage.journal.open == {LEASE: Began(LEASE, 5)}
+    stage.at += 2
+    running.exit(3)
+    ended = LeaseEndedV1(job=JOB, attempt=1, outcome="exited", exit_code=3, exited_at=stage.now(), at=stage.now())
+    assert stage.facts == [LeaseStartedV1(job=JOB, attempt=1, at=stage.now() - 2_000_000, isolation="simulated"), ended]
+    assert stage.journal.open == {LEASE: Ended(LEASE, 5, ended)}
+    assert stage.executor.running == 0
+    await stage.until(lambda: not stage.path("leases", NAME).exists())
+    stage.executor.recorded(tuple(stage.facts))
+    assert stage.journal.open == {}
+
+
+async def test_many_orders_at_once_are_started_in_order_over_several_turns(stage, make_order) -> None:
+    orders = [make_order(attempt=number, devices=(), command=(str(number),)) for number in range(1, 11)]
+    stage.push(*orders)
+    assert stage.runtime.started == []
+    await stage.until(lambda: len(stage.runtime.started) == 10)
+    assert [running.launch.command[0] for running in stage.runtime.started] == [str(number) for number in range(1, 11)]
+
+
+async def test_an_order_that_is_taken_back_in_time_never_starts(stage, make_order) -> None:
+    stage.push(make_order())
+    stage.stop()
+    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["never_started"]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert stage.runtime.started == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome", "code"),
+    [
+        (CannotStart("command not found: nope", 127), "exited", 127),
+        (CannotStart("the node cannot start a process"), "refused", None),
+    ],
+)
+async def test_what_cannot_be_started_ends_with_the_reason(stage, make_order, fault, outcome, code) -> None:
+    stage.runtime.refuses["nope"] = fault
+    stage.push(make_order(command=("nope",)))
+    await stage.until(lambda: bool(stage.facts))
+    assert [(fact.outcome, fact.exit_code, fact.message) for fact in stage.said(LeaseEndedV1)] == [
+        (outcome, code, fault.message)
+    ]
+    assert stage.path("logs", f"{NAME}.log").read_text() == f"[headrace] {fault.message}\n"
+
+
+async def test_an_order_that_cannot_be_prepared_is_refused(stage, make_order) -> None:
+    stage.push(make_order(image="pytorch:2"))
+    await stage.until(lambda: bool(stage.facts))
+    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["refused"]
+
+
+async def test_a_journal_that_cannot_be_written_refuses_the_start(stage, make_order, monkeypatch) -> None:
+    def full(_lease: str, _granted: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stage.journal, "began", full)
+    stage.push(make_order())
+    await stage.until(lambda: bool(stage.facts))
+    assert [(fact.outcome, fact.message) for fact in stage.said(LeaseEndedV1)] == [
+        ("refused", "the node cannot write its journal: No space left on device")
+    ]
+    assert stage.runtime.started == []
+
+
+async def test_a_job_that_has_to_yield_is_told_and_its_callback_runs_beside_it(stage, make_order) -> None:
+    job = await stage.start(make_order(on_abort=("save", "now")))
+    stage.stop()
+    notice = json.loads(stage.path("leases", NAME, "preempt.json").read_text())
+    assert notice == {"reason": "preempted", "preemptor": "acme.bob.y", "deadline": 1060}
+    callback = stage.runtime.started[1]
+    assert callback.launch.command == ("save", "now")
+    assert callback.launch.directory == job.launch.directory
+    assert callback.launch.env == job.launch.env | {"HEADRACE_PREEMPT_DEADLINE": "1060", "HEADRACE_JOB_PID": "4711"}
+    callback.exit(0)
+    assert job.signals == ["term"]
+    job.exit(143)
+    assert stage.rungs() == [("told", "told"), ("callback", "exit 0"), ("term", "left"), ("verify", "free")]
+    assert [(fact.outcome, fact.exit_code, fact.stopping) for fact in stage.said(LeaseEndedV1)] == [("exited", 143, True)]
+
+
+async def test_a_callback_that_cannot_be_started_is_a_rung_like_any_other(stage, make_order) -> None:
+    job = await stage.start(make_order(on_abort=("nope",)))
+    stage.runtime.refuses["nope"] = CannotStart("command not found: nope", 127)
+    stage.stop()
+    assert stage.rungs() == [("told", "told"), ("callback", "could not start: command not found: nope")]
+    assert job.signals == ["term"]
+
+
+async def test_a_job_that_polls_is_given_the_grace_and_told_so(stage, make_order) -> None:
+    job = await stage.start(make_order())
+    stage.path("leases", NAME, "hook").touch()
+    stage.stop()
+    assert json.loads(stage.path("leases", NAME, "preempt.json").read_text())["deadline"] == 1060
+    assert job.signals == []
+    stage.path("leases", NAME, "finished").touch()
+    job.exit(0)
+    assert stage.rungs() == [("told", "told"), ("callback", "hook: left"), ("verify", "free")]
+    assert [fact.finished for fact in stage.said(LeaseEndedV1)] == [True]
+
+
+async def test_a_job_that_only_sigterm_reaches_is_told_the_grace_of_sigterm(stage, make_order) -> None:
+    await stage.start(make_order())
+    stage.stop()
+    assert json.loads(stage.path("leases", NAME, "preempt.json").read_text())["deadline"] == 1030
+
+
+async def test_graces_end_by_the_clock_and_the_last_rung_kills(stage, make_order) -> None:
+    job = await stage.start(make_order(on_abort=("save",)))
+    stage.stop(Ladder(cause="cancelled", callback_grace=2_000, term_grace=2_000))
+    await stage.until(lambda: job.signals == ["term", "kill"])
+    assert stage.runtime.started[1].signals == ["kill"]
+    job.exit(137)
+    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["killed"]
+
+
+async def test_a_preempt_file_that_cannot_be_written_does_not_stop_the_ladder(stage, make_order) -> None:
+    job = await stage.start(make_order())
+    stage.path("leases", NAME, "preempt.json.new").mkdir()
+    stage.stop()
+    assert stage.rungs() == [("told", "the preempt file could not be written: Is a directory")]
+    assert job.signals == ["term"]
+
+
+async def test_a_lease_ends_only_when_its_devices_are_free(stage, make_order, monkeypatch) -> None:
+    job = await stage.start(make_order())
+    stage.devices.held_by = "pid 77"
+    job.exit(0)
+    assert stage.said(LeaseEndedV1) == []
+    stage.devices.held_by = ""
+    await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
+
+
+async def test_checkpoints_are_stated_while_it_runs_at_the_callbacks_end_and_at_its_own(stage, make_order) -> None:
+    job = await stage.start(make_order(on_abort=("save",)))
+    saved = stage.path("checkpoints", f"{JOB}.1")
+
+    def steps() -> list[str]:
+        return [Path(fact.uri).name for fact in stage.said(CheckpointRegisteredV1)]
+
+    await stage.executor.look_for_checkpoints()
+    assert steps() == []
+    (saved / "1.pt").touch()
+    await stage.executor.look_for_checkpoints()
+    await stage.executor.look_for_checkpoints()
+    assert steps() == ["1.pt"]
+    stage.stop()
+    (saved / "2.pt").touch()
+    stage.runtime.started[1].exit(0)
+    assert steps() == ["1.pt", "2.pt"]
+    (saved / "3.pt").touch()
+    job.exit(0)
+    assert steps() == ["1.pt", "2.pt", "3.pt"]
+    assert isinstance(stage.facts[-1], LeaseEndedV1)
+
+
+async def test_a_registered_checkpoint_is_looked_for_in_a_thread_before_the_end_is_stated(stage, make_order) -> None:
+    job = await stage.start(make_order())
+    (stage.directory / "elsewhere.pt").touch()
+    line = json.dumps({"uri": str(stage.directory / "elsewhere.pt"), "step": 7})
+    stage.path("leases", NAME, "checkpoints").write_text(line + "\n")
+    job.exit(0)
+    assert stage.said(LeaseEndedV1) == []
+    await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
+    assert [(fact.uri, fact.step) for fact in stage.said(CheckpointRegisteredV1)] == [
+        (str(stage.directory / "elsewhere.pt"), 7)
+    ]
+
+
+async def test_a_checkpoint_that_is_not_there_is_a_line_in_the_jobs_output(stage, make_order) -> None:
+    await stage.start(make_order())
+    stage.path("leases", NAME, "checkpoints").write_text('{"uri": "s3://bucket/x"}\n')
+    await stage.executor.look_for_checkpoints()
+    await stage.executor.look_for_checkpoints()
+    assert stage.executor.read_log(LogsRequest(job=JOB, attempt=1)) == LogsAnswer(
+        data="[headrace] checkpoint s3://bucket/x was not found on this node and does not count\n", next_offset=82
+    )
+
+
+async def test_a_halt_ends_everything_and_says_when_it_is_done(stage, make_order) -> None:
+    job = await stage.start(make_order())
+    stage.executor.halt(10)
+    assert job.signals == ["term"]
+    assert not stage.executor.finished.is_set()
+    job.exit(143)
+    assert stage.executor.finished.is_set()
+    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["lost"]
+
+
+async def test_trouble_with_one_lease_does_not_reach_the_others(stage, make_order, monkeypatch) -> None:
+    job = await stage.start(make_order(devices=()))
+    monkeypatch.setattr(module, "obtained", lambda *_: 1 / 0)
+    stage.push(make_order(attempt=2))
+    job.exit(0)
+    assert [fact.attempt for fact in stage.said(LeaseEndedV1)] == [1]
+
+
+async def test_pruning_spares_what_runs(stage, make_order) -> None:
+    await stage.start(make_order())
+    stage.path("logs", f"{NAME}.log").touch()
+    stage.path("logs", "old.log").touch()
+    stage.at = 10**10
+    await stage.executor.prune(Kept(1, 10**9))
+    assert stage.path("logs", f"{NAME}.log").exists()
+    assert not stage.path("logs", "old.log").exists()

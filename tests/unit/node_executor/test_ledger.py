@@ -1,0 +1,161 @@
+"""The node's writer against a bus that forgets, lies in bed and loses acknowledgements."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from headrace.contracts.codec import decode_record, encode
+from headrace.contracts.facts import AnyFact, CheckpointRegisteredV1
+from headrace.contracts.orders import NodeAnswer
+from headrace.contracts.records import RECORD_BYTES_MAX, Record, digest
+from headrace.node_executor import ledger as module
+from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
+
+PATIENCE = 20.0
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch) -> None:
+    monkeypatch.setattr(module, "WAIT_FIRST", 0.001)
+    monkeypatch.setattr(module, "WAIT_MOST", 0.001)
+
+
+class Bus:
+    """Stores records as the stream does. `plan` says what happens to the next appends: `ok`, `away`, `lost` (stored, no ack)."""
+
+    def __init__(self, *plan: str, names_digests: bool = True, lag: int = 0) -> None:
+        self.stored: list[bytes] = []
+        self.asked = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._plan = list(plan)
+        self._names_digests = names_digests
+        self._lag = lag
+
+    async def append(self, payload: bytes, expected: int) -> int:
+        await self.gate.wait()
+        step = self._plan.pop(0) if self._plan else "ok"
+        if step == "away":
+            raise Unavailable("the bus is away")
+        if expected != len(self.stored):
+            raise WrongLast(len(self.stored))
+        self.stored.append(payload)
+        if step == "lost":
+            raise Unavailable("no answer")
+        return len(self.stored)
+
+    async def ask(self) -> NodeAnswer:
+        self.asked += 1
+        if self._lag:
+            self._lag -= 1
+            if self._lag % 2:
+                raise Unavailable("nobody listens")
+            return NodeAnswer(node="gpu01", through=0, last_record=0)
+        known = digest(self.stored[-1]) if self.stored and self._names_digests else ""
+        return NodeAnswer(node="gpu01", through=0, last_record=len(self.stored), last_digest=known)
+
+    def facts(self) -> list[list[int]]:
+        """The steps of the checkpoints in each record."""
+        return [[fact.step for fact in decode_record(payload).facts] for payload in self.stored]  # type: ignore[union-attr]
+
+
+def fact(step: int, uri: str = "/x") -> CheckpointRegisteredV1:
+    return CheckpointRegisteredV1(job="acme.alice.x", attempt=1, uri=uri, step=step, at=step)
+
+
+@asynccontextmanager
+async def writing(bus: Bus) -> AsyncIterator[tuple[Ledger, list[AnyFact]]]:
+    recorded: list[AnyFact] = []
+    ledger = Ledger(bus, "node.gpu01", "test/1", lambda: 42, recorded.extend)
+    task = asyncio.create_task(ledger.run())
+    yield ledger, recorded
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def settled(ledger: Ledger) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await ledger.settled()
+
+
+async def test_a_fact_becomes_a_record_behind_the_last_one() -> None:
+    bus = Bus()
+    bus.stored.append(b"{}")
+    async with writing(bus) as (ledger, recorded):
+        ledger.as_of = 17
+        ledger.state(fact(1))
+        await settled(ledger)
+        assert recorded == [fact(1)]
+        assert ledger.last_record == 2
+    assert bus.stored[1] == encode(Record(by="node.gpu01", now=42, engine="test/1", as_of=17, facts=(fact(1),)))
+
+
+async def test_what_is_stated_while_a_record_is_under_way_is_packed_into_the_next() -> None:
+    bus = Bus()
+    bus.gate.clear()
+    async with writing(bus) as (ledger, recorded):
+        ledger.state(fact(1))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        for step in range(2, 1500):
+            ledger.state(fact(step))
+        bus.gate.set()
+        await settled(ledger)
+        assert bus.facts() == [[1], list(range(2, 1002)), list(range(1002, 1500))]
+        assert recorded == [fact(step) for step in range(1, 1500)]
+
+
+async def test_a_record_is_never_larger_than_it_may_be() -> None:
+    bus = Bus()
+    async with writing(bus) as (ledger, _):
+        for step in range(300):
+            ledger.state(fact(step, "/" + "x" * 4_000))
+        await settled(ledger)
+        assert [step for record in bus.facts() for step in record] == list(range(300))
+        assert max(map(len, bus.stored)) <= RECORD_BYTES_MAX
+
+
+async def test_while_the_bus_is_away_facts_wait_in_order() -> None:
+    bus = Bus("away", "away", "away")
+    async with writing(bus) as (ledger, _):
+        ledger.state(fact(1))
+        ledger.state(fact(2))
+        await settled(ledger)
+        assert bus.facts() == [[1, 2]]
+
+
+@pytest.mark.parametrize("names_digests", [True, False])
+async def test_a_record_whose_acknowledgement_was_lost_is_not_written_twice(names_digests) -> None:
+    bus = Bus("ok", "lost", names_digests=names_digests)
+    async with writing(bus) as (ledger, recorded):
+        for step in (1, 2, 3):
+            ledger.state(fact(step))
+            await settled(ledger)
+        assert bus.facts() == [[1], [2], [3]]
+        assert recorded == [fact(1), fact(2), fact(3)]
+
+
+async def test_somebody_elses_record_is_not_taken_for_ours() -> None:
+    bus = Bus("ok", "away")
+    async with writing(bus) as (ledger, _):
+        ledger.state(fact(1))
+        await settled(ledger)
+        bus.stored.append(encode(Record(by="node.gpu01", now=1, engine="clone", as_of=0, facts=(fact(99),))))
+        ledger.state(fact(2))
+        await settled(ledger)
+        assert bus.facts() == [[1], [99], [2]]
+
+
+async def test_a_feed_that_is_behind_is_asked_until_it_has_caught_up() -> None:
+    bus = Bus(lag=5)
+    bus.stored += [encode(Record(by="node.gpu01", now=1, engine="former", as_of=0, facts=(fact(0),)))]
+    async with writing(bus) as (ledger, _):
+        ledger.state(fact(1))
+        await settled(ledger)
+        assert bus.facts() == [[0], [1]]
+        assert bus.asked == 6

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.preparation import Preparation
+from headrace.node_executor.runtimes import CannotStart
+from headrace.node_executor.workspace import Workspace
+
+
+@pytest.fixture
+def preparation(tmp_path) -> Preparation:
+    (tmp_path / "secrets" / "acme").mkdir(parents=True)
+    (tmp_path / "secrets" / "acme" / "TOKEN").write_text("s3cret\n")
+    return Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"PATH": "/bin"}, str(tmp_path / "secrets"))
+
+
+def test_an_order_becomes_directories_and_an_environment(preparation, make_order) -> None:
+    prepared = preparation.prepare(make_order(secret_env=("TOKEN",)), "00-1-2-01")
+    assert prepared.directory == prepared.paths.work
+    assert {name: prepared.env[name] for name in ("PATH", "TOKEN", "CUDA_VISIBLE_DEVICES", "HEADRACE_TRACEPARENT")} == {
+        "PATH": "/bin",
+        "TOKEN": "s3cret",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "HEADRACE_TRACEPARENT": "00-1-2-01",
+    }
+
+
+def test_a_job_may_name_its_own_directory(preparation, make_order) -> None:
+    assert preparation.prepare(make_order(workdir="/home/alice"), "").directory == "/home/alice"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "message"),
+    [
+        ({"image": "pytorch:2"}, None, "this node has no container runtime for the image pytorch:2"),
+        ({"workdir": "here"}, 126, "the working directory here is not an absolute path"),
+        ({"secret_env": ("NOPE",)}, 126, "this node has no secret NOPE of tenant acme"),
+        ({"secret_env": ("../../x",)}, 126, "'../../x' cannot be the name of a secret"),
+        (
+            {"secret_env": ("TOKEN",), "job": "other.eve.01j9z3k4m5n6p7q8r9s0t1v2w3"},
+            126,
+            "this node has no secret TOKEN of tenant other",
+        ),
+    ],
+)
+def test_what_cannot_be_prepared_says_whose_fault_it_is(preparation, make_order, fields, code, message) -> None:
+    with pytest.raises(CannotStart) as error:
+        preparation.prepare(make_order(**fields), "")
+    assert (error.value.message, error.value.exit_code) == (message, code)
+
+
+def test_a_node_that_cannot_make_directories_is_at_fault_itself(preparation, make_order, tmp_path) -> None:
+    (tmp_path / "leases").rmdir()
+    with pytest.raises(CannotStart) as error:
+        preparation.prepare(make_order(), "")
+    assert error.value.message == "the node cannot make the job's directories: No such file or directory"
+    assert error.value.exit_code is None
