@@ -105,88 +105,58 @@ def labels(text: str) -> dict[str, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="headrace node",
         description="The node executor: runs what was granted to this machine, on exactly the devices granted.",
         epilog=f"The bus is found by {URL}, {USER} and {PASSWORD}.\n\n{_EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=raw,
     )
-    run = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser(
         "run",
         help="run the executor until it is told to stop",
         description="Run the executor until SIGTERM or Ctrl-C.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=raw,
     )
-    add = run.add_argument
-    add(
-        "--name",
-        type=_checked(_name),
-        default=node_name(socket.gethostname()),
-        help="the node's name (default: from the hostname)",
-    )
-    add("--data", default="headrace-node", metavar="DIR", help="where everything of this node lies (default: %(default)s)")
-    add(
-        "--labels",
-        type=_checked(labels),
-        action="append",
-        default=[],
-        metavar="K=V,…",
-        help="what pools select nodes by; may be repeated",
-    )
-    add("--devices", type=_checked(devices), default=SimulatedDevices(()), metavar="KIND", help="sim:8xH100-80GB, none or auto")
-    add("--cpus", type=_checked(_cpus), default=(os.cpu_count() or 1) * 1000, metavar="N", help="CPUs to offer (default: all)")
-    add(
-        "--memory",
-        type=_checked(_mebibytes),
-        default=_memory(),
-        metavar="SIZE",
-        help="memory to offer, as in 256GiB (default: all)",
-    )
-    add(
-        "--checkpoints", default="", metavar="DIR", help="a directory for checkpoints that all nodes share (default: in --data)"
-    )
-    add(
-        "--secrets",
-        default="",
-        metavar="DIR",
-        help="files DIR/TENANT/NAME with the values of --secret-env (default: in --data)",
-    )
-    add(
-        "--pass-env",
-        type=_checked(_variable),
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a variable that every job gets",
-    )
-    add(
-        "--output-limit", type=_checked(_mebibytes), default=64, metavar="SIZE", help="output kept per attempt (default: 64MiB)"
-    )
-    add(
-        "--keep",
-        type=_checked(_seconds),
-        default=7 * 86400.0,
-        metavar="SPAN",
-        help="how long logs and files are kept (default: 7d)",
-    )
-    add("--keep-logs", type=_checked(_mebibytes), default=4096, metavar="SIZE", help="all logs together (default: 4GiB)")
-    add(
-        "--stop-grace",
-        type=_checked(_seconds),
-        default=10.0,
-        metavar="SPAN",
-        help="what jobs get when the executor stops (default: 10s)",
-    )
-    add("--heartbeat", type=_checked(_seconds), default=5.0, metavar="SPAN", help="between signs of life (default: 5s)")
-    add(
-        "--ask-every",
-        type=_checked(_seconds),
-        default=15.0,
-        metavar="SPAN",
-        help="between questions what should run (default: 15s)",
-    )
+    _add_what_it_offers(run)
+    _add_how_it_runs(run)
     return parser
+
+
+def _add_what_it_offers(run: argparse.ArgumentParser) -> None:
+    host = node_name(socket.gethostname())
+    _add(run, "--name", _name, host, "NAME", "the node's name (default: from the hostname)")
+    _add(run, "--labels", labels, [], "K=V,...", "what pools select nodes by; may be repeated", action="append")
+    _add(run, "--devices", devices, SimulatedDevices(()), "KIND", "sim:8xH100-80GB, none or auto (default: none)")
+    _add(run, "--cpus", _cpus, (os.cpu_count() or 1) * 1000, "N", "CPUs to offer (default: all)")
+    _add(run, "--memory", _mebibytes, _memory(), "SIZE", "memory to offer, as in 256GiB (default: all)")
+
+
+def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
+    _add(run, "--data", str, "headrace-node", "DIR", "where everything of this node lies (default: ./headrace-node)")
+    _add(run, "--checkpoints", str, "", "DIR", "a directory for checkpoints that all nodes share (default: in --data)")
+    _add(run, "--secrets", str, "", "DIR", "files DIR/TENANT/NAME with the values of --secret-env (default: in --data)")
+    _add(run, "--pass-env", _variable, [], "NAME", "a variable that every job gets; may be repeated", action="append")
+    _add(run, "--output-limit", _mebibytes, 64, "SIZE", "output kept of each attempt (default: 64MiB)")
+    _add(run, "--keep", _seconds, 7 * 86400.0, "SPAN", "how long logs and files are kept (default: 7d)")
+    _add(run, "--keep-logs", _mebibytes, 4096, "SIZE", "all logs together (default: 4GiB)")
+    _add(run, "--stop-grace", _seconds, 10.0, "SPAN", "what jobs get when the executor stops (default: 10s)")
+    _add(run, "--heartbeat", _seconds, 5.0, "SPAN", "between signs of life (default: 5s)")
+    _add(run, "--ask-every", _seconds, 15.0, "SPAN", "between questions what should run (default: 15s)")
+
+
+def _add(
+    run: argparse.ArgumentParser,
+    name: str,
+    read: Callable[[str], object],
+    default: object,
+    shown: str,
+    text: str,
+    action: str = "store",
+) -> None:
+    run.add_argument(name, type=_checked(read), default=default, metavar=shown, help=text, action=action)
 
 
 def _checked(read: Callable[[str], T]) -> Callable[[str], T]:

@@ -188,7 +188,7 @@ class _Round:
         for candidate in self.standings.hopeful(pool, self.now):
             if candidate.job.key in self.skip or (best is not None and best.standing <= candidate.standing):
                 continue
-            if self._has_room(candidate, pool) or not self._may_search(candidate, pool):
+            if (self._has_room(candidate, pool) and not candidate.limited) or not self._may_search(candidate, pool):
                 continue
             if not any(self._may_search(earlier, other) for other, earlier in self._before(candidate)):
                 best = candidate

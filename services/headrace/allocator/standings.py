@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.domain.eligibility import causes
 from headrace.domain.ranking import Rank, is_inside, rank
 from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.searches import is_resting, was_searched
@@ -24,7 +25,10 @@ _SLACK = 64
 
 
 class Candidate(NamedTuple):
-    """The head of a group, as it stands in one pool. `place` is the pool's in its order; `stamp` is unique and ends comparisons."""
+    """The head of a group, as it stands in one pool. `place` is the pool's in its order; `stamp` is unique and ends comparisons.
+
+    `limited`: its tenant's limit is reached there, so it is granted nothing, but may take back from the tenant's other policies (R23).
+    """
 
     standing: Rank
     stamp: int
@@ -32,6 +36,7 @@ class Candidate(NamedTuple):
     place: int
     group: JobGroup
     job: JobRecord
+    limited: bool = False
 
     @property
     def inside(self) -> bool:
@@ -79,13 +84,16 @@ class Standings:
             if pool is None or name == group.barred_from:
                 continue
             inside = is_inside(self._state, group, pool)
-            if (not inside and not (group.preemptible and borrow)) or self._limited(group, pool):
+            limit = self._limit(group, pool)
+            if (not inside and not (group.preemptible and borrow)) or limit == "policy":
                 continue
             self._stamp += 1
             standing = rank(self._state, group, job, pool, inside=inside)
-            candidate = standings[name] = Candidate(standing, self._stamp, name, place, group, job)
-            self._enter(candidate)
-            if inside or group.policy.document.preemption.preempt_lower_priority:
+            candidate = Candidate(standing, self._stamp, name, place, group, job, limit == "tenant")
+            if not candidate.limited:
+                standings[name] = candidate
+                self._enter(candidate)
+            if inside or causes(self._state, job, pool):
                 self._hopeful.setdefault(name, {})[group] = candidate
                 if not was_searched(pool, job):
                     self._fresh.setdefault(name, {})[group] = candidate
@@ -102,9 +110,11 @@ class Standings:
         for table in (*self._hopeful.values(), *self._fresh.values()):
             table.pop(group, None)
 
-    def _limited(self, group: JobGroup, pool: PoolState) -> bool:
+    def _limit(self, group: JobGroup, pool: PoolState) -> str:
+        """Whose limit is in the way there: the policy's own, else the tenant's, else nobody's."""
         scopes = scopes_of(self._state, group.policy, pool.document.name)
-        return over_limit(scopes, pool.governed, group.request.total, beyond=group.beyond) is not None
+        short = over_limit(scopes, pool.governed, group.request.total, beyond=group.beyond)
+        return "" if short is None else short.scope.kind
 
     def _is_current(self, candidate: Candidate) -> bool:
         return self.of(candidate.group, candidate.pool) is candidate
@@ -116,7 +126,7 @@ class Standings:
 
     def pools(self) -> list[str]:
         """Pools that have candidates, by name."""
-        return sorted(self._heaps)
+        return sorted({*self._heaps, *self._hopeful})
 
     def requests(self, pool: str) -> list[int]:
         """The numbers of the requests that have candidates in a pool."""

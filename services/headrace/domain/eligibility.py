@@ -18,8 +18,9 @@ PRIORITY = "priority"
 
 
 class Candidate(NamedTuple):
-    """A job that may be taken, in order: not sheltered by its policy's own reservation (R24), then R25: policy priority, lost work,
-    newest grant first, key.
+    """A job that may be taken.
+
+    It is ordered by: sheltered by its policy's own reservation (R24), policy priority, lost work, newest grant first, key (R25).
     """
 
     sheltered: bool
@@ -48,8 +49,8 @@ def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
 
 def may_reclaim(state: State, job: JobRecord, pool: PoolState) -> bool:
     """Whether the job may reclaim from anybody: from its own tenant's policies, or from other tenants (R23)."""
-    own = policy_side(job.policy, pool.document.name)
-    return any(_stays_within(side, job, pool) for side in {own, _share_side(state, job.policy, pool) or own})
+    sides = (policy_side(job.policy, pool.document.name), _share_side(state, job.policy, pool))
+    return any(side and _stays_within(side, job, pool) for side in sides)
 
 
 def _stays_within(side: tuple[Scope, ...], job: JobRecord, pool: PoolState) -> bool:
@@ -178,6 +179,10 @@ def candidate_of(job: JobRecord, victim: JobRecord, pool: PoolState, now: int) -
     """The victim with what it is ordered by. Across tenants, leases of policies above their own reservation go first (R24)."""
     lost = lost_work(victim, now)
     own = policy_side(victim.policy, pool.document.name)
-    sheltered = victim.tenant != job.tenant and not any(is_above(own, key) for key in victim.request.total if key in pool.governed)
+    sheltered = victim.tenant != job.tenant and not any(
+        is_above(own, key) for key in victim.request.total if key in pool.governed
+    )
     sequence, place = max((lease.sequence, lease.place) for lease in victim.leases.values())
-    return Candidate(sheltered, victim.policy.document.priority, lost_bucket(lost), (-sequence, -place), victim.key, victim, lost)
+    return Candidate(
+        sheltered, victim.policy.document.priority, lost_bucket(lost), (-sequence, -place), victim.key, victim, lost
+    )

@@ -5,6 +5,7 @@ Whatever is on its way out already counts as gone; what is nominated for others 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import CPU, MEMORY, add_to
@@ -25,12 +26,14 @@ def places_without(
     state: State, job: JobRecord, pool: PoolState, gone: Iterable[JobRecord], nodes: Sequence[NodeState]
 ) -> tuple[Place, ...] | None:
     """A place on one of `nodes`, tried in their order, for every replica of `job` once the jobs in `gone` have left; None: no."""
-    leaving = [lease for victim in gone for lease in victim.leases.values()]
-    leaving += [lease for node in nodes for lease in leaving_anyway(node)]
-    if not _sums_fit(state, job, pool, leaving):
+    leaving: dict[str, list[LeaseState]] = {node.name: leaving_anyway(node) for node in nodes}
+    for victim in gone:
+        for lease in victim.leases.values():
+            leaving.setdefault(lease.node, []).append(lease)
+    if not _sums_fit(state, job, pool, chain.from_iterable(leaving.values())):
         return None
     request = job.request
-    vacated = [_Vacated(node, leaving) for node in nodes]
+    vacated = [_Vacated(node, leaving[node.name]) for node in nodes]
     places: list[Place] = []
     for rank in range(request.replicas):
         amounts = request.lease_amounts(rank)
@@ -64,9 +67,9 @@ def _sums_fit(state: State, job: JobRecord, pool: PoolState, leaving: Iterable[L
             continue
         if pool.use.get(key, 0) - freed.get(key, 0) + asked > pool.usable.get(key, 0):
             return False
-        if share is not None and key in share.limit:
-            if share.use.get(key, 0) - freed_of_tenant.get(key, 0) + asked > share.limit[key]:
-                return False
+        ceiling = share.limit.get(key) if share is not None else None
+        if share is not None and ceiling is not None and share.use.get(key, 0) - freed_of_tenant.get(key, 0) + asked > ceiling:
+            return False
     return True
 
 
@@ -81,11 +84,10 @@ class _Vacated:
         self._memory = node.memory_free - node.memory_nominated
         free = {device.name: device.free for device in node.devices}
         for lease in leaving:
-            if lease.node == node.name:
-                self._cpu += lease.amounts.get(CPU, 0)
-                self._memory += lease.amounts.get(MEMORY, 0)
-                for share in lease.devices:
-                    free[share.device] = free.get(share.device, 0) + share.units
+            self._cpu += lease.amounts.get(CPU, 0)
+            self._memory += lease.amounts.get(MEMORY, 0)
+            for share in lease.devices:
+                free[share.device] = free.get(share.device, 0) + share.units
         self._opens = [max(0, free[device.name] - device.nominated) for device in node.devices]
 
     def hold(self, shape: Shape, amounts: Amounts) -> Place | None:

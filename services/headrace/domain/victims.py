@@ -3,8 +3,9 @@
 Preemption searches with it to propose; the allocator checks a proposal with it before it accepts.
 
 Strategy: per node, take eligible jobs in R25's order until the replica fits there, then give back, in reverse, whoever is not needed.
-If that is not legal or does not place, drop the first candidate and try again. Of all nodes the plan whose worst victim is best
-wins. For a gang, and for keys that belong to no node, the place is the whole pool. Nothing in the state is changed.
+If that is not legal or does not place, drop the first candidate and try again; where that finds nothing either, go through the sets
+in R25's order, up to a bound. Of all nodes the plan whose worst victim is best wins. For a gang, for keys that belong to no node and
+for what no single node can give, the place is the whole pool. Nothing in the state is changed.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
-from headrace.contracts.facts.fact import Place
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take_from
 from headrace.contracts.facts.preemption import Victim
 from headrace.domain.eligibility import (
     PRIORITY,
@@ -23,20 +23,27 @@ from headrace.domain.eligibility import (
     causes,
     eligible,
     keys_that_count,
+    may_take_from,
     protected_until,
     short_keys,
-    victim_side,
+    side_below,
 )
-from headrace.domain.placement import model_allowed, pick_devices
-from headrace.domain.scopes import over_limit, policy_side, scopes_of
+from headrace.domain.placement import model_allowed
+from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.state import JobState
+from headrace.domain.vacated import leaving_anyway, places_without
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from headrace.contracts.amounts import Amounts
-    from headrace.contracts.facts.fact import DeviceShare
-    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, Scope, State
+    from headrace.contracts.facts.fact import Place
+    from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
+
+VICTIMS_MAX = 900
+"""Jobs that yield to one preemptor: their stops stand in one record (R26)."""
+EFFORT_MAX = 200_000
+"""Candidates and nodes looked at in one search before it is given up, which shows in the reason (R26)."""
 
 
 class Plan(NamedTuple):
@@ -55,30 +62,39 @@ class NoPlan(NamedTuple):
     retry_at: int | None = None
 
 
+Found = tuple[list[Candidate], "tuple[Place, ...]"]
+
+
 @dataclass(slots=True)
 class _Ground:
-    """What a search stands on: the preemptor, the pool, what is short, and what each side may still lose."""
+    """What a search stands on: the preemptor, the pool, what is short, and how much may still be looked at."""
 
     state: State
     job: JobRecord
     pool: PoolState
     cause: str
     short: frozenset[str]
-    candidates: list[Candidate]
-    sides: dict[str, tuple[Scope, ...]] = field(default_factory=dict)
+    effort_left: int = EFFORT_MAX
+    sides: dict[tuple[str, str], tuple[Scope, ...]] = field(default_factory=dict)
 
-    def side(self, victim: JobRecord) -> tuple[Scope, ...]:
-        """The accounts in which the victim's side has to be above its reservation (R23)."""
-        found = self.sides.get(victim.key)
+    def side(self, policy: PolicyState) -> tuple[Scope, ...]:
+        """The accounts in which a victim's side has to be above its reservation (R23)."""
+        found = self.sides.get(policy.key)
         if found is None:
-            found = self.sides[victim.key] = victim_side(self.state, self.job, victim, self.pool)
+            found = self.sides[policy.key] = side_below(self.state, policy, self.job.policy, self.pool)
         return found
+
+    def places(self, taken: Iterable[Candidate], nodes: Sequence[NodeState]) -> tuple[Place, ...] | None:
+        """Where the preemptor would go without the taken jobs; None: its replicas do not all fit."""
+        gone = [candidate.job for candidate in taken]
+        self.effort_left -= len(gone) + len(nodes)
+        return places_without(self.state, self.job, self.pool, gone, nodes)
 
 
 def search(state: State, job: JobRecord, pool: PoolState, now: int) -> Plan | NoPlan:
     """The best plan for `job` in `pool` at log time `now`: by reclaim if its side is within its reservation, else by priority."""
     best: Plan | NoPlan = NoPlan("it may not take anything back: beyond its reservation")
-    if over_limit(scopes_of(state, job.policy, pool.document.name), pool.governed, job.request.total, beyond=job.beyond):
+    if _at_own_limit(state, job, pool):
         return NoPlan("its own limit is in the way")
     for cause in causes(state, job, pool):
         best = _search_by(state, job, pool, cause, now)
@@ -87,49 +103,51 @@ def search(state: State, job: JobRecord, pool: PoolState, now: int) -> Plan | No
     return best
 
 
+def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
+    """A policy's own limit never preempts; under its tenant's, reclaim inside the tenant may make room (R23)."""
+    own = [scope for scope in scopes_of(state, job.policy, pool.document.name) if scope.kind == "policy"]
+    return over_limit(own, pool.governed, job.request.total, beyond=job.beyond) is not None
+
+
 def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: int) -> Plan | NoPlan:
-    short = short_keys(pool, job.request.total)
+    short = short_keys(state, job, pool)
     candidates, protected, retry_at = eligible(state, job, pool, cause, short, now)
     if not candidates:
         return NoPlan("nobody here holds borrowed units that would help", protected, retry_at)
-    ground = _Ground(state, job, pool, cause, short, candidates)
-    if any(_leaving_anyway(node) for node in pool.nodes.values()) and _places(ground, (), _usable_nodes(ground)) is not None:
+    ground = _Ground(state, job, pool, cause, short)
+    if any(leaving_anyway(node) for node in pool.nodes.values()) and ground.places((), _usable_nodes(ground)) is not None:
         return NoPlan("what is leaving already makes room for it")
     node_bound = job.request.replicas == 1 and not (short - {GPU, CPU, MEMORY})
-    plan = _best_node(ground) if node_bound else None
-    if plan is None:
-        plan = _whole_pool(ground)
-    if plan is None:
-        return NoPlan("no set of borrowed units, taken together, makes room for it", protected, retry_at)
-    return plan
+    found = (_best_node(ground, candidates) if node_bound else None) or _attempt(ground, candidates, _usable_nodes(ground))
+    if found is None:
+        given_up = "; not all sets were tried" if ground.effort_left <= 0 else ""
+        return NoPlan(f"no set of borrowed units, taken together, makes room for it{given_up}", protected, retry_at)
+    if len(found[0]) > VICTIMS_MAX:
+        return NoPlan(f"{len(found[0])} jobs would have to yield to it, at most {VICTIMS_MAX} may", protected, retry_at)
+    return _plan(cause, *found)
 
 
-def _best_node(ground: _Ground) -> Plan | None:
-    """The best plan over all nodes on which some candidate holds a lease."""
+def _best_node(ground: _Ground, candidates: Sequence[Candidate]) -> Found | None:
+    """The best set over all nodes on which some candidate holds a lease: by its worst member, then size, lost work, node (R26)."""
     by_node: dict[str, list[Candidate]] = {}
-    for candidate in ground.candidates:
+    for candidate in candidates:
         leases = candidate.job.leases.values()
         for name in dict.fromkeys(lease.node for lease in leases if lease.pool == ground.pool.document.name):
             by_node.setdefault(name, []).append(candidate)
-    best: tuple[tuple[object, ...], str, list[Candidate], tuple[Place, ...]] | None = None
-    for name, candidates in by_node.items():
+    best: tuple[tuple[object, ...], Found] | None = None
+    for name, those in by_node.items():
         node = ground.state.nodes[name]
         if not node.grantable or not model_allowed(node, ground.job.request.shape):
             continue
-        if best is not None and (candidates[0][:4],) > (best[0][0],):
-            continue  # even its best candidate is worse than the worst victim of the plan at hand
-        found = _attempt(ground, candidates, (node,))
+        if best is not None and (those[0].order,) > best[0][:1]:
+            continue  # even its best candidate is worse than the worst victim of the set at hand
+        found = _attempt(ground, those, (node,))
         if found is not None:
-            taken, places = found
-            merit = (taken[-1][:4], len(taken), sum(candidate.lost for candidate in taken), name)
+            taken = found[0]
+            merit = (max(candidate.order for candidate in taken), len(taken), sum(candidate.lost for candidate in taken), name)
             if best is None or merit < best[0]:
-                best = (merit, name, taken, places)
-    return None if best is None else _plan(ground, best[2], best[3])
-
-
-def _whole_pool(ground: _Ground) -> Plan | None:
-    found = _attempt(ground, ground.candidates, _usable_nodes(ground))
-    return None if found is None else _plan(ground, *found)
+                best = (merit, found)
+    return None if best is None else best[1]
 
 
 def _usable_nodes(ground: _Ground) -> list[NodeState]:
@@ -138,7 +156,7 @@ def _usable_nodes(ground: _Ground) -> list[NodeState]:
     return sorted(nodes, key=lambda node: node.name)
 
 
-def _plan(ground: _Ground, taken: Sequence[Candidate], places: tuple[Place, ...]) -> Plan:
+def _plan(cause: str, taken: Sequence[Candidate], places: tuple[Place, ...]) -> Plan:
     victims = tuple(
         Victim(
             job=candidate.key,
@@ -148,155 +166,137 @@ def _plan(ground: _Ground, taken: Sequence[Candidate], places: tuple[Place, ...]
         )
         for candidate in taken
     )
-    return Plan(ground.cause, victims, places)
+    return Plan(cause, victims, places)
 
 
-def _attempt(
-    ground: _Ground, candidates: Sequence[Candidate], nodes: Sequence[NodeState]
-) -> tuple[list[Candidate], tuple[Place, ...]] | None:
-    """Take in order until it places, give back in reverse; not so: drop the first candidate and try again (R26)."""
-    for first in range(len(candidates)):
-        taken = _take_until_it_places(ground, candidates[first:], nodes)
-        if taken is None:
-            return None  # with fewer candidates even less would be freed
-        for candidate in reversed(taken[:-1]):
-            fewer = [other for other in taken if other is not candidate]
-            if _places(ground, fewer, nodes) is not None and _is_legal(ground, fewer):
-                taken = fewer
-        places = _places(ground, taken, nodes)
-        if places is not None and _is_legal(ground, taken):
-            return taken, places
-    return None
-
-
-def _take_until_it_places(
-    ground: _Ground, candidates: Sequence[Candidate], nodes: Sequence[NodeState]
-) -> list[Candidate] | None:
-    taken: list[Candidate] = []
-    given: dict[int, Amounts] = {}
-    for candidate in candidates:
-        if not _still_above(ground, candidate.job, given):
-            continue
-        taken.append(candidate)
-        _note_given(ground, candidate.job, given)
-        if _places(ground, taken, nodes) is not None:
-            return taken
-    return None
-
-
-def _still_above(ground: _Ground, victim: JobRecord, given: dict[int, Amounts]) -> bool:
-    """Whether its side is still above its reservation on a short key it holds, after what was taken before it (R26)."""
-    side = ground.side(victim)
-    return any(
-        all(
-            scope.use.get(key, 0) - given.get(id(scope), {}).get(key, 0) > (scope.reservation or {}).get(key, 0)
-            for scope in side
-        )
-        for key in keys_that_count(ground.pool, ground.short, victim.request.total)
-    )
-
-
-def _note_given(ground: _Ground, victim: JobRecord, given: dict[int, Amounts]) -> None:
-    for scope in ground.side(victim):
-        add_to(given.setdefault(id(scope), {}), victim.request.total)
-
-
-def _is_legal(ground: _Ground, taken: Sequence[Candidate]) -> bool:
-    """The members can be taken in this order, each while its side is still above (R26); by priority none could reclaim afterwards."""
-    given: dict[int, Amounts] = {}
-    for candidate in taken:
-        if not _still_above(ground, candidate.job, given):
-            return False
-        _note_given(ground, candidate.job, given)
-    return ground.cause != PRIORITY or all(_could_not_reclaim(ground, candidate.job, taken) for candidate in taken)
-
-
-def _could_not_reclaim(ground: _Ground, victim: JobRecord, taken: Sequence[Candidate]) -> bool:
-    """Its policy's use without the set, plus that victim, is still above its reservation, on some governed key it asks for (R26)."""
-    gone: Amounts = {}
-    for candidate in taken:
-        if candidate.job.policy is victim.policy:
-            add_to(gone, candidate.job.request.total)
-    asked = {key: amount for key, amount in victim.request.total.items() if key in ground.pool.governed}
-    return any(
-        scope.use.get(key, 0) - gone.get(key, 0) + amount > (scope.reservation or {}).get(key, 0)
-        for scope in policy_side(victim.policy, ground.pool.document.name)
-        for key, amount in asked.items()
-    )
-
-
-def _places(ground: _Ground, taken: Iterable[Candidate], nodes: Sequence[NodeState]) -> tuple[Place, ...] | None:
-    """Where all replicas would go with the taken jobs, and whatever leaves anyway, out of the way; None: they do not all fit."""
-    leaving = [lease for candidate in taken for lease in candidate.job.leases.values()]
-    leaving += [lease for node in nodes for lease in _leaving_anyway(node)]
-    if not _sums_fit(ground, leaving):
+def _attempt(ground: _Ground, candidates: Sequence[Candidate], nodes: Sequence[NodeState]) -> Found | None:
+    """The first set that is legal and sufficient on these nodes, without anybody who is not needed; None: there is none."""
+    if ground.places(candidates, nodes) is None:
         return None
-    request = ground.job.request
-    room = [_Room(node, leaving) for node in nodes]
-    places: list[Place] = []
-    for rank in range(request.replicas):
-        for candidate in room:
-            devices = candidate.pick(request.shape.cpu, request.shape.memory, ground)
-            if devices is not None:
-                amounts = request.lease_amounts(rank)
-                candidate.hold(devices, amounts)
-                places.append(Place(node=candidate.node.name, devices=devices, amounts=amounts))
-                break
+    taken = None
+    for first in range(len(candidates)):
+        taken = _take_in_order(ground, candidates[first:], nodes)
+        if taken is not None or ground.effort_left <= 0:
+            break
+    if taken is None:
+        taken = _take_any(ground, candidates, nodes)
+    if taken is None:
+        return None
+    for candidate in reversed(taken[:-1]):
+        fewer = [other for other in taken if other is not candidate]
+        if ground.places(fewer, nodes) is not None:
+            taken = fewer
+    places = ground.places(taken, nodes)
+    return None if places is None else (taken, places)
+
+
+def _take_in_order(ground: _Ground, candidates: Sequence[Candidate], nodes: Sequence[NodeState]) -> list[Candidate] | None:
+    """The shortest beginning of the candidates, passing over whom it would not be legal to take, that makes room."""
+    taken = _Taken(ground)
+    for candidate in candidates:
+        taken.add(candidate)
+        if not (taken.may_come_last(candidate) or taken.is_legal()) or not taken.is_safe(candidate.job.policy):
+            taken.remove(candidate)
+    legal = taken.members
+    if not legal or ground.places(legal, nodes) is None:
+        return None
+    least, most = 1, len(legal)
+    while least < most:
+        middle = (least + most) // 2
+        if ground.places(legal[:middle], nodes) is None:
+            least = middle + 1
         else:
-            return None
-    return tuple(places)
+            most = middle
+    return legal[:least]
 
 
-def _sums_fit(ground: _Ground, leaving: Sequence[LeaseState]) -> bool:
-    """Ceilings and custom keys of the pool, which belong to no node."""
-    freed: Amounts = {}
-    for lease in leaving:
-        if lease.pool == ground.pool.document.name:
-            add_to(freed, lease.amounts)
-    for key, asked in ground.job.request.total.items():
-        if asked and key in ground.pool.governed:
-            free = ground.pool.usable.get(key, 0) - ground.pool.use.get(key, 0) + freed.get(key, 0)
-            if free < asked:
+def _take_any(ground: _Ground, candidates: Sequence[Candidate], nodes: Sequence[NodeState]) -> list[Candidate] | None:
+    """The first legal and sufficient set of all, those with the first candidates first."""
+    branches: list[tuple[int, list[Candidate]]] = [(0, [])]
+    while branches and ground.effort_left > 0:
+        position, taken = branches.pop()
+        if taken and ground.places(taken, nodes) is not None:
+            return taken
+        if position == len(candidates) or ground.places([*taken, *candidates[position:]], nodes) is None:
+            continue
+        branches.append((position + 1, taken))
+        more = [*taken, candidates[position]]
+        if _Taken(ground, more).is_allowed():
+            branches.append((position + 1, more))
+    return None
+
+
+class _Taken:
+    """A set of victims, and what each account loses by it. All sets inside an allowed one are allowed."""
+
+    def __init__(self, ground: _Ground, members: Iterable[Candidate] = ()) -> None:
+        self.members: list[Candidate] = []
+        self._ground = ground
+        self._lost: dict[int, Amounts] = {}
+        for candidate in members:
+            self.add(candidate)
+
+    def add(self, candidate: Candidate) -> None:
+        """Take one more."""
+        self.members.append(candidate)
+        for scope in self._ground.side(candidate.job.policy):
+            add_to(self._lost.setdefault(id(scope), {}), candidate.job.request.total)
+
+    def remove(self, candidate: Candidate) -> None:
+        """Take it no more."""
+        self.members.remove(candidate)
+        for scope in self._ground.side(candidate.job.policy):
+            take_from(self._lost[id(scope)], candidate.job.request.total)
+
+    def is_allowed(self) -> bool:
+        """Whether the set may be taken (R26)."""
+        return self.is_legal() and all(self.is_safe(policy) for policy in {member.job.policy for member in self.members})
+
+    def is_legal(self) -> bool:
+        """Whether the members can be taken in some order, each while its side is still above (R26).
+
+        Whoever may come last is put there: that leaves the others no worse off, so it never matters who is chosen.
+        """
+        rest = _Taken(self._ground, self.members)
+        self._ground.effort_left -= len(self.members)
+        while rest.members:
+            last = next((candidate for candidate in reversed(rest.members) if rest.may_come_last(candidate)), None)
+            if last is None:
                 return False
-    return True
+            rest.remove(last)
+        return True
+
+    def may_come_last(self, candidate: Candidate) -> bool:
+        """Whether its side is above its reservation, on a short key it holds, when all the other members have been taken."""
+        ground, held = self._ground, candidate.job.request.total
+        ground.effort_left -= 1
+        return any(
+            all(self._left(scope, key) + held[key] > _reserved(scope, key) for scope in ground.side(candidate.job.policy))
+            for key in keys_that_count(ground.pool, ground.short, held)
+        )
+
+    def is_safe(self, policy: PolicyState) -> bool:
+        """By priority: whether no member of the policy could reclaim afterwards: with it, the policy is beyond its reservation (R26)."""
+        if self._ground.cause != PRIORITY:
+            return True
+        governed = self._ground.pool.governed
+        requests = {member.job.request for member in self.members if member.job.policy is policy}
+        return all(
+            any(
+                self._left(scope, key) + amount > _reserved(scope, key)
+                for scope in self._ground.side(policy)
+                for key, amount in request.total.items()
+                if key in governed
+            )
+            for request in requests
+        )
+
+    def _left(self, scope: Scope, key: str) -> int:
+        return scope.use.get(key, 0) - self._lost[id(scope)].get(key, 0)
 
 
-class _Room:
-    """A copy of what a node could give once some of its leases have gone."""
-
-    __slots__ = ("cpu", "memory", "node", "opens")
-
-    def __init__(self, node: NodeState, leaving: Iterable[LeaseState]) -> None:
-        self.node = node
-        self.cpu = node.cpu_free - node.cpu_nominated
-        self.memory = node.memory_free - node.memory_nominated
-        free = {device.name: device.free for device in node.devices}
-        for lease in leaving:
-            if lease.node == node.name:
-                self.cpu += lease.amounts.get(CPU, 0)
-                self.memory += lease.amounts.get(MEMORY, 0)
-                for share in lease.devices:
-                    free[share.device] = free.get(share.device, 0) + share.units
-        self.opens = [max(0, free[device.name] - device.nominated) for device in node.devices]
-
-    def pick(self, cpu: int, memory: int, ground: _Ground) -> tuple[DeviceShare, ...] | None:
-        """The devices one replica would take here, or None."""
-        if self.cpu < cpu or self.memory < memory:
-            return None
-        return pick_devices(self.node, self.opens, ground.job.request.shape)
-
-    def hold(self, devices: tuple[DeviceShare, ...], amounts: Amounts) -> None:
-        """A replica goes here."""
-        self.cpu -= amounts.get(CPU, 0)
-        self.memory -= amounts.get(MEMORY, 0)
-        units = {share.device: share.units for share in devices}
-        for number, device in enumerate(self.node.devices):
-            self.opens[number] -= units.get(device.name, 0)
-
-
-def _leaving_anyway(node: NodeState) -> list[LeaseState]:
-    """Leases already under a ladder that frees them for nobody in particular (a cancel, a time limit): first to be counted on (R25)."""
-    return [lease for lease in node.leases.values() if lease.job.state is JobState.STOPPING and not lease.job.yields_to]
+def _reserved(scope: Scope, key: str) -> int:
+    return (scope.reservation or {}).get(key, 0)
 
 
 def review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) -> tuple[Place, ...] | str:
@@ -305,9 +305,8 @@ def review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) 
         return "the preemptor waits no longer"
     if plan.cause not in causes(state, job, pool):
         return "the preemptor may no longer take anything back"
-    if over_limit(scopes_of(state, job.policy, pool.document.name), pool.governed, job.request.total, beyond=job.beyond):
+    if _at_own_limit(state, job, pool):
         return "the preemptor is at its limit"
-    short = short_keys(pool, job.request.total)
     taken = []
     for victim in plan.victims:
         found = state.jobs.get(victim.job)
@@ -316,10 +315,13 @@ def review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) 
         until = protected_until(found)
         if until is None or until > now:
             return f"{victim.job} is protected by its minimum run time"
-        taken.append(candidate_of(found, now))
-    ground = _Ground(state, job, pool, plan.cause, short, taken)
-    nodes = [state.nodes[name] for name in dict.fromkeys(place.node for place in plan.places) if name in state.nodes]
-    places = None if any(not node.grantable for node in nodes) else _places(ground, taken, nodes)
+        if not may_take_from(state, job, found.policy, pool, plan.cause):
+            return f"{victim.job} need not yield to it any more"
+        taken.append(candidate_of(job, found, pool, now))
+    ground = _Ground(state, job, pool, plan.cause, short_keys(state, job, pool))
+    names = dict.fromkeys(place.node for place in plan.places)
+    nodes = [pool.nodes[name] for name in names if name in pool.nodes and pool.nodes[name].grantable]
+    places = ground.places(taken, nodes) if len(nodes) == len(names) else None
     if places is None:
         return "it is no longer sufficient"
-    return places if _is_legal(ground, taken) else "it is no longer legal"
+    return places if _Taken(ground, taken).is_allowed() else "it is no longer legal"

@@ -124,10 +124,12 @@ def jobs_on(state: State, node: str) -> list[JobRecord]:
 def answer(state: State, node: str, text_of: TextOf) -> NodeAnswer:
     """All that a node should be running, and the stops in progress on it; together they are all leases it holds."""
     leases = _leases_on(state, node)
+    last_record, last_digest = state.writers.get(node_writer(node), (0, ""))
     return NodeAnswer(
         node=node,
         through=state.sequence,
-        last_record=state.writers.get(node_writer(node), (0, ""))[0],
+        last_record=last_record,
+        last_digest=last_digest,
         starts=tuple(_start(lease.job, lease, text_of(lease.job)) for lease in leases if lease.job.stop is None),
         stops=tuple(_stop(lease.job, lease, lease.job.stop) for lease in leases if lease.job.stop is not None),
     )

@@ -4,8 +4,8 @@ import pytest
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.node_executor.devices import DevicesUnknown
-from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.devices import Devices, DevicesUnknown
+from headrace.node_executor.devices.simulated import SimulatedDevices, simulated
 
 
 def test_devices_are_numbered_through_and_have_the_memory_that_their_model_says() -> None:
@@ -28,3 +28,9 @@ def test_a_job_sees_the_numbers_of_its_devices_and_no_others() -> None:
 def test_what_names_no_devices_is_refused_with_the_way_out(text: str) -> None:
     with pytest.raises(DevicesUnknown, match=r"write sim:8xH100-80GB|at most 1024"):
         simulated(text)
+
+
+def test_they_have_the_whole_face_of_devices() -> None:
+    promised = {name for name in vars(Devices) if not name.startswith("_")}
+    assert promised == {"isolation", "inventory", "environment", "holder"}
+    assert all(hasattr(SimulatedDevices, name) for name in promised)

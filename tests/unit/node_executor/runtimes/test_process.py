@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor.runtimes import CannotStart, Launch
+from headrace.node_executor.runtimes import CannotStart, Launch, Running, Runtime
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.runtimes.process import Process, ProcessRuntime, find_program
 
@@ -228,3 +228,10 @@ def test_a_program_is_looked_for_where_the_jobs_path_says(tmp_path) -> None:
     assert find_program(("sleep",), path, str(tmp_path)) == f"{tmp_path}/bin/sleep"
     assert find_program(("bin/sleep",), {}, str(tmp_path)) == f"{tmp_path}/bin/sleep"
     assert find_program(("/bin/sleep",), {}, str(tmp_path)) == "/bin/sleep"
+
+
+def test_processes_have_the_whole_face_of_a_runtime() -> None:
+    assert {name for name in vars(Runtime) if not name.startswith("_")} == {"start"}
+    assert {name for name in vars(Running) if not name.startswith("_")} == {"pid", "terminate", "kill"}
+    assert hasattr(ProcessRuntime, "start")
+    assert all(hasattr(Process, name) for name in ("pid", "terminate", "kill"))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from headrace.accounting import store
+from headrace.accounting.meter import Use
+from headrace.accounting.rows import Changes, NodeRow, Position
+from headrace.accounting.statements import statements
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+BEFORE, AFTER = Position(3, "aa", 10), Position(5, "bb", 20)
+NAMES = {text: name for name, text in statements("write").items()}
+
+
+class Connection:
+    """Notes what is written; the position stands at `there`."""
+
+    def __init__(self, there: Position) -> None:
+        self.there = there
+        self.written: dict[str, tuple[Any, ...]] = {}
+        self.open = 0
+
+    @asynccontextmanager
+    async def transaction(self, **_: Any) -> AsyncIterator[None]:
+        self.open += 1
+        yield
+        self.open -= 1
+
+    async def execute(self, sql: str, *arguments: Any) -> str:
+        assert self.open == 1
+        self.written[NAMES[sql]] = arguments
+        return "UPDATE 1" if self.there == BEFORE else "UPDATE 0"
+
+    async def fetchrow(self, _sql: str) -> Position:
+        return self.there
+
+
+def changes() -> Changes:
+    node = NodeRow("n1", "hq", "ready", "", {}, "H100", 8, 1, 2, 3)
+    use = {(4_000, "gpu", 10): Use(20, 1, 2), (4_000, "gpu", 15): None, (4_001, "gpu", 12): Use(None, 3, 0)}
+    return Changes(BEFORE, AFTER, usage=use, nodes=[node])
+
+
+async def test_everything_is_written_with_the_position_column_by_column() -> None:
+    connection = Connection(BEFORE)
+    await store.write(connection, changes())
+    assert connection.written == {
+        "advance": (5, "bb", 20, 3, "aa"),
+        "nodes": (["n1"], ["hq"], ["ready"], [""], [{}], ["H100"], [8], [1], [2], [3]),
+        "usage_gone": ([4_000], ["gpu"], [15]),
+        "usage": ([4_000, 4_001], ["gpu", "gpu"], [10, 12], [20, None], [1, 3], [2, 0]),
+    }
+
+
+async def test_what_has_been_written_already_is_not_written_again() -> None:
+    connection = Connection(AFTER)
+    await store.write(connection, changes())
+    assert set(connection.written) == {"advance"}
+
+
+async def test_books_that_somebody_else_has_written_are_left_alone() -> None:
+    connection = Connection(Position(4, "cc", 15))
+    with pytest.raises(store.PositionMoved, match="the books stand at 4, not at 3"):
+        await store.write(connection, changes())
+    assert set(connection.written) == {"advance"}
