@@ -16,6 +16,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+
 from headrace.accounting import service as accounting_service
 from headrace.accounting.database import Database, DatabaseRefused
 from headrace.accounting.meter import PREEMPTIBLE
@@ -216,7 +217,9 @@ def busy(seed: int, jobs: int, policies: tuple[str, ...] = ("rnd", "dev")) -> Hi
                 history.grant(key, 1, attempt + 1, node)
                 holding[key] = (attempt + 1, node)
             else:
-                history.tell("allocator", f.JobEndedV1(job=key, attempt=attempt, state="succeeded", cause="exited", exit_code=0))
+                history.tell(
+                    "allocator", f.JobEndedV1(job=key, attempt=attempt, state="succeeded", cause="exited", exit_code=0)
+                )
     return history
 
 
@@ -514,7 +517,8 @@ async def test_every_table_and_view_says_what_it_is(postgres: Postgres) -> None:
     database = Database(postgres.dsn)
     await database.run(migrate)
     await database.close()
-    silent = "SELECT relname FROM pg_class WHERE relnamespace = 'headrace'::regnamespace AND relkind IN ('r', 'v') AND obj_description(oid) IS NULL"
+    ours = "relnamespace = 'headrace'::regnamespace AND relkind IN ('r', 'v')"
+    silent = f"SELECT relname FROM pg_class WHERE {ours} AND obj_description(oid) IS NULL"
     assert await postgres.fetch(silent) == []
 
 

@@ -16,6 +16,7 @@ from headrace.accounting.meter import Meter, PastUse, order_of
 from headrace.accounting.rows import (
     ATTEMPT_COLUMNS,
     LEASE_COLUMNS,
+    NOWHERE,
     PLACES,
     Attempt,
     CapacityRow,
@@ -70,7 +71,7 @@ class Books:
     end does not depend on how the messages were bundled.
     """
 
-    def __init__(self, state: State, position: Position = Position()) -> None:
+    def __init__(self, state: State, position: Position = NOWHERE) -> None:
         self._state = state
         self._position = position
         self._attempts: dict[tuple[str, int], Attempt] = {}
@@ -89,7 +90,9 @@ class Books:
         """The last message entered."""
         return self._position
 
-    def restore(self, unsettled: Iterable[Attempt], reservations: Iterable[ReservationRow], supply: Iterable[CapacityRow]) -> None:
+    def restore(
+        self, unsettled: Iterable[Attempt], reservations: Iterable[ReservationRow], supply: Iterable[CapacityRow]
+    ) -> None:
         """Go on from stored books: attempts that are not settled, reservations and supplies in order. Meters follow by `remember`."""
         self._attempts = {(attempt.job, attempt.attempt): attempt for attempt in unsettled}
         for row in reservations:

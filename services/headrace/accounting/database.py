@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 import msgspec
 import structlog
 
 T = TypeVar("T")
-Connection = asyncpg.Connection
+Connection: TypeAlias = asyncpg.Connection
 
 WAIT_FIRST, WAIT_MOST = 0.05, 2.0
 CONNECT_TIMEOUT = 5.0
@@ -66,7 +66,9 @@ class Database:
             except DatabaseAway as error:
                 if not away_since:
                     away_since = time.monotonic()
-                    _log.warning("postgres_away", reason=str(error), help="the books wait for it; the ledger keeps everything meanwhile")
+                    _log.warning(
+                        "postgres_away", reason=str(error), help="the books wait for it; the ledger keeps everything meanwhile"
+                    )
             else:
                 if away_since:
                     _log.info("postgres_back", away_for=round(time.monotonic() - away_since, 3))

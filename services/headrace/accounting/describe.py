@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.accounting.rows import JobRow, Lease, NodeRow, plain_map, plain
+from headrace.accounting.rows import JobRow, Lease, NodeRow, plain, plain_map
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Fact
 from headrace.domain.state import FINAL, JobRecord, NodeState

@@ -24,6 +24,10 @@ class Position(NamedTuple):
     now: int = 0
 
 
+NOWHERE = Position()
+"""Where empty books stand."""
+
+
 class RecordRow(NamedTuple):
     """One record, byte for byte. `now` is None and `void` says why where it counts for nothing."""
 

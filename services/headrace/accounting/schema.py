@@ -64,6 +64,10 @@ async def _applied(connection: Connection) -> dict[int, str]:
 def _compare(applied: dict[int, str], known: dict[int, Migration]) -> None:
     for version, digest in sorted(applied.items()):
         if version not in known:
-            raise SchemaError(f"the books were written by a newer Headrace (schema {version}, this one knows {max(known)}): use that one")
+            newest = max(known)
+            raise SchemaError(
+                f"the books were written by a newer Headrace (schema {version}, this one knows {newest}): use that one"
+            )
         if digest != known[version].digest:
-            raise SchemaError(f"migration {version} ({known[version].name}) of the books is not the one this Headrace has: nothing is changed")
+            name = known[version].name
+            raise SchemaError(f"migration {version} ({name}) of the books is not the one this Headrace has: nothing is changed")

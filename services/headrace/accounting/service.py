@@ -12,7 +12,7 @@ import structlog
 from headrace.accounting import store, usage
 from headrace.accounting.books import MEMORY, Books
 from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
-from headrace.accounting.rows import Changes, Position
+from headrace.accounting.rows import NOWHERE, Changes
 from headrace.accounting.schema import migrate
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, Message, Reader
@@ -62,7 +62,7 @@ class Accounting:
         self._writing = Database(dsn)
         self._asking = Database(dsn)
         self._books = Books(fold.state)
-        self._written = Position()
+        self._written = NOWHERE
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `Deposed`, and what `Database.once` and `migrate` refuse."""
@@ -97,7 +97,11 @@ class Accounting:
         """How far the books reach, and how many records they are behind."""
         tip = await self._log.tip()
         written = self._written
-        detail = {"tip": tip, "behind": max(0, tip - written.sequence), "waiting_to_be_written": self._fold.sequence - written.sequence}
+        detail = {
+            "tip": tip,
+            "behind": max(0, tip - written.sequence),
+            "waiting_to_be_written": self._fold.sequence - written.sequence,
+        }
         return ServiceView(service="accounting", folded=written.sequence, now=written.now, engine=ENGINE, detail=detail)
 
     async def _come_to_position(self, reader: Reader) -> None:

@@ -11,6 +11,7 @@ from headrace.accounting.meter import PastUse, order_of
 from headrace.accounting.rows import (
     ATTEMPT_COLUMNS,
     LEASE_COLUMNS,
+    NOWHERE,
     Attempt,
     CapacityRow,
     Changes,
@@ -68,7 +69,7 @@ async def _put(connection: Connection, statement: str, rows: Sequence[Sequence[o
 async def position(connection: Connection) -> Position:
     """How far the books reach."""
     row = await connection.fetchrow(_LOAD["position"])
-    return Position(*row) if row is not None else Position()
+    return Position(*row) if row is not None else NOWHERE
 
 
 async def load(connection: Connection, books: Books, since: int) -> None:

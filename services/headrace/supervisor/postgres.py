@@ -262,7 +262,9 @@ def _check(done: subprocess.CompletedProcess[str], what: str) -> None:
 
 def _last_line(text: str) -> str:
     lines: Sequence[str] = [line for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if "ERROR:" in line or "FATAL:" in line or "error:" in line), lines[-1] if lines else "")
+    return next(
+        (line for line in lines if "ERROR:" in line or "FATAL:" in line or "error:" in line), lines[-1] if lines else ""
+    )
 
 
 def _socket_directory(cluster: _Cluster) -> Path:
@@ -272,7 +274,9 @@ def _socket_directory(cluster: _Cluster) -> Path:
     name = blake2b(os.fsencode(cluster.directory), digest_size=6).hexdigest()
     short = Path(tempfile.gettempdir()) / f"headrace-{name}"
     if len(os.fsencode(short / SOCKET)) > SOCKET_PATH_MAX:
-        raise InstallationError(f"{cluster.directory} is too long for a socket, and so is {short}: name another directory with --data")
+        raise InstallationError(
+            f"{cluster.directory} is too long for a socket, and so is {short}: name another directory with --data"
+        )
     short.mkdir(mode=0o700, exist_ok=True)
     there = short.lstat()
     if not stat.S_ISDIR(there.st_mode) or there.st_uid not in {os.geteuid(), cluster.account.pw_uid if cluster.account else -1}:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from headrace.accounting.books import Books, MeterKey
 from headrace.accounting.meter import PastUse, order_of
 from headrace.accounting.rows import Attempt, CapacityRow, Changes, Lease, ReservationRow
@@ -15,7 +16,6 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.codec import encode
 from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile
 from headrace.contracts.facts import Fact
-from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import NODE_WRITER, ledger
@@ -42,7 +42,9 @@ class Story:
         profile = Profile(name="any", request={"gpu": GPU}, pools=("hq",))
         self.tell(0, "governance", f.PoolAppliedV1(author="a.b", pool=pool), f.ProfileAppliedV1(author="a.b", profile=profile))
         devices = tuple(f.nodes.Device(device=f"gpu{n}", model="H100", memory=80_000) for n in range(100))
-        self.tell(0, "node.n1", f.NodeRegisteredV1(node="n1", labels={"site": "hq"}, devices=devices, cpu=10**6, memory=10**6, at=0))
+        self.tell(
+            0, "node.n1", f.NodeRegisteredV1(node="n1", labels={"site": "hq"}, devices=devices, cpu=10**6, memory=10**6, at=0)
+        )
 
     def tell(self, at: float, by: str, *facts: Fact) -> int:
         """Append a record, let the fold and the books read it, and return its sequence."""
@@ -88,7 +90,10 @@ class Story:
     def end(self, at: float, key: str, attempt: int = 1, rank: int = 0, told: float | None = None, **more: Any) -> None:
         moment = round(at * SECOND)
         fact = f.LeaseEndedV1(
-            job=key, attempt=attempt, rank=rank, **({"outcome": "exited", "exit_code": 0, "exited_at": moment, "at": moment} | more)
+            job=key,
+            attempt=attempt,
+            rank=rank,
+            **({"outcome": "exited", "exit_code": 0, "exited_at": moment, "at": moment} | more),
         )
         self.tell(at if told is None else told, "node.n1", fact)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.accounting import attempts
 from headrace.accounting.rows import Attempt, Lease
 from headrace.contracts import facts as f
@@ -66,7 +67,13 @@ def test_an_attempt_has_ended_when_its_last_lease_has() -> None:
 @pytest.mark.parametrize(
     ("started", "checkpoint", "lost"),
     [(12, None, (12, 20)), (12, 15, (15, 20)), (12, 20, (None, None)), (None, None, (None, None)), (14, 11, (14, 20))],
-    ids=["since the start", "since the checkpoint", "all saved", "never started", "a checkpoint before the start is of another try"],
+    ids=[
+        "since the start",
+        "since the checkpoint",
+        "all saved",
+        "never started",
+        "a checkpoint before the start is of another try",
+    ],
 )
 def test_what_a_taken_job_lost(started: int | None, checkpoint: int | None, lost: tuple[int | None, int | None]) -> None:
     held = lease(started_at=started, checkpoint_at=checkpoint, exited_at=20, ended_at=21)

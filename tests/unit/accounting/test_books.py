@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from headrace.accounting.books import MEMORY, Books
 from headrace.accounting.meter import Use
 from headrace.accounting.rows import CapacityRow, FactRow, NodeRow, Position, RecordRow, VictimRow
@@ -14,8 +17,6 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import digest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from .conftest import Story, Tables
@@ -118,7 +119,14 @@ def test_a_lease_is_charged_from_its_grant_to_its_release_by_the_clock_of_its_no
         }
     }
     row = tables.jobs[key]
-    assert (row.state, row.reason, row.exit_code, row.attempts, row.admitted, row.ended_at) == ("failed", "exited", 3, 1, 4, 10 * SECOND)
+    assert (row.state, row.reason, row.exit_code, row.attempts, row.admitted, row.ended_at) == (
+        "failed",
+        "exited",
+        3,
+        1,
+        4,
+        10 * SECOND,
+    )
 
 
 def test_a_preempted_job_loses_its_work_since_the_checkpoint_and_a_failed_one_nothing(story: Story, tables: Tables) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+
 from headrace.accounting import database
 from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
 
@@ -64,7 +65,12 @@ async def test_one_connection_serves_for_all_work(server: Server) -> None:
 
 @pytest.mark.parametrize(
     "trouble",
-    [asyncpg.AdminShutdownError("going down"), asyncpg.DiskFullError("full"), asyncpg.DeadlockDetectedError("x"), OSError("gone")],
+    [
+        asyncpg.AdminShutdownError("going down"),
+        asyncpg.DiskFullError("full"),
+        asyncpg.DeadlockDetectedError("x"),
+        OSError("gone"),
+    ],
     ids=lambda trouble: type(trouble).__name__,
 )
 async def test_work_that_was_interrupted_is_done_again_from_its_start_on_a_new_connection(

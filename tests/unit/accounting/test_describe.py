@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.accounting.describe import about
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Group, Pool, Profile, Tenant, User

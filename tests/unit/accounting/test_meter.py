@@ -3,9 +3,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from headrace.accounting.meter import ALWAYS, PREEMPTIBLE, Meter, PastUse, Reservation, Use, UseKey, order_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from headrace.accounting.meter import ALWAYS, PREEMPTIBLE, Meter, PastUse, Reservation, Use, UseKey, order_of
 
 FIRM = False
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from headrace.accounting import rows
 from headrace.accounting.statements import migrations
 from headrace.contracts.records import RECORD_FACTS_MAX

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from headrace.accounting.schema import SchemaError, migrate
 from headrace.accounting.statements import migrations
 

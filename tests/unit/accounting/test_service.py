@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from headrace.accounting import service
 from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
 from headrace.accounting.service import Accounting

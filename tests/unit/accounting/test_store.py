@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from headrace.accounting import store
 from headrace.accounting.meter import Use
 from headrace.accounting.rows import Changes, NodeRow, Position

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from headrace.accounting.usage import GROUPINGS, BadQuestion, check
 from headrace.contracts.queries import UsageRequest
 

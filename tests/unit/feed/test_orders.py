@@ -198,6 +198,7 @@ def test_the_whole_answer_lists_starts_stops_and_the_last_record_of_the_node(hal
         node="gpu01",
         through=9,
         last_record=8,
+        last_digest=hall.state.writers["node.gpu01"][1],
         starts=(start(running, 4),),
         stops=(StopOrder(lease=f"{stopping}/1/0", ordered=9, ladder=PREEMPTED),),
     )

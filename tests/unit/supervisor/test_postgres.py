@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+
 from headrace.supervisor import postgres
 from headrace.supervisor.installation import InstallationError
 from headrace.supervisor.postgres import SOCKET, SOCKET_PATH_MAX, PostgresSettings, accepts, prepare
@@ -51,7 +52,9 @@ async def test_a_database_is_made_once_and_keeps_what_it_was_given(directory: Pa
             await until_accepts(settings.dsn)
             connection = await asyncpg.connect(settings.dsn)
             assert await connection.fetchval(statement) == expected
-            durable = [await connection.fetchval(f"SHOW {name}") for name in ("fsync", "synchronous_commit", "full_page_writes")]
+            durable = [
+                await connection.fetchval(f"SHOW {name}") for name in ("fsync", "synchronous_commit", "full_page_writes")
+            ]
             await connection.close()
         finally:
             stop(server)
@@ -130,7 +133,9 @@ def test_half_made_clusters_are_made_again(directory: Path) -> None:
 def test_a_path_that_is_too_long_for_a_socket_gets_a_short_one_beside_it(directory: Path) -> None:
     deep = directory.parent / ("x" * SOCKET_PATH_MAX) / "postgres"
     settings = prepare(deep, "x")
-    socket = Path(next(word for word in settings.argv if word.startswith("unix_socket_directories=")).partition("=")[2].strip('"'))
+    socket = Path(
+        next(word for word in settings.argv if word.startswith("unix_socket_directories=")).partition("=")[2].strip('"')
+    )
     try:
         assert len(str(socket / SOCKET)) <= SOCKET_PATH_MAX
         assert stat.S_IMODE(socket.stat().st_mode) == 0o700
