@@ -10,6 +10,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Fact
 from headrace.domain.state import FINAL, JobRecord, NodeState
 
+ABOUT_MAX = 200
+"""Characters; a node may name what it likes, and an index of the database has no room for that."""
+
 _NAMED_BY = ("job", "node", "name", "handle")
 _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
 
@@ -19,7 +22,7 @@ def about(fact: Fact) -> str:
     describe = _ABOUT.get(type(fact))
     if describe is None:
         describe = _ABOUT[type(fact)] = _description(type(fact))
-    return plain(describe(fact))
+    return plain(describe(fact)[:ABOUT_MAX])
 
 
 def _description(kind: type[Fact]) -> Callable[[Any], str]:

@@ -36,3 +36,4 @@ def test_a_fact_is_about_its_job_or_node_or_document(fact: Fact, name: str) -> N
 
 def test_what_a_fact_is_about_fits_into_the_database() -> None:
     assert about(f.NodeLostV1(node="n\0", silent_for=1)) == "n\ufffd"
+    assert about(f.LeaseStartedV1(job="j" * 5_000, attempt=1, at=0)) == "j" * 200

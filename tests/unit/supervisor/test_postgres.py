@@ -78,6 +78,10 @@ async def test_nobody_gets_in_without_the_password_not_even_as_the_superuser(dir
         await connection.close()
     finally:
         stop(server)
+
+
+def test_nobody_else_may_look_into_the_directory(directory: Path) -> None:
+    prepare(directory, "x")
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE((directory / "data").stat().st_mode) == 0o700
 
