@@ -16,6 +16,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 from tests.integration.ledgers import History, added_up, busy
 
 from headrace.accounting import service as accounting_service
@@ -123,10 +124,14 @@ async def postgres(cluster: PostgresSettings, tmp_path: Path) -> AsyncIterator[P
     server.end(signal.SIGINT)
 
 
+def append(log: MemoryLog, history: History, since: int, until: int) -> None:
+    for subject, payload in history.records[since:until]:
+        log.append_now(subject, payload, None)
+
+
 def memory_log(history: History) -> MemoryLog:
     log = MemoryLog(lambda: history.now)
-    for subject, payload in history.records:
-        log.append_now(subject, payload, None)
+    append(log, history, 0, len(history.records))
     return log
 
 
@@ -212,24 +217,34 @@ async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
     assert await postgres.tables() == whole
 
 
-async def test_postgres_may_die_at_any_time(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_postgres_may_die_at_any_time_and_the_books_say_how_far_behind_they_are(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     history = busy(4, 200)
-    log = memory_log(history)
-    await keep(log, postgres.dsn)
+    await keep(memory_log(history), postgres.dsn)
     whole = await postgres.tables()
     await postgres.execute("DROP SCHEMA headrace CASCADE")
     monkeypatch.setattr(accounting_service, "BATCH_MESSAGES", 20)
     monkeypatch.setattr(accounting_service, "READ_AT_ONCE", 20)
-    async with keeping(log, postgres.dsn) as accounting:
-        for part, number in enumerate((signal.SIGKILL, signal.SIGINT, signal.SIGQUIT), 1):
-            await accounting.reaches(log.last_sequence * part // 5)
-            postgres.end(number)
-            await asyncio.sleep(0.05)
-            with pytest.raises(Refused, match="cannot be read now"):
-                await accounting.usage("acme", "alice", b"")
-            await postgres.up()
-        await accounting.reaches(log.last_sequence)
+    log = MemoryLog(lambda: history.now)
+    quarter = len(history.records) // 4
+    with capture_logs() as told:
+        async with keeping(log, postgres.dsn) as accounting:
+            for part, number in enumerate((signal.SIGKILL, signal.SIGINT, signal.SIGQUIT)):
+                append(log, history, log.last_sequence, quarter * (part + 1))
+                await accounting.reaches(quarter * part + 50)
+                postgres.end(number)
+                append(log, history, quarter * (part + 1), quarter * (part + 1) + 10)
+                with pytest.raises(Refused, match="cannot be read now"):
+                    await accounting.usage("acme", "alice", b"")
+                await postgres.up()
+                await accounting.reaches(quarter * (part + 1) + 10)
+            append(log, history, log.last_sequence, len(history.records))
+            await accounting.reaches(log.last_sequence)
     assert await postgres.tables() == whole
+    behind = [line["behind"] for line in told if line["event"] == "catching_up"]
+    assert len(behind) == 3
+    assert all(0 <= messages <= quarter for messages in behind)
 
 
 async def test_postgres_that_is_away_at_the_start_is_waited_for(postgres: Postgres) -> None:

@@ -204,11 +204,12 @@ class Shape(Form[S]):
         for key in missing:
             if key not in written:
                 reading.note(at, f"{key} is missing")
-        if not missing:
+        unread = any(key in self.forms and self.attributes[key] not in values for key in written)
+        if not missing and not unread:  # a default in place of what could not be read would be complained of as well
             value = self.kind(**(self.own_defaults | values))
             for place, message in self.check(value):
                 reading.note((*at, *place), message)
-        if missing or len(reading.errors) > errors_before:
+        if missing or unread or len(reading.errors) > errors_before:
             raise FormError
         return value
 

@@ -7,7 +7,7 @@ reservations can be honoured together, R8) is governance's to judge.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from headrace.contracts import document_words as w
@@ -24,11 +24,9 @@ MINUTES_OF_DAY = 24 * 60
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
-def read_documents(tree: Tree, beside: Collection[str] = ()) -> d.Documents:
-    """All documents of a tree. `beside` names keys at the top that somebody else reads. Raises `DocumentErrors`."""
-    if not beside:
-        return read_as(DOCUMENTS, tree)
-    return read_as(DOCUMENTS, Tree({key: value for key, value in tree.value.items() if key not in beside}, tree.lines))
+def read_documents(tree: Tree) -> d.Documents:
+    """All documents of a tree. Raises `DocumentErrors`."""
+    return read_as(DOCUMENTS, tree)
 
 
 def _reservation_within_limit(reservation: Amounts | None, limit: Amounts) -> Iterator[Complaint]:

@@ -53,6 +53,8 @@ class Database:
     """PostgreSQL at `dsn`. One piece of work at a time; who needs two at once makes two of these."""
 
     def __init__(self, dsn: str) -> None:
+        self.outages = 0
+        """How often the server has been away while there was work."""
         self._dsn = dsn
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
@@ -66,6 +68,7 @@ class Database:
             except DatabaseAway as error:
                 if not away_since:
                     away_since = time.monotonic()
+                    self.outages += 1
                     _log.warning(
                         "postgres_away", reason=str(error), help="the books wait for it; the ledger keeps everything meanwhile"
                     )

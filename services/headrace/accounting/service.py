@@ -15,7 +15,7 @@ from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
 from headrace.accounting.rows import NOWHERE, Changes
 from headrace.accounting.schema import migrate
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import Log, LogBroken, Message, Reader
+from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
 from headrace.bus.process import Service, settle
 from headrace.contracts.codec import decode
@@ -63,6 +63,7 @@ class Accounting:
         self._asking = Database(dsn)
         self._books = Books(fold.state)
         self._written = NOWHERE
+        self._outages = 0
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `Deposed`, and what `Database.once` and `migrate` refuse."""
@@ -110,6 +111,7 @@ class Accounting:
         tip = await self._log.tip()
         if tip < written.sequence:
             raise LogBroken(f"the ledger ends at {tip}, but the books hold {written.sequence} records: it lost its end")
+        self._outages = self._writing.outages
         _log.info("books_opened", position=written.sequence, behind=tip - written.sequence)
         named = ""
         while self._fold.sequence < written.sequence:
@@ -172,6 +174,10 @@ class Accounting:
         except store.PositionMoved as error:
             raise Deposed(f"somebody else writes these books: {error}") from error
         self._written = changes.position
+        if self._writing.outages > self._outages:
+            self._outages = self._writing.outages
+            with suppress(LogError):
+                _log.info("catching_up", position=self._written.sequence, behind=await self._log.tip() - self._written.sequence)
 
 
 async def _gather(reader: Reader) -> list[Message]:

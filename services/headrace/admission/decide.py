@@ -14,20 +14,18 @@ from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode_cancel, decode_submit
 from headrace.contracts.ids import IdError, is_job_id, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
+from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.contracts.subjects import parse_cancel, parse_submit
-from headrace.contracts.wishes import JOBS_MAX, JobText, JobWish
+from headrace.contracts.wishes import JobText, JobWish
+from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import FINAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.ledger import StoredMessage
     from headrace.domain.state import State
-
-FACTS_MAX = 900
-BYTES_MAX = 300 * 1024
-"""Of sealed text in one record; the rest of it stays well under the record's own limit."""
 
 
 class Admission:
@@ -37,19 +35,22 @@ class Admission:
         self.state = state
         self.waiting: deque[StoredMessage] = deque()
         self._seal = seal
+        self._begin()
+
+    def _begin(self) -> None:
+        self._room = RecordRoom(RECORD_FACTS_MAX - 1)  # the last fact is the position
         self._facts: list[AnyFact] = []
         self._admitted: dict[str, int] = {}
         self._known: dict[str, str] = {}
-        self._bytes = 0
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts about the messages that wait, as many as a record holds, and the last message judged whole."""
-        self._facts, self._admitted, self._known, self._bytes = [], {}, {}, 0
+        self._begin()
         through = self.state.judged
         while self.waiting and self.waiting[0].sequence <= through:
             self.waiting.popleft()
         for message in self.waiting:
-            if self._full() or not self._judge_message(message, now):
+            if not self._judge_message(message, now):
                 break
             through = message.sequence
         if through > self.state.judged:
@@ -60,46 +61,46 @@ class Admission:
         """Admission waits for messages only."""
         return None
 
-    def _full(self) -> bool:
-        return len(self._facts) >= FACTS_MAX or self._bytes >= BYTES_MAX
+    def _state_all(self, facts: Sequence[AnyFact]) -> bool:
+        """State them, if the record has room for all."""
+        if not self._room.takes(facts):
+            return False
+        self._facts += facts
+        return True
 
     def _judge_message(self, message: StoredMessage, now: int) -> bool:
         """Judge one message; False when the record was full before its end."""
         try:
             if message.subject.startswith("hr.cancel."):
-                self._facts += self._judge_cancel(message)
-                return True
+                return self._state_all(tuple(self._judge_cancel(message)))
             asker = Asker(*parse_submit(message.subject))
             wishes = decode_submit(message.payload)
         except (IdError, Malformed) as error:
-            self._refuse(message, RejectReason.MALFORMED, str(error))
-            return True
-        if not wishes or len(wishes) > JOBS_MAX:
-            self._refuse(message, RejectReason.MALFORMED, f"jobs: between 1 and {JOBS_MAX} in one message, not {len(wishes)}")
-            return True
+            return self._state_all((_refusal(message, RejectReason.MALFORMED, str(error)),))
+        refused: dict[RejectReason, list[str]] = {}
         for wish in wishes:
-            if self._full():
-                return False
-            self._judge_wish(message, asker, wish, now)
-        return True
+            if not is_job_id(wish.id):
+                refused.setdefault(RejectReason.MALFORMED, []).append(
+                    f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
+                )
+            elif (known := self._known_digest(job_key(asker.tenant, asker.user, wish.id))) is None:
+                if not self._judge_new(asker, wish, now):
+                    return False
+            elif known != wish_digest(asker, wish):
+                text = f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
+                refused.setdefault(RejectReason.ID_REUSED, []).append(text)
+        return self._state_all(tuple(_refusal(message, reason, *texts) for reason, texts in refused.items()))
 
-    def _judge_wish(self, message: StoredMessage, asker: Asker, wish: JobWish, now: int) -> None:
-        if not is_job_id(wish.id):
-            self._refuse(message, RejectReason.MALFORMED, f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters")
-            return
-        key = job_key(asker.tenant, asker.user, wish.id)
-        known = self._known_digest(key)
-        if known is not None:
-            if known != wish_digest(asker, wish):
-                self._refuse(message, RejectReason.ID_REUSED, f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}")
-            return
+    def _judge_new(self, asker: Asker, wish: JobWish, now: int) -> bool:
+        """Judge a job that is not known yet; False where the record has no room for it."""
         policy = f"{asker.tenant}/{asker.policy}"
         fact = judge(self.state, asker, wish, now, pending=self._admitted.get(policy, 0), batch=self._known, seal=self._seal)
+        if not self._state_all((fact,)):
+            return False
         if isinstance(fact, f.JobAdmittedV1):
             self._admitted[policy] = self._admitted.get(policy, 0) + 1
-            self._bytes += len(fact.text)
-        self._known[key] = fact.digest
-        self._facts.append(fact)
+        self._known[fact.job] = fact.digest
+        return True
 
     def _known_digest(self, key: str) -> str | None:
         """The digest of the wish that first had this key (R14)."""
@@ -117,11 +118,10 @@ class Admission:
         if key in self._known or (job is not None and job.state not in FINAL):
             yield f.JobCancelRequestedV1(job=key, by=f"{tenant}.{user}", reason=wish.reason[:256])
         elif job is None and key not in self.state.answered:
-            yield self._refusal(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
+            yield _refusal(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
 
-    def _refuse(self, message: StoredMessage, reason: RejectReason, text: str) -> None:
-        self._facts.append(self._refusal(message, reason, text))
 
-    @staticmethod
-    def _refusal(message: StoredMessage, reason: RejectReason, text: str) -> f.WishRefusedV1:
-        return f.WishRefusedV1(wish=message.sequence, subject=message.subject[:256], reason=reason, message=text[:512])
+def _refusal(message: StoredMessage, reason: RejectReason, text: str, *more: str) -> f.WishRefusedV1:
+    """One refusal for all that is wrong in the same way with a message, so that a message of a thousand is no flood (R14)."""
+    told = f"{text[:480]} (and {len(more)} more like it)" if more else text[:512]
+    return f.WishRefusedV1(wish=message.sequence, subject=message.subject[:256], reason=reason, message=told)

@@ -13,7 +13,7 @@ from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import job_id_time, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX, JobText
-from headrace.domain.admissible import Rejection, never_fits
+from headrace.domain.admissible import Rejection, never_fits, open_pools
 from headrace.domain.requests import make_request
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ ID_AGE_MAX = 1 * DAY
 ID_AHEAD_MAX = 5 * MINUTE
 RETRY_AFTER = 10_000_000
 LABELS_MAX = 64
+AFTER_MAX = 100
+TRACE_MAX = 128
+"""A longer one is no traceparent, and is not carried on."""
 PRIORITY_MAX = 1_000_000
 RETRIES_MAX = 1_000
 
@@ -106,7 +109,7 @@ def judge(
         labels=wish.labels,
         digest=digest,
         text=seal(asker.tenant, key, _text_of(wish)),
-        trace=wish.trace,
+        trace=wish.trace if len(wish.trace) <= TRACE_MAX else "",
     )
 
 
@@ -129,7 +132,7 @@ def _rejected(
         policy=asker.policy,
         profile=asker.profile,
         reason=rejection.reason,
-        message=rejection.message,
+        message=rejection.message[:512],
         name=wish.name[:256],
         digest=digest,
         retry_after=retry_after,
@@ -159,12 +162,14 @@ def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection
         return _malformed(f"time_limit: {error}")
     if not now - ID_AGE_MAX <= job_id_time(wish.id) <= now + ID_AHEAD_MAX:
         return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")
+    if len(wish.after) > AFTER_MAX:
+        return _malformed(f"after: at most {AFTER_MAX} jobs")
     after = []
     for dependency in wish.after:
         other = dependency.job if "." in dependency.job else f"{asker.tenant}.{asker.user}.{dependency.job}"
         known = other in state.jobs or other in state.answered or other in batch
         if not known or not other.startswith(asker.tenant + "."):
-            return _malformed(f"after: no job {dependency.job} is known; submit it first, with its id in full")
+            return _malformed(f"after: no job {dependency.job[:200]} is known; submit it first, with its id in full")
         if dependency.when not in ("ok", "any"):
             return _malformed(f"after: {dependency.when!r} is no condition; write ok or any")
         after.append(Dependency(job=other, when=dependency.when))
@@ -183,6 +188,8 @@ def _wrong_text(wish: JobWish) -> str:
         return "env: a variable's name is not empty and has no '='"
     if sum(len(name) + len(value) for name, value in wish.env.items()) > TEXT_MAX:
         return f"env: at most {TEXT_MAX} characters in all"
+    if len(encode(_text_of(wish))) > 3 * TEXT_MAX:
+        return f"command, env, secret_env, image, workdir, on_abort: at most {3 * TEXT_MAX} bytes in all"
     if len(wish.labels) > LABELS_MAX or any(len(k) > 63 or len(v) > 256 for k, v in wish.labels.items()):
         return f"labels: at most {LABELS_MAX}, names of 63 and values of 256 characters"
     if len(wish.name) > 256:
@@ -210,8 +217,7 @@ def _queue(state: State, asker: Asker) -> tuple[PolicyState, Profile] | Rejectio
     if link.submitters and asker.user not in link.submitters:
         message = f"queue {asker.policy}/{asker.profile} takes jobs from {', '.join(link.submitters)} only"
         return Rejection(RejectReason.NOT_ALLOWED, message)
-    open_pools = [name for name in profile.pools if _may_enter(state, name, asker.tenant, policy.document.group)]
-    if not open_pools:
+    if any(name in state.pools for name in profile.pools) and not open_pools(state, policy, profile):
         return Rejection(RejectReason.NOT_ALLOWED, f"no pool of profile {asker.profile} is open to {asker.tenant}")
     return policy, profile
 
@@ -223,15 +229,6 @@ def _link(policy: PolicyState | None, profile: str) -> PolicyProfile | None:
 
 def _is_member(group: Group | None, user: str) -> bool:
     return group is not None and (user in group.members or user in group.service_accounts)
-
-
-def _may_enter(state: State, pool: str, tenant: str, group: str) -> bool:
-    """A pool's `access` allows or denies tenants and groups, whatever profiles say (R12)."""
-    found = state.pools.get(pool)
-    if found is None:
-        return True
-    names, access = (tenant, f"{tenant}/{group}"), found.document.access
-    return not any(name in access.deny for name in names) and (not access.allow or any(name in access.allow for name in names))
 
 
 def _unknown_queue(state: State, asker: Asker) -> str:

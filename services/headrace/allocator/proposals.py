@@ -87,6 +87,9 @@ def _why_over(state: State, preemption: Preemption, now: int) -> str:
 
 
 def nomination_end(state: State, preemption: Preemption) -> int | None:
-    """When the nomination runs out; None while victims are still leaving in time."""
-    timeout = state.pools[preemption.pool].document.nomination_timeout
-    return preemption.all_left_at + timeout if preemption.all_left_at else None
+    """When the nomination runs out, counted from when the last victim left or became overdue; None while some leave in time (R27)."""
+    leases = [lease for key in preemption.leaving for lease in state.jobs[key].leases.values()]
+    if not all(lease.overdue for lease in leases):
+        return None
+    since = preemption.all_left_at or max(preemption.overdue_at, preemption.released_at)
+    return since + state.pools[preemption.pool].document.nomination_timeout

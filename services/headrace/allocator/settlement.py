@@ -40,7 +40,7 @@ def settle(state: State, now: int) -> Iterator[AnyFact]:
 
 def _endings(state: State, now: int) -> Iterator[tuple[JobRecord, list[AnyFact]]]:
     for job in list(state.unsettled.values()):
-        facts = _settle_leases(state, job) if job.leases else [_settle_attempt(job, now)]
+        facts = _settle_leases(state, job) if job.leases else _settle_job(state, job, now)
         if facts:
             yield job, facts
 
@@ -55,6 +55,16 @@ def _settle_leases(state: State, job: JobRecord) -> list[AnyFact]:
     if job.endings and any(not _is_success(ending) for ending in job.endings) and job.state is not JobState.STOPPING:
         facts.append(stop(job, "gang_broken"))
     return facts
+
+
+def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
+    """What becomes of the job; one that could never run again, because documents have changed since its grant, is dismissed at once."""
+    settled = _settle_attempt(job, now)
+    if isinstance(settled, f.JobRequeuedV1) and job.attempts[-1].sequence < state.documents_sequence:
+        rejection = why_never(state, job)
+        if rejection is not None:
+            return [settled, _dismissed(job, rejection)]
+    return [settled]
 
 
 def _is_success(ending: Ending) -> bool:
@@ -149,11 +159,15 @@ def review_pending(state: State) -> Iterator[f.JobDismissedV1]:
         rejection = why_never(state, group)
         if rejection is not None:
             for job in group.members.values():
-                yield f.JobDismissedV1(job=job.key, reason=rejection.reason, message=rejection.message)
+                yield _dismissed(job, rejection)
     for job in state.pending.aside.values():
         rejection = why_never(state, job)
         if rejection is not None:
-            yield f.JobDismissedV1(job=job.key, reason=rejection.reason, message=rejection.message)
+            yield _dismissed(job, rejection)
+
+
+def _dismissed(job: JobRecord, rejection: Rejection) -> f.JobDismissedV1:
+    return f.JobDismissedV1(job=job.key, reason=rejection.reason, message=rejection.message)
 
 
 def why_never(state: State, group: JobGroup | JobRecord) -> Rejection | None:

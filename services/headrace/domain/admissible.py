@@ -34,18 +34,36 @@ def never_fits(
 ) -> Rejection | None:
     """None if at least one pool of the profile could run it when empty; else why the pool that came closest could not."""
     closest: Rejection | None = None
-    for name in profile.pools:
-        pool = state.pools.get(name)
-        if pool is None:
-            continue
+    for pool in open_pools(state, policy, profile):
         rejection = _never_in(state, policy, pool, request, preemptible=preemptible, beyond=beyond)
         if rejection is None:
             return None
         if closest is None or _ORDER.index(rejection.reason) > _ORDER.index(closest.reason):
             closest = rejection
-    if closest is None:
-        return Rejection(RejectReason.NO_SUITABLE_NODE, f"none of the profile's pools ({', '.join(profile.pools)}) exists")
-    return closest
+    return closest or _no_pool(state, policy, profile)
+
+
+def open_pools(state: State, policy: PolicyState, profile: Profile) -> list[PoolState]:
+    """The pools of a profile, in its order, that exist and are open to the policy's tenant and group."""
+    found = [state.pools[name] for name in profile.pools if name in state.pools]
+    return [pool for pool in found if is_open(pool, policy)]
+
+
+def is_open(pool: PoolState, policy: PolicyState) -> bool:
+    """Whether the pool's `access` lets the policy's tenant and group in, whatever profiles say (R12)."""
+    access = pool.document.access
+    if not access.allow and not access.deny:
+        return True
+    tenant, group = policy.document.tenant, policy.document.group
+    names = {tenant, f"{tenant}/{group}"}
+    return names.isdisjoint(access.deny) and (not access.allow or not names.isdisjoint(access.allow))
+
+
+def _no_pool(state: State, policy: PolicyState, profile: Profile) -> Rejection:
+    if any(name in state.pools for name in profile.pools):
+        what = f"no pool of profile {profile.name} is open to {policy.document.tenant}"
+        return Rejection(RejectReason.NOT_ALLOWED, what)
+    return Rejection(RejectReason.NO_SUITABLE_NODE, f"none of the profile's pools ({', '.join(profile.pools)}) exists")
 
 
 def _never_in(

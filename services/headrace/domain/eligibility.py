@@ -79,7 +79,7 @@ def anybody_above(state: State, asking: PolicyState, pool: PoolState) -> bool:
         if policy is asking or not policy.jobs or held is None or not held.leased:
             continue
         side = side_below(state, policy, asking, pool)
-        if any(is_above(side, key) for key in held.leased):
+        if any(is_above(side, key) for key in held.leased if key in pool.governed):
             return True
     return False
 

@@ -6,6 +6,7 @@ set aside; one of our own services means that a process or the log is broken, an
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from headrace.domain.state import State
 
 CLOCK_AHEAD_MAX = 2 * SECOND
+DEVICES_MAX = 1_024
+DEVICE_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+"""A device's name stands in every grant of it, so one bad node must not make it large, or two devices alike."""
 
 _OF_A_LEASE = (f.LeaseStartedV1, f.LeaseRungV1, f.LeaseEndedV1)
 _OF_THE_NODE = (f.NodeRegisteredV1, f.NodeStoppedV1)
@@ -43,6 +47,8 @@ def _node_objection(state: State, record: Record, node: str) -> str:
     for fact in record.facts:
         if isinstance(fact, _OF_THE_NODE) and fact.node != node:
             return f"it speaks of node {fact.node}"
+        if isinstance(fact, f.NodeRegisteredV1) and (wrong := _wrong_hardware(fact)):
+            return wrong
         if isinstance(fact, _OF_A_LEASE):
             job = state.jobs.get(fact.job)
             lease = job.leases.get(fact.rank) if job is not None and job.attempt == fact.attempt else None
@@ -53,3 +59,10 @@ def _node_objection(state: State, record: Record, node: str) -> str:
             if job is not None and job.leases and all(lease.node != node for lease in job.leases.values()):
                 return f"it speaks of job {fact.job}, which has no lease here"
     return ""
+
+
+def _wrong_hardware(fact: f.NodeRegisteredV1) -> str:
+    names = {device.device for device in fact.devices}
+    if len(names) < len(fact.devices) or len(names) > DEVICES_MAX or not all(map(DEVICE_NAME.fullmatch, names)):
+        return f"it names its {len(fact.devices)} devices in a way that is none"
+    return "it has less than no cpu or memory" if fact.cpu < 0 or fact.memory < 0 else ""

@@ -13,6 +13,7 @@ from headrace.contracts.durations import format_time
 from headrace.contracts.queries import WhyView
 from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain import capacity
+from headrace.domain.admissible import open_pools
 from headrace.domain.eligibility import anybody_above, may_reclaim
 from headrace.domain.forecast import expected_start
 from headrace.domain.placement import find_places, model_allowed
@@ -70,10 +71,9 @@ def _not_waiting(job: JobRecord) -> str:
 
 
 def first_pool(state: State, job: JobRecord) -> PoolState | None:
-    """The first pool of the job's order that exists."""
+    """The first pool of the job's order that exists and is open to it."""
     profile = state.profile(job.tenant, job.profile)
-    names = profile.pools if profile is not None else ()
-    return next((state.pools[name] for name in names if name in state.pools), None)
+    return next(iter(open_pools(state, job.policy, profile)), None) if profile is not None else None
 
 
 def position(state: State, job: JobRecord) -> int:

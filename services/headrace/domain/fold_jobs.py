@@ -100,7 +100,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     if job is None or pool is None or node is None or not _is_next(job, fact):
         return
     if job.state is JobState.PENDING:
-        _leave_line(state, job, fact)
+        _leave_line(state, job, fact, sequence)
     if not node.healthy:  # it went while the grant was on its way
         state.unsettled[job.key] = job
     lease = LeaseState(
@@ -122,7 +122,7 @@ def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
     return job.state is JobState.STARTING and fact.attempt == job.attempt and fact.rank not in job.leases
 
 
-def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1) -> None:
+def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: int) -> None:
     """From pending to starting: a new attempt begins, and what was kept for the job is now to be held by it."""
     end_nomination(state, job)
     state.pending.remove(job)
@@ -130,7 +130,7 @@ def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1) -> None:
     job.state, job.attempt = JobState.STARTING, fact.attempt
     job.endings = []
     job.started_at = 0
-    job.attempts.append(Attempt(fact.attempt, fact.pool, (), (), state.now, resume_from=fact.resume_from))
+    job.attempts.append(Attempt(fact.attempt, fact.pool, (), (), state.now, sequence, resume_from=fact.resume_from))
     job.policy.jobs[job.key] = job
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, LeaseState, State
 
 
+URI_MAX = 1_024
+"""A checkpoint's place stands in the grants of the next attempt; a longer one is taken for none."""
+
+
 def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _place: int) -> None:
     node = state.nodes.get(fact.node)
     if node is None:
@@ -98,7 +102,7 @@ def _lease_rung(state: State, fact: f.LeaseRungV1, _sequence: int, _place: int) 
 
 def _checkpoint_registered(state: State, fact: f.CheckpointRegisteredV1, _sequence: int, _place: int) -> None:
     job = state.jobs.get(fact.job)
-    if job is not None and job.attempt == fact.attempt and job.leases:
+    if job is not None and job.attempt == fact.attempt and job.leases and len(fact.uri) <= URI_MAX:
         job.checkpoint, job.checkpoint_at, job.checkpoint_attempt = fact.uri, state.now, fact.attempt
 
 

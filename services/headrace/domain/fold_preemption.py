@@ -72,7 +72,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
         total,
         sequence,
         state.now,
-        {victim.key for victim in victims if victim.leases},
+        {victim.key for victim in victims if victim.leases and not victim.yields_to},
     )
     state.preemptions[fact.preemption] = preemption
     note_fruitful(pool)
@@ -117,6 +117,9 @@ def _overdue(state: State, fact: f.LeaseOverdueV1, _sequence: int, _place: int) 
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is not None:
         lease.overdue = True
+        preemption = state.preemptions.get(lease.job.yields_to)
+        if preemption is not None:
+            preemption.overdue_at = state.now
 
 
 def _node_lost(state: State, fact: f.NodeLostV1, _sequence: int, _place: int) -> None:

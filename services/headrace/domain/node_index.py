@@ -20,14 +20,19 @@ _NORM = 4096  # steps in which the free share of a node is measured
 _LOG_SLACK = 4_096  # the log is rewritten when it is this much longer than the live classes
 
 
+Score = tuple[int, int, tuple[int, ...], int, int, str, int]
+"""What classes are compared by. No two have the same, so the choice never depends on the order in which they came into being."""
+
+
 class NodeClass:
     """Nodes with the same free amounts: `opens` are the devices' open units, ascending."""
 
-    __slots__ = ("cpu", "free_share", "heap", "memory", "model", "names", "opens", "whole")
+    __slots__ = ("cpu", "cpu_total", "free_share", "heap", "memory", "model", "names", "opens", "whole")
 
     def __init__(self, model: str, cpu: int, memory: int, opens: tuple[int, ...], cpu_total: int) -> None:
         self.model = model
         self.cpu = cpu
+        self.cpu_total = cpu_total
         self.memory = memory
         self.opens = opens
         self.whole = opens.count(GPU_UNITS)
@@ -50,10 +55,10 @@ class NodeClass:
             return False
         return not shape.models or self.model in shape.models or not (shape.whole or shape.fraction)
 
-    def score(self, shape: Shape) -> tuple[int, int, tuple[int, ...], int, int]:
+    def score(self, shape: Shape) -> Score:
         """Smaller is better (R20): the node with the least free share, then the fullest device; the rest only breaks ties."""
         device = next((units for units in self.opens if units >= shape.fraction), 0) if shape.fraction else 0
-        return self.free_share, device, self.opens, self.cpu, self.memory
+        return self.free_share, device, self.opens, self.cpu, self.memory, self.model, self.cpu_total
 
 
 class NodeIndex:
@@ -64,7 +69,7 @@ class NodeIndex:
     def __init__(self) -> None:
         self._classes: dict[tuple[object, ...], NodeClass] = {}
         self._log: list[NodeClass] = []
-        self._heaps: dict[Shape, tuple[list[tuple[tuple[int, int, tuple[int, ...], int, int], int, NodeClass]], list[int]]] = {}
+        self._heaps: dict[Shape, tuple[list[tuple[Score, int, NodeClass]], list[int]]] = {}
 
     def put(self, node: NodeState) -> None:
         """Note that the node's free amounts, or whether it may be used, have changed."""

@@ -189,13 +189,14 @@ class Ending:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One try at running a job, kept for looking back. Times in log time, 0 where not yet."""
+    """One try at running a job, kept for looking back. Times in log time, 0 where not yet; `sequence` is that of its grant."""
 
     number: int
     pool: str
     nodes: tuple[str, ...]
     devices: tuple[str, ...]
     granted_at: int
+    sequence: int
     started_at: int = 0
     ended_at: int = 0
     exit_code: int | None = None

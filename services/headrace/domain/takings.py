@@ -37,7 +37,10 @@ class Proposal:
 
 @dataclass(slots=True, eq=False)
 class Preemption:
-    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27)."""
+    """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27).
+
+    `all_left_at`: when the last victim left; `overdue_at`: when the last of their leases so far became overdue (R28).
+    """
 
     id: str
     job: JobRecord
@@ -55,3 +58,4 @@ class Preemption:
     signalled_at: int = 0
     exited_at: int = 0
     released_at: int = 0
+    overdue_at: int = 0

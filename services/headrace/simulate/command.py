@@ -11,7 +11,8 @@ from headrace.contracts.codec import encode
 from headrace.contracts.document_tree import DocumentErrors
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import SECOND, format_duration
-from headrace.simulate.expectations import differences, shown_state
+from headrace.contracts.facts import JobAdmittedV1, LeaseStartedV1
+from headrace.simulate.expectations import differences, state_of
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import START, Unrest, World
 
@@ -61,20 +62,14 @@ def _summary(path: str, world: World, checked: int, failed: list[str]) -> str:
 
 def report(world: World, failed: list[str]) -> dict[str, object]:
     """Facts, final state and metrics of a run, as JSON values."""
-    jobs = {name: world.state.jobs.get(key) for name, key in world.names.items()}
-    waits = [
-        (attempt.started_at or attempt.granted_at) - job.admitted_at
-        for job in jobs.values()
-        if job is not None
-        for attempt in job.attempts[:1]
-    ]
+    waits = _waits(world)
     return {
         "failed": failed,
         "facts": [
             {"sequence": stated.sequence, "at": stated.at, "by": stated.by, "facts": json.loads(encode(stated.facts))}
             for stated in world.history
         ],
-        "jobs": {name: shown_state(job) for name, job in jobs.items()},
+        "jobs": {name: state_of(world, name) for name in world.names},
         "metrics": {
             "preemptions": world.state.preemptions_ordered,
             "started": len(waits),
@@ -82,3 +77,16 @@ def report(world: World, failed: list[str]) -> dict[str, object]:
             "wait_max_s": max(waits, default=0) // SECOND,
         },
     }
+
+
+def _waits(world: World) -> list[int]:
+    """From admission to the first start, microseconds, of every job that has started; from the history, which forgets none."""
+    admitted: dict[str, int] = {}
+    waits: dict[str, int] = {}
+    for stated in world.history:
+        for fact in stated.facts:
+            if isinstance(fact, JobAdmittedV1):
+                admitted[fact.job] = stated.at
+            elif isinstance(fact, LeaseStartedV1):
+                waits.setdefault(fact.job, stated.at - admitted[fact.job])
+    return list(waits.values())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import AmountError, format_amount, parse_amount
 from headrace.contracts.durations import format_duration
-from headrace.contracts.facts import JobRejectedV1
+from headrace.contracts.facts import JobEndedV1, JobRejectedV1
 from headrace.domain.explain import wait_of
 from headrace.domain.scopes import borrowed
 from headrace.domain.state import JobState
@@ -20,10 +20,23 @@ if TYPE_CHECKING:
     from headrace.simulate.world import World
 
 
-def shown_state(job: JobRecord | None) -> str:
-    """A job's state in the words of the interfaces page: starting is running, stopping is preempting where that is the cause."""
-    if job is None:
-        return "rejected"
+NEVER = "never submitted"
+
+
+def state_of(world: World, name: str) -> str:
+    """A job's state in the words of the interfaces page, by its name; the fold forgets a job in the end (R14), the history does not."""
+    key = world.names.get(name)
+    if key is None:
+        return NEVER
+    job = world.state.jobs.get(key)
+    if job is not None:
+        return _shown(job)
+    ends = (fact for stated in reversed(world.history) for fact in stated.facts if isinstance(fact, JobEndedV1))
+    return next((fact.state for fact in ends if fact.job == key), "rejected")
+
+
+def _shown(job: JobRecord) -> str:
+    """Starting is running, stopping is preempting where that is the cause."""
     if job.state is JobState.STARTING:
         return "running"
     if job.state is JobState.STOPPING:
@@ -41,7 +54,7 @@ def differences(world: World, at: int, expect: Expect) -> Iterator[str]:
 def _comparisons(world: World, expect: Expect) -> Iterator[tuple[str, str, str]]:
     state = world.state
     for name, wanted in expect.jobs.items():
-        yield f"job {name}", wanted, _state_of(world, name)
+        yield f"job {name}", wanted, state_of(world, name)
     for name, wanted in expect.reasons.items():
         yield f"reason of {name}", wanted, _reason_of(world, name)
     for name, wanted in expect.job_pools.items():
@@ -65,16 +78,10 @@ def _plain(key: str, written: str) -> str:
         return str(error)
 
 
-def _state_of(world: World, name: str) -> str:
+def _reason_of(world: World, name: str) -> str:
     key = world.names.get(name)
     if key is None:
-        return "never submitted"
-    answered = world.state.answered.get(key)
-    return answered.state.value if answered is not None else shown_state(world.state.jobs.get(key))
-
-
-def _reason_of(world: World, name: str) -> str:
-    key = world.names.get(name, "")
+        return NEVER
     job = world.state.jobs.get(key)
     if job is None:
         rejections = [fact for stated in world.history for fact in stated.facts if isinstance(fact, JobRejectedV1)]
@@ -83,7 +90,10 @@ def _reason_of(world: World, name: str) -> str:
 
 
 def _pool_of(world: World, name: str) -> str:
-    job = world.state.jobs.get(world.names.get(name, ""))
+    key = world.names.get(name)
+    if key is None:
+        return NEVER
+    job = world.state.jobs.get(key)
     return next((lease.pool for lease in job.leases.values()), "none") if job is not None else "none"
 
 

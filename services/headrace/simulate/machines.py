@@ -45,7 +45,7 @@ class Machines:
     behaviours: dict[str, Submit] = field(default_factory=dict)
     runs: dict[tuple[str, int, int], Run] = field(default_factory=dict)
     nodes: dict[str, Nodes] = field(default_factory=dict)
-    lost: set[str] = field(default_factory=set)
+    lost: dict[str, list[Run]] = field(default_factory=dict)
     _due: list[tuple[int, int, str, Run]] = field(default_factory=list)
     _stated: list[tuple[str, AnyFact]] = field(default_factory=list)
     _order: int = 0
@@ -93,14 +93,18 @@ class Machines:
 
     def lose(self, node: str) -> None:
         """Everything on the node stops without a word."""
-        self.lost.add(node)
-        for key in [key for key, run in self.runs.items() if run.node == node]:
-            self.runs.pop(key).over = True
+        gone = [run for run in self.runs.values() if run.node == node]
+        self.lost.setdefault(node, []).extend(gone)
+        for run in gone:
+            run.over = True
+            del self.runs[run.job, run.attempt, run.rank]
 
     def register(self, nodes: Nodes, name: str, now: int) -> AnyFact:
-        """What the node says when it comes up."""
+        """What the node says when it comes up; what ran on it when it was lost, it says after that, is gone."""
         self.nodes[name] = nodes
-        self.lost.discard(name)
+        for run in self.lost.pop(name, ()):
+            lost = f.LeaseEndedV1(job=run.job, attempt=run.attempt, rank=run.rank, outcome="lost", exited_at=now, at=now)
+            self._state(run, lost)
         devices = tuple(
             Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig)
             for number in range(nodes.gpus)

@@ -1,4 +1,4 @@
-"""Finding what a scenario names shortly: a policy without its tenant, a member who may submit, the nodes of a row."""
+"""Finding what a scenario names shortly: a policy without its tenant, a member who may submit, the members of a row."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def entitled_member(state: State, policy: PolicyState | None) -> str:
     return next(iter((*group.members, *group.service_accounts)), "sim") if group is not None else "sim"
 
 
-def node_names(name: str, count: int) -> list[str]:
-    """`hq-1`, `hq-2` ..., or just `n` for one (interfaces page)."""
+def numbered(name: str, count: int) -> list[str]:
+    """Nodes or jobs that are written as one: `hq-1`, `hq-2` ..., or just `hq` where it is one (interfaces page)."""
     return [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]

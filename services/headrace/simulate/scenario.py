@@ -8,10 +8,11 @@ import msgspec
 
 from headrace.contracts import document_words as w
 from headrace.contracts.document_forms import Form, FormError, Reading, Several, Shape, Table, read_as
-from headrace.contracts.document_reader import DOCUMENTS, read_documents
-from headrace.contracts.document_tree import DocumentError, DocumentErrors, Path, Tree
+from headrace.contracts.document_reader import DOCUMENTS
+from headrace.contracts.document_tree import Path, Tree
 from headrace.contracts.documents import DEFAULT_TENANT, Documents
 from headrace.contracts.durations import SECOND
+from headrace.simulate.names import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OWN_KEYS = ("nodes", "timeline")
 COUNT_MAX = 1_000_000
 JOB_STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
 
@@ -106,6 +106,13 @@ class Scenario(Part, frozen=True, kw_only=True):
     timeline: tuple[Moment, ...] = ()
 
 
+class _File(Documents, frozen=True, kw_only=True):
+    """A whole file as it is written: the documents, and what only scenarios have beside them."""
+
+    nodes: tuple[Nodes, ...] = ()
+    timeline: tuple[Moment, ...] = ()
+
+
 class _Anything(Form[str]):
     """Text of any kind, as written."""
 
@@ -133,6 +140,36 @@ def _check_moment(moment: Moment) -> Iterator[Complaint]:
     happenings = [name for name in moment.__struct_fields__ if name != "at" and getattr(moment, name) not in (None, "")]
     if len(happenings) != 1:
         yield (), f"one thing happens in each entry, here are {len(happenings)}; write more entries with the same 'at'"
+
+
+def _check_delete(delete: Delete) -> Iterator[Complaint]:
+    if delete.mode:
+        yield ("mode",), f"this version cannot {delete.mode}; leave the mode out"
+
+
+def _check_names(file: _File) -> Iterator[Complaint]:
+    """No two are called alike, and what something happens to is there by then."""
+    nodes: set[str] = set()
+    jobs: set[str] = set()
+    for place, row in enumerate(file.nodes):
+        yield from _named_anew("node", row, nodes, ("nodes", place, "name"))
+    for place, moment in sorted(enumerate(file.timeline), key=lambda entry: entry[1].at):
+        if moment.submit is not None:
+            yield from _named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
+        for what in ("cancel", "finish", "fail"):
+            if (name := getattr(moment, what)) and name not in jobs:
+                yield ("timeline", place, what), f"no job {name} has been submitted by then; with a count they are NAME-1 ..."
+        for what in ("node_lost", "node_back"):
+            if (name := getattr(moment, what)) and name not in nodes:
+                yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
+
+
+def _named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
+    names = numbered(row.name, row.count)
+    again = next((name for name in names if name in taken), None)
+    if again is not None:
+        yield at, f"there is a {sort} {again} already; names are given once"
+    taken.update(names)
 
 
 _TEXT = _Anything()
@@ -180,6 +217,7 @@ DELETE = Shape(
         "mode": w.choice("freeze", "drain", "cancel"),
         "tenant": w.TOKEN,
     },
+    check=_check_delete,
 )
 EXPECT = Shape(
     Expect,
@@ -208,28 +246,14 @@ MOMENT = Shape(
     },
     check=_check_moment,
 )
-_OWN = Shape(
-    Scenario,
-    {"nodes": Several(NODES), "timeline": Several(MOMENT)},
-    defaults={"documents": Documents()},
-)
+_FILE = Shape(_File, {**DOCUMENTS.forms, "nodes": Several(NODES), "timeline": Several(MOMENT)}, check=_check_names)
 
 
 def read_scenario(tree: Tree) -> Scenario:
     """The scenario in a tree; `DocumentErrors` with everything that is wrong, each with its line."""
-    errors: list[DocumentError] = []
-    documents, own = Documents(), Scenario(documents=Documents())
-    try:
-        documents = read_documents(tree, beside=OWN_KEYS)
-    except DocumentErrors as found:
-        errors += found.errors
-    try:
-        own = read_as(_OWN, Tree({key: value for key, value in tree.value.items() if key in OWN_KEYS}, tree.lines))
-    except DocumentErrors as found:
-        errors += found.errors
-    if errors:
-        raise DocumentErrors(errors)
-    return Scenario(documents=documents, nodes=own.nodes, timeline=own.timeline)
+    file = read_as(_FILE, tree)
+    documents = Documents(**{name: getattr(file, name) for name in Documents.__struct_fields__})
+    return Scenario(documents=documents, nodes=file.nodes, timeline=file.timeline)
 
 
 def last_moment(scenario: Scenario) -> int:

@@ -24,7 +24,7 @@ from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPT
 from headrace.domain.ledger import Ledger
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.machines import Machines
-from headrace.simulate.names import entitled_member, find_policy, node_names
+from headrace.simulate.names import entitled_member, find_policy, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,7 +54,7 @@ class Stated(NamedTuple):
 
 
 class World:
-    """One run. `history` holds everything stated, `moments` the expectations met on the way."""
+    """One run. `history` holds everything stated, `names` the key of each job by its name in the file."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -75,7 +75,7 @@ class World:
         """Play the timeline; yields (microseconds since the start, expectation) at the moment when it has to hold."""
         self._append(GOVERNANCE, list(applied(self.scenario.documents)))
         for nodes in self.scenario.nodes:
-            for name in node_names(nodes.name, nodes.count):
+            for name in numbered(nodes.name, nodes.count):
                 self._append(node_writer(name), [self.machines.register(nodes, name, self.now)])
         timeline = sorted(self.scenario.timeline, key=lambda moment: moment.at)
         position = 0
@@ -179,7 +179,7 @@ class World:
         found = find_policy(self.state, policy, jobs.tenant)
         tenant = found.document.tenant if found is not None else jobs.tenant or DEFAULT_TENANT
         user = jobs.user or entitled_member(self.state, found)
-        for name in [jobs.name] if jobs.count == 1 else [f"{jobs.name}-{number}" for number in range(1, jobs.count + 1)]:
+        for name in numbered(jobs.name, jobs.count):
             self._submitted += 1
             job_id = make_job_id(self.now // 1_000, self._submitted.to_bytes(10, "big"))
             self.names[name] = job_key(tenant, user, job_id)

@@ -51,8 +51,9 @@ async def one(_connection: Any) -> int:
 
 async def test_a_server_that_is_not_there_yet_is_waited_for(server: Server) -> None:
     server.troubles = [ConnectionRefusedError("no"), asyncpg.CannotConnectNowError("starting up"), TimeoutError()]
-    assert await Database("dsn").run(one) == 1
-    assert server.connections == 1
+    kept = Database("dsn")
+    assert await kept.run(one) == 1
+    assert (server.connections, kept.outages) == (1, 1)
 
 
 async def test_one_connection_serves_for_all_work(server: Server) -> None:

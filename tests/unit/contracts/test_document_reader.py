@@ -168,9 +168,7 @@ def test_the_tables_know_every_field_there_is():
     assert tuple(SHAPES) == d.KINDS
 
 
-def test_keys_beside_the_documents_are_left_to_others():
-    tree = read_tree("nodes: [{name: n}]\npools: [{name: a, selector: {}}]\n")
-    assert read_documents(tree, beside=("nodes", "timeline")) == d.Documents(pools=(d.Pool(name="a", selector={}),))
+def test_a_key_that_names_no_kind_is_unknown():
     assert complaints("nodes: []\n") == [
         "line 1: nodes: unknown key 'nodes'; the keys here are tenants, users, groups, pools, profiles, policies"
     ]

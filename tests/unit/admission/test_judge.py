@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from headrace.admission.judge import Asker, judge, wish_digest
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.durations import DAY, HOUR, MINUTE
+from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.ids import make_job_id
+from headrace.contracts.wishes import After, JobText, JobWish
+from tests.unit.allocator.history import START, History, gpus, policy, profile
+from tests.unit.domain.snapshot import differences, snapshot
+
+ID = make_job_id(START // 1_000, bytes(10))
+ANN = Asker("default", "ann", "ml", "two")
+WISH = JobWish(id=ID, command=("train.py", "--fast"))
+
+POOLS = (
+    d.Pool(name="hall", selector={"site": "hall"}),
+    d.Pool(name="shut", selector={"site": "shut"}, access=d.Access(allow=("default/lab", "other"))),
+    d.Pool(name="barred", selector={"site": "barred"}, access=d.Access(deny=("default/all",))),
+)
+PROFILES = (
+    profile("two", 2, request={GPU: 2 * GPU_UNITS, CPU: 4 * CPU_UNITS}),
+    profile("one"),
+    profile("half", request={GPU: GPU_UNITS // 2}),
+    profile("gang", 3, replicas=2),
+    profile("huge", 99),
+    profile("wide", 6),
+    profile("elsewhere", pools=("hall", "nowhere")),
+    profile("shut", pools=("shut", "barred")),
+    profile("nowhere", pools=("nowhere",)),
+    profile("unlinked"),
+)
+
+
+def linked(name: str, **more: object) -> d.Policy:
+    links = tuple(
+        d.PolicyProfile(name=known.name, submitters=("carl",) if known.name == "half" else ())
+        for known in PROFILES
+        if known.name != "unlinked"
+    )
+    return policy(name, profiles=links, **more)
+
+
+@pytest.fixture
+def told() -> History:
+    """Two nodes of four GPUs; `ml` for the group `all` reserves one GPU, may use six, and may have two pending."""
+    groups = (d.Group(name="all", members=("ann", "carl"), service_accounts=("bot",)), d.Group(name="lab", members=("bob",)))
+    acme = d.Tenant(name="acme", shares=(d.Share(pool="hall", limit=gpus(1)),))
+    told = History(
+        linked("ml", group="all", reservation=gpus(1), limit=gpus(5), max_pending=2, beyond_limit=("carl",)),
+        linked("open", tenant="acme"),
+        pools=POOLS,
+        profiles=PROFILES,
+        groups=groups,
+        tenants=(acme,),
+    )
+    told.node("n1")
+    told.node("n2")
+    return told
+
+
+def seal(tenant: str, job: str, text: JobText) -> str:
+    return f"{tenant}|{job}|{' '.join(text.command)}"
+
+
+def judged(told: History, asker: Asker = ANN, *, pending: int = 0, batch: tuple[str, ...] = (), **wished: object):
+    """The fact about a wish, which leaves the state alone."""
+    before = snapshot(told.state)
+    fact = judge(
+        told.state, asker, msgspec.structs.replace(WISH, **wished), told.now, pending=pending, batch=batch, seal=seal
+    )
+    assert differences(snapshot(told.state), before) == []
+    return fact
+
+
+def told_of(fact: f.JobAdmittedV1 | f.JobRejectedV1) -> tuple[str, str] | None:
+    return (fact.reason, fact.message) if isinstance(fact, f.JobRejectedV1) else None
+
+
+def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
+    other = told.admit("ml/one")
+    wished = {
+        "name": "night",
+        "labels": {"paper": "7"},
+        "preemptible": True,
+        "priority": 3,
+        "retries": 2,
+        "time_limit": "1h30m",
+        "request": {"gpu": 1, "cpu": "500m"},
+        "after": (After(job=other.key, when="any"), After(job=other.key.split(".")[2])),
+        "trace": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    }
+
+    assert judged(told, **wished) == f.JobAdmittedV1(
+        job=f"default.ann.{ID}",
+        policy="ml",
+        profile="two",
+        request={GPU: GPU_UNITS, CPU: 500},
+        replicas=1,
+        preemptible=True,
+        priority=3,
+        max_retries=2,
+        time_limit=HOUR + 30 * MINUTE,
+        after=(Dependency(job=other.key, when="any"), Dependency(job=other.key, when="ok")),
+        name="night",
+        labels={"paper": "7"},
+        digest=wish_digest(ANN, msgspec.structs.replace(WISH, **wished)),
+        text=f"default|default.ann.{ID}|train.py --fast",
+        trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    )
+
+
+def test_a_rejection_says_which_job_and_queue_it_was_and_what_to_do(told):
+    assert judged(told, name="x" * 300) == f.JobRejectedV1(
+        job=f"default.ann.{ID}",
+        policy="ml",
+        profile="two",
+        reason="MALFORMED",
+        message="name: at most 256 characters",
+        name="x" * 256,
+        digest=wish_digest(ANN, msgspec.structs.replace(WISH, name="x" * 300)),
+    )
+
+
+def test_each_test_is_made_only_when_those_before_it_have_passed(told):
+    """One wish with everything wrong; what is wrong first is put right, again and again (R13)."""
+    asker = Asker("nobody", "zoe", "none", "none")
+    wished = {"command": (), "preemptible": False, "request": {"gpu": 200}, "id": make_job_id(0, bytes(10))}
+    pending, reasons = 2, []
+
+    def look() -> None:
+        fact = judged(told, asker, pending=pending, **wished)
+        reasons.append(fact.reason if isinstance(fact, f.JobRejectedV1) else "")
+
+    look()
+    wished["command"] = ("train.py",)
+    look()
+    wished["id"] = ID
+    look()
+    asker = asker._replace(tenant="default")
+    look()
+    asker = asker._replace(policy="ml", profile="huge")
+    look()
+    asker = asker._replace(user="ann")
+    look()
+    wished["request"] = {}
+    look()
+    asker = asker._replace(profile="gang")
+    look()
+    wished["request"] = {"gpu": 2}
+    look()
+    wished["preemptible"] = True
+    look()
+    pending = 1
+    look()
+
+    assert reasons == [
+        "MALFORMED",
+        "ID_TOO_OLD",
+        "UNKNOWN_TENANT",
+        "UNKNOWN_QUEUE",
+        "NOT_ALLOWED",
+        "BEYOND_PROFILE",
+        "EXCEEDS_POOL_CAPACITY",
+        "EXCEEDS_POLICY_LIMIT",
+        "EXCEEDS_RESERVATION",
+        "TOO_MANY_PENDING",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wished", "message"),
+    [
+        ({"command": ()}, "command: it is empty; give the program and its arguments as a list of strings"),
+        ({"command": ("",)}, "command: it is empty; give the program and its arguments as a list of strings"),
+        ({"command": ("x",) * 257}, "command: at most 256 words and 65536 characters; put more into a script"),
+        ({"command": ("x" * 65_537,)}, "command: at most 256 words and 65536 characters; put more into a script"),
+        ({"command": ("a\0b",)}, "command, on_abort, env, workdir: a NUL character cannot be passed to a process"),
+        ({"workdir": "\0"}, "command, on_abort, env, workdir: a NUL character cannot be passed to a process"),
+        ({"env": {"A": "\0"}}, "command, on_abort, env, workdir: a NUL character cannot be passed to a process"),
+        ({"env": {"": "x"}}, "env: a variable's name is not empty and has no '='"),
+        ({"secret_env": ("A=B",)}, "env: a variable's name is not empty and has no '='"),
+        ({"env": {"A": "x" * 65_536}}, "env: at most 65536 characters in all"),
+        ({"image": "x" * 200_000}, "command, env, secret_env, image, workdir, on_abort: at most 196608 bytes in all"),
+        ({"on_abort": ("x",) * 65_537}, "command, env, secret_env, image, workdir, on_abort: at most 196608 bytes in all"),
+        ({"labels": {str(n): "x" for n in range(65)}}, "labels: at most 64, names of 63 and values of 256 characters"),
+        ({"labels": {"x" * 64: ""}}, "labels: at most 64, names of 63 and values of 256 characters"),
+        ({"labels": {"x": "x" * 257}}, "labels: at most 64, names of 63 and values of 256 characters"),
+        ({"name": "x" * 257}, "name: at most 256 characters"),
+        ({"priority": 1_000_001}, "priority: between -1000000 and 1000000"),
+        ({"retries": -1}, "retries: between 0 and 1000"),
+        ({"request": {"G P U": 1}}, "request: 'G P U' is no resource; write gpu, cpu, memory or a key of the pool"),
+        ({"request": {"gpu": "0.3333"}}, "request.gpu: 0.3333 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10"),
+        ({"request": {"gpu": -1}}, "request.gpu: '-1' is no amount of gpu; write a number such as 2, 0.5 or 1/7"),
+        ({"time_limit": "soon"}, "time_limit: 'soon' is no duration; write 90s, 10m, 1h30m or 2d"),
+        ({"after": (After(job="nobody"),)}, "after: no job nobody is known; submit it first, with its id in full"),
+        ({"after": (After(job="nobody"),) * 101}, "after: at most 100 jobs"),
+        ({"request": {"gpu": "1.25"}}, "request.gpu: 1.25 is no whole number of GPUs; from one up it has to be (R3)"),
+    ],
+)
+def test_a_wish_that_cannot_be_understood_is_malformed_and_the_message_says_where(told, wished, message):
+    assert told_of(judged(told, **wished)) == ("MALFORMED", message)
+
+
+def test_a_dependency_has_to_be_known_of_the_same_tenant_and_with_a_condition_that_is_one(told):
+    stranger = told.admit("open/one", tenant="acme")
+    mine = told.admit("ml/one")
+
+    foreign = f"after: no job {stranger.key} is known; submit it first, with its id in full"
+    assert told_of(judged(told, after=(After(job=stranger.key),))) == ("MALFORMED", foreign)
+    assert told_of(judged(told, after=(After(job=mine.key, when="never"),))) == (
+        "MALFORMED",
+        "after: 'never' is no condition; write ok or any",
+    )
+
+
+def test_a_dependency_may_stand_in_the_same_batch_or_have_been_answered_long_ago(told):
+    before = make_job_id(START // 1_000 - 1, bytes(10))
+    key = f"default.ann.{before}"
+
+    assert isinstance(judged(told, batch=(key,), after=(After(job=before),)), f.JobAdmittedV1)
+    rejected = f.JobRejectedV1(job=key, policy="ml", profile="two", reason="NOT_ALLOWED", message="")
+    told.say(rejected, by="admission")
+    assert isinstance(judged(told, after=(After(job=before),)), f.JobAdmittedV1)
+
+
+def test_hostile_words_are_cut_before_they_go_into_a_fact(told):
+    for wished in ({"after": (After(job="x" * 100_000),)}, {"time_limit": "x" * 100_000}, {"request": {"x" * 100_000: 1}}):
+        fact = judged(told, **wished)
+        assert (fact.reason, len(fact.message) <= 512) == ("MALFORMED", True)
+
+
+def test_a_trace_that_is_none_is_not_carried_on(told):
+    assert judged(told, trace="x" * 129).trace == ""
+
+
+@pytest.mark.parametrize(("before", "usable"), [(DAY, True), (DAY + 1_000, False), (-5 * MINUTE, True), (-5 * MINUTE - 1_000, False)])
+def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(told, before, usable):
+    fact = judged(told, id=make_job_id((START - before) // 1_000, bytes(10)))
+
+    too_old = ("ID_TOO_OLD", "id: the time inside the id is more than 24 h ago or 5 min ahead; make a new ULID")
+    assert told_of(fact) == (None if usable else too_old)
+
+
+@pytest.mark.parametrize(
+    ("asker", "reason", "message"),
+    [
+        (ANN._replace(tenant="none"), "UNKNOWN_TENANT", "there is no tenant none"),
+        (
+            ANN._replace(profile="unlinked"),
+            "UNKNOWN_QUEUE",
+            "there is no queue ml/unlinked; yours are ml/elsewhere, ml/gang, ml/half, ml/huge, ml/nowhere, ml/one, ml/shut, ml/two",
+        ),
+        (ANN._replace(policy="mm", user="zoe"), "UNKNOWN_QUEUE", "there is no queue mm/two; you have none"),
+        (ANN._replace(user="zoe"), "NOT_ALLOWED", "zoe is not in group all, whose queue ml/two is"),
+        (ANN._replace(profile="half"), "NOT_ALLOWED", "queue ml/half takes jobs from carl only"),
+        (ANN._replace(profile="shut"), "NOT_ALLOWED", "no pool of profile shut is open to default"),
+        (ANN._replace(profile="huge"), "EXCEEDS_POOL_CAPACITY", "it asks for 99 gpu, pool hall has 8"),
+        (ANN._replace(profile="wide"), "NO_SUITABLE_NODE", "no node of pool hall could hold it"),
+        (ANN._replace(profile="nowhere"), "NO_SUITABLE_NODE", "none of the profile's pools (nowhere) exists"),
+        (ANN._replace(profile="gang"), "EXCEEDS_POLICY_LIMIT", "it asks for 6 gpu, the limit of policy default/ml is 5"),
+        (
+            Asker("acme", "ann", "open", "two"),
+            "EXCEEDS_TENANT_LIMIT",
+            "it asks for 2 gpu, the limit of tenant acme in pool hall is 1",
+        ),
+    ],
+)
+def test_a_wish_that_is_understood_may_be_rejected_for_its_queue_and_for_its_size(told, asker, reason, message):
+    assert told_of(judged(told, asker)) == (reason, message)
+
+
+@pytest.mark.parametrize(
+    "asker",
+    [
+        ANN,
+        ANN._replace(user="bot"),
+        ANN._replace(user="carl", profile="half"),
+        ANN._replace(user="carl", profile="gang"),
+        ANN._replace(profile="elsewhere"),
+        Asker("acme", "anybody", "open", "one"),
+    ],
+)
+def test_members_service_accounts_and_those_who_may_go_beyond_the_limit_are_admitted(told, asker):
+    assert told_of(judged(told, asker)) is None
+
+
+def test_a_request_may_be_lower_than_the_profile_and_never_higher(told):
+    assert judged(told, request={"gpu": "0.5", "cpu": 0}).request == {GPU: GPU_UNITS // 2}
+    assert told_of(judged(told, request={"cpu": 5})) == (
+        "BEYOND_PROFILE",
+        "request.cpu: 5 is asked for, profile two gives 4",
+    )
+    assert told_of(judged(told, request={"memory": "1GiB"})) == (
+        "BEYOND_PROFILE",
+        "request.memory: 1GiB is asked for, profile two gives 0MiB",
+    )
+
+
+def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(told):
+    assert told_of(judged(told, preemptible=False)) == (
+        "EXCEEDS_RESERVATION",
+        "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible",
+    )
+    assert told_of(judged(told, preemptible=False, request={"gpu": 1})) is None
+
+
+def test_too_many_pending_jobs_are_refused_with_a_hint_when_to_try_again(told):
+    told.admit("ml/one")
+    assert told_of(judged(told)) is None
+
+    fact = judged(told, pending=1)
+
+    message = "2 jobs are pending in policy ml; try again in 10 s"
+    assert (told_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
+
+
+def test_before_the_first_node_has_registered_nothing_is_too_large():
+    told = History(linked("ml"), pools=POOLS, profiles=PROFILES)
+
+    assert told_of(judged(told, ANN._replace(profile="huge"))) is None
+
+
+def test_the_digest_names_the_content_and_the_queue_and_not_the_trace():
+    other = {msgspec.structs.replace(WISH, **change) for change in ({"name": "x"}, {"retries": 1}, {"command": ("y",)})}
+
+    digests = {wish_digest(ANN, wish) for wish in (WISH, *other)} | {wish_digest(ANN._replace(profile="one"), WISH)}
+
+    assert len(digests) == 5
+    assert wish_digest(ANN, msgspec.structs.replace(WISH, trace="00-1-2-01")) == wish_digest(ANN, WISH)

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator.proposals import end_nominations, judge_proposals, nomination_end
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.facts.fact import Place
+from headrace.contracts.facts.preemption import Victim
+from headrace.domain.record_room import RecordRoom
+from headrace.domain.state import JobRecord
+from headrace.preemption.decide import PreemptionWatch
+from tests.unit.allocator.history import History, place, policy, stopped, terms
+
+
+def judged(told: History, room: RecordRoom | None = None) -> list[object]:
+    return list(judge_proposals(told.state, told.now, room or RecordRoom()))
+
+
+def searching(**more: object) -> tuple[History, JobRecord, JobRecord]:
+    """`other` has borrowed the only GPU, and `ml`, which has it reserved, searches; told, victim, preemptor."""
+    told = History(policy("ml", 1), policy("other", **more))
+    told.node("n1", 1)
+    victim = told.run("other/one")
+    preemptor = told.admit("ml/one")
+    told.allocate()
+    assert told.state.pools["hall"].search.job is preemptor
+    return told, victim, preemptor
+
+
+def propose(told: History) -> f.PreemptionProposedV1:
+    """What preemption answers now."""
+    (answer,) = PreemptionWatch(told.state).decide(told.now)
+    told.say(answer, by="preemption")
+    return answer
+
+
+def ordered(answer: f.PreemptionProposedV1, places: tuple[Place, ...]) -> f.PreemptionOrderedV1:
+    return f.PreemptionOrderedV1(
+        preemption=answer.preemption,
+        job=answer.job,
+        pool="hall",
+        cause=answer.cause,
+        victims=answer.victims,
+        places=places,
+        rule="R26",
+    )
+
+
+def dismissed(told: History, why: str) -> f.PreemptionDismissedV1:
+    search = told.state.pools["hall"].search
+    return f.PreemptionDismissedV1(preemption=search.id, job=search.job.key, pool="hall", why=why)
+
+
+def order(told: History) -> None:
+    """The proposal becomes law."""
+    propose(told)
+    told.say(*judged(told), by="allocator")
+
+
+def test_a_proposal_becomes_an_order_with_the_stops_of_all_victims():
+    told, victim, preemptor = searching()
+
+    answer = propose(told)
+
+    assert answer.victims == (Victim(job=victim.key, attempt=1, policy="default/other", lost=0),)
+    assert judged(told) == [
+        ordered(answer, (place("n1", 0),)),
+        stopped(victim, "preempted", preemptor=preemptor.key),
+    ]
+
+
+def test_while_the_answer_is_awaited_nothing_is_said():
+    told, _, _ = searching()
+    told.wait(2 * SECOND - 1)
+
+    assert judged(told) == []
+
+
+def test_a_search_without_an_answer_is_dismissed_after_two_seconds():
+    told, _, _ = searching()
+    told.wait(2 * SECOND)
+
+    assert judged(told) == [dismissed(told, "no answer within 2 s")]
+
+
+def test_a_search_for_a_job_that_waits_no_longer_is_dismissed():
+    told, _, preemptor = searching()
+    ended = f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled")
+    told.say(ended, by="allocator")
+
+    assert judged(told) == [dismissed(told, "the preemptor waits no longer")]
+
+
+def victim_ends(told: History, victim: JobRecord, _: JobRecord) -> None:
+    told.end(victim)
+
+
+def victim_is_stopped(told: History, victim: JobRecord, _: JobRecord) -> None:
+    told.stop(victim, "cancelled", then="cancel")
+
+
+def victim_is_protected(told: History, _victim: JobRecord, _: JobRecord) -> None:
+    told.law(d.Documents(policies=(policy("other", preemption=terms(min_runtime=MINUTE)),)))
+
+
+def victims_policy_reserves(told: History, _victim: JobRecord, _: JobRecord) -> None:
+    told.law(d.Documents(policies=(policy("other", 1),)))
+
+
+def preemptor_loses_its_reservation(told: History, _victim: JobRecord, _: JobRecord) -> None:
+    told.law(d.Documents(policies=(policy("ml", 0),)))
+
+
+def preemptor_is_limited(told: History, _victim: JobRecord, _: JobRecord) -> None:
+    told.law(d.Documents(policies=(policy("ml", 1, limit={"gpu": 0}),)))
+
+
+def preemptor_ends(told: History, _victim: JobRecord, preemptor: JobRecord) -> None:
+    ended = f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled")
+    told.say(ended, by="allocator")
+
+
+def node_is_cordoned(told: History, _victim: JobRecord, _: JobRecord) -> None:
+    told.say(f.NodeCordonedV1(author="default.admin", node="n1"))
+
+
+def node_is_lost(told: History, _victim: JobRecord, _: JobRecord) -> None:
+    told.say(f.NodeLostV1(node="n1", silent_for=MINUTE), by="preemption")
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (victim_ends, "{victim} is no longer there to yield"),
+        (victim_is_stopped, "{victim} is no longer there to yield"),
+        (victim_is_protected, "{victim} is protected by its minimum run time"),
+        (victims_policy_reserves, "it is no longer legal"),
+        (preemptor_loses_its_reservation, "the preemptor may no longer take anything back"),
+        (preemptor_is_limited, "the preemptor is at its limit"),
+        (preemptor_ends, "the preemptor waits no longer"),
+        (node_is_cordoned, "it is no longer sufficient"),
+        (node_is_lost, "it is no longer sufficient"),
+    ],
+)
+def test_a_plan_is_looked_at_again_before_it_is_carried_out(event, why):
+    told, victim, preemptor = searching()
+    propose(told)
+
+    event(told, victim, preemptor)
+
+    assert judged(told) == [dismissed(told, why.format(victim=victim.key))]
+
+
+def test_after_an_order_no_other_proposal_is_judged_in_the_same_record():
+    told = History(
+        policy("ml", 2),
+        policy("other"),
+        pools=(d.Pool(name="east", selector={"site": "east"}), d.Pool(name="west", selector={"site": "west"})),
+        profiles=(
+            d.Profile(name="one", request={"gpu": 126_000}, pools=("west",)),
+            d.Profile(name="two", request={"gpu": 126_000}, pools=("east",)),
+        ),
+    )
+    told.node("w1", 1, site="west")
+    told.node("e1", 1, site="east")
+    victims = [told.run("other/one"), told.run("other/two")]
+    for name in ("one", "two"):
+        told.admit(f"ml/{name}")
+    told.allocate()
+    proposed = PreemptionWatch(told.state).decide(told.now)
+    told.say(*proposed, by="preemption")
+    assert [answer.pool for answer in proposed] == ["east", "west"]
+
+    facts = judged(told)
+    assert [type(fact) for fact in facts] == [f.PreemptionOrderedV1, f.StopOrderedV1]
+    assert (facts[0].pool, facts[1].job) == ("east", victims[1].key)
+    told.say(*facts, by="allocator")
+
+    assert [fact.pool for fact in judged(told)[:1]] == ["west"]
+
+
+def test_a_plan_that_does_not_fit_this_record_waits_and_one_that_fits_none_is_dismissed():
+    told, _, _ = searching()
+    propose(told)
+    begun = RecordRoom(facts=2)
+    begun.takes((dismissed(told, "another"),))
+
+    assert judged(told, begun) == []
+    assert judged(told, RecordRoom(facts=1)) == [dismissed(told, "it is too large for one record")]
+
+
+def test_a_nomination_does_not_run_out_while_victims_leave_in_time():
+    told, _, preemptor = searching()
+    order(told)
+    told.wait(10 * MINUTE)
+
+    assert (nomination_end(told.state, preemptor.nomination), list(end_nominations(told.state, told.now))) == (None, [])
+
+
+def ended(preemptor: JobRecord, why: str) -> f.NominationEndedV1:
+    return f.NominationEndedV1(preemption=preemptor.nomination.id, job=preemptor.key, why=why)
+
+
+def test_a_nomination_ends_when_the_preemptor_has_not_started_in_time_after_the_last_victim_left():
+    told, victim, preemptor = searching()
+    order(told)
+    told.wait(MINUTE)
+    told.end(victim, 143)
+    left_at = told.now
+    assert nomination_end(told.state, preemptor.nomination) == left_at + 5 * MINUTE
+
+    told.wait(5 * MINUTE - 1)
+    assert list(end_nominations(told.state, told.now)) == []
+    told.wait(1)
+
+    assert list(end_nominations(told.state, told.now)) == [ended(preemptor, "the preemptor did not start in time")]
+
+
+def test_a_victim_that_is_overdue_is_waited_for_no_longer_than_one_that_has_left():
+    told, victim, preemptor = searching()
+    order(told)
+    told.wait(2 * MINUTE)
+    told.say(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    assert nomination_end(told.state, preemptor.nomination) == told.now + 5 * MINUTE
+
+    told.wait(5 * MINUTE)
+
+    assert list(end_nominations(told.state, told.now)) == [ended(preemptor, "the preemptor did not start in time")]
+
+
+@pytest.mark.parametrize("event", [node_is_cordoned, node_is_lost])
+def test_a_nomination_ends_when_a_place_in_it_has_become_unusable(event):
+    told, victim, preemptor = searching()
+    order(told)
+
+    event(told, victim, preemptor)
+
+    assert list(end_nominations(told.state, told.now)) == [ended(preemptor, "a place in it has become unusable")]
+
+
+def test_an_ended_nomination_is_not_ended_twice_and_its_job_stands_in_line_again():
+    told, victim, preemptor = searching()
+    order(told)
+    node_is_cordoned(told, victim, preemptor)
+    told.say(*end_nominations(told.state, told.now), by="allocator")
+
+    assert list(end_nominations(told.state, told.now)) == []
+    assert (preemptor.nomination, told.state.pending.group_of(preemptor).head()) == (None, preemptor)

@@ -1,0 +1,422 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator.settlement import next_time_limit, review_pending, settle, stop, why_never
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.facts.fact import Ladder
+from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
+
+
+def history(**more: object) -> History:
+    """A hall of four GPUs and one policy, `ml`, that reserves two and may use all."""
+    told = History(policy("ml", 2, **more))
+    told.node()
+    return told
+
+
+def settled(told: History) -> list[object]:
+    return list(settle(told.state, told.now))
+
+
+def ended(job, state: str, cause: str, exit_code: int | None = None, attempt: int = 1) -> f.JobEndedV1:
+    return f.JobEndedV1(job=job.key, attempt=attempt, state=state, cause=cause, exit_code=exit_code)
+
+
+def requeued(job, cause: str, attempt: int = 1, **more: int) -> f.JobRequeuedV1:
+    return f.JobRequeuedV1(job=job.key, attempt=attempt, cause=cause, **more)
+
+
+def test_nothing_is_due_where_nothing_has_happened():
+    told = history()
+    told.run("ml/one")
+    told.admit("ml/one")
+
+    assert settled(told) == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "state", "cause", "exit_code"),
+    [
+        ({"exit_code": 0}, "succeeded", "exited", 0),
+        ({"exit_code": 3}, "failed", "exited", 3),
+        ({"exit_code": 3, "finished": True}, "succeeded", "finished", 3),
+        ({"exit_code": None, "outcome": "killed"}, "failed", "exited", None),
+    ],
+)
+def test_an_attempt_that_ended_by_itself_ends_the_job(ending, state, cause, exit_code):
+    told = history()
+    job = told.run("ml/one")
+
+    told.end(job, **ending)
+
+    assert settled(told) == [ended(job, state, cause, exit_code)]
+
+
+def test_a_failure_uses_up_a_retry_until_there_is_none_left():
+    told = history()
+    job = told.run("ml/one", max_retries=1)
+    told.end(job, 1)
+    assert settled(told) == [requeued(job, "failed")]
+
+    told.allocate()
+    told.allocate()
+    told.start(job)
+    told.end(job, 1)
+
+    assert settled(told) == [ended(job, "failed", "exited", 1, attempt=2)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cause", "back_off"),
+    [("lost", "node_lost", SECOND), ("refused", "refused", 0), ("never_started", "refused", 0)],
+)
+def test_what_was_the_nodes_fault_uses_up_no_retry(outcome, cause, back_off):
+    told = history()
+    job = told.run("ml/one")
+
+    told.end(job, None, outcome=outcome)
+
+    assert settled(told) == [requeued(job, cause, not_before=told.now + back_off if back_off else 0)]
+
+
+@pytest.mark.parametrize(("losses", "back_off"), [(0, 1), (1, 2), (5, 32), (8, 256), (9, 300), (60, 300)])
+def test_the_back_off_after_a_loss_doubles_from_a_second_to_five_minutes(losses, back_off):
+    told = history()
+    job = told.run("ml/one")
+    job.losses = losses
+
+    told.end(job, None, outcome="lost")
+
+    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + back_off * SECOND)]
+
+
+@pytest.mark.parametrize("gone", [f.NodeLostV1(node="n1", silent_for=60 * SECOND), f.NodeStoppedV1(node="n1", at=0)])
+def test_leases_on_a_node_that_is_gone_are_revoked_and_then_the_job_is_requeued(gone):
+    told = history()
+    job = told.run("ml/one")
+
+    told.say(gone, by="preemption")
+    revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="node_lost")
+    assert settled(told) == [revoked]
+
+    told.say(revoked, by="allocator")
+    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND)]
+
+
+def test_a_gang_with_a_member_on_a_lost_node_is_revoked_there_and_stopped_elsewhere():
+    told = History(policy("ml", 2))
+    told.node("n1", 1)
+    told.node("n2", 1)
+    job = told.run("ml/gang")
+    (rank,) = [rank for rank, lease in job.leases.items() if lease.node == "n2"]
+
+    told.say(f.NodeLostV1(node="n2", silent_for=60 * SECOND), by="preemption")
+    revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=rank, cause="node_lost")
+    assert settled(told) == [revoked]
+    told.say(revoked, by="allocator")
+    broken = stopped(job, "gang_broken")
+    assert settled(told) == [broken]
+    told.say(broken, by="allocator")
+    assert settled(told) == []
+    told.end(job, 143, rank=1 - rank)
+
+    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND)]
+
+
+def test_a_gang_of_which_one_fails_is_stopped_and_fails_once():
+    told = history()
+    job = told.run("ml/gang")
+
+    told.end(job, 7, rank=1)
+    assert settled(told) == [stopped(job, "gang_broken")]
+    told.stop(job, "gang_broken")
+    told.end(job, 143)
+
+    assert settled(told) == [ended(job, "failed", "exited", 7)]
+
+
+def test_a_gang_ends_well_when_the_last_of_it_has():
+    told = history()
+    job = told.run("ml/gang")
+
+    told.end(job, 0, rank=1)
+    assert settled(told) == []
+    told.end(job, 0)
+
+    assert settled(told) == [ended(job, "succeeded", "exited", 0)]
+
+
+def test_a_pending_job_is_cancelled_at_once():
+    told = history()
+    job = told.admit("ml/one")
+
+    told.cancel(job)
+
+    assert settled(told) == [ended(job, "cancelled", "cancelled", attempt=0)]
+
+
+def test_a_running_job_is_told_once_to_stop_and_is_cancelled_when_it_has():
+    told = history()
+    job = told.run("ml/one")
+
+    told.cancel(job)
+    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
+    told.stop(job, "cancelled", then="cancel")
+    assert settled(told) == []
+    told.end(job, 143)
+
+    assert settled(told) == [ended(job, "cancelled", "cancelled", 143)]
+
+
+def test_a_cancel_overrides_an_earlier_order_to_stop():
+    told = history()
+    job = told.run("ml/one")
+    told.stop(job, "preempted")
+
+    told.cancel(job)
+    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
+    told.say(*settled(told), by="allocator")
+    told.end(job, 143)
+
+    assert settled(told) == [ended(job, "cancelled", "cancelled", 143)]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "state", "cause"), [(0, "succeeded", "exited"), (1, "cancelled", "cancelled")]
+)
+def test_a_job_that_ends_by_itself_before_its_cancel_is_ordered_is_what_it_was(exit_code, state, cause):
+    told = history()
+    job = told.run("ml/one", max_retries=3)
+
+    told.cancel(job)
+    told.end(job, exit_code)
+
+    assert settled(told) == [ended(job, state, cause, exit_code)]
+
+
+def test_a_job_whose_dependency_failed_is_cancelled():
+    told = history()
+    first = told.run("ml/one")
+    second = told.admit("ml/one", after=(Dependency(job=first.key, when="ok"),))
+    third = told.admit("ml/one", after=(Dependency(job=first.key, when="any"),))
+    assert settled(told) == []
+
+    told.end(first, 1)
+    told.say(*settled(told), by="allocator")
+
+    assert settled(told) == [ended(second, "cancelled", "dependency_failed", attempt=0)]
+    assert third.waits_for == {}
+
+
+def test_a_job_is_stopped_when_its_time_limit_is_reached_and_fails():
+    told = history()
+    job = told.run("ml/one", time_limit=10 * MINUTE)
+    assert next_time_limit(told.state) == told.now + 10 * MINUTE
+
+    told.wait(10 * MINUTE - 1)
+    assert settled(told) == []
+    told.wait(1)
+    assert settled(told) == [stopped(job, "time_limit", then="cancel")]
+    told.stop(job, "time_limit", then="cancel")
+    assert (settled(told), next_time_limit(told.state)) == ([], None)
+    told.end(job, 143)
+
+    assert settled(told) == [ended(job, "failed", "time_limit", 143)]
+
+
+def test_a_preempted_job_is_requeued_whatever_its_exit_code_and_with_its_retries():
+    told = history()
+    job = told.run("ml/one")
+    told.stop(job, "preempted")
+
+    told.end(job, 0)
+
+    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+
+
+def test_a_preempted_job_that_declared_itself_finished_has_succeeded():
+    told = history()
+    job = told.run("ml/one")
+    told.stop(job, "preempted")
+
+    told.end(job, 0, finished=True)
+
+    assert settled(told) == [ended(job, "succeeded", "finished", 0)]
+
+
+def test_a_job_that_had_ended_before_the_order_reached_it_has_succeeded():
+    told = history()
+    job = told.run("ml/one")
+    told.stop(job, "preempted")
+
+    told.end(job, 0, stopping=False)
+
+    assert settled(told) == [ended(job, "succeeded", "exited", 0)]
+
+
+@pytest.mark.parametrize(
+    ("own", "written", "then"),
+    [
+        (0, 0, 2 * MINUTE),
+        (2 * MINUTE, 0, 4 * MINUTE),
+        (0, 10 * MINUTE, 20 * MINUTE),
+        (40 * MINUTE, 0, HOUR),
+        (HOUR, 0, HOUR),
+        (0, 2 * HOUR, 2 * HOUR),
+    ],
+)
+def test_each_preemption_doubles_the_jobs_own_minimum_run_time_up_to_an_hour(own, written, then):
+    told = history(preemption=terms(min_runtime=written))
+    job = told.run("ml/one")
+    job.min_runtime = own
+    told.stop(job, "preempted")
+
+    told.end(job, 143)
+
+    assert settled(told) == [requeued(job, "preempted", min_runtime=then)]
+
+
+def test_a_job_preempted_once_too_often_is_cancelled():
+    told = history(preemption=terms(max_preemptions=1))
+    job = told.run("ml/one")
+    told.stop(job, "preempted")
+    told.end(job, 143)
+    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+    told.allocate()
+    told.allocate()
+    told.start(job)
+    told.stop(job, "preempted")
+    told.end(job, 143)
+
+    assert settled(told) == [ended(job, "cancelled", "max_preemptions", 143, attempt=2)]
+
+
+def test_a_policy_may_have_its_preempted_jobs_cancelled():
+    told = history(preemption=terms(on_preempt="cancel"))
+    job = told.run("ml/one")
+    told.say(stop(job, "preempted"), by="allocator")
+
+    told.end(job, 143)
+
+    assert settled(told) == [ended(job, "cancelled", "preempted", 143)]
+
+
+def test_a_drained_job_is_requeued_and_its_minimum_run_time_stays():
+    told = history()
+    job = told.run("ml/one")
+    told.stop(job, "drain")
+
+    told.end(job, 143)
+
+    assert settled(told) == [requeued(job, "drain")]
+
+
+@pytest.mark.parametrize(
+    ("cause", "then"), [("preempted", "cancel"), ("cancelled", "cancel"), ("time_limit", "cancel"), ("gang_broken", "requeue")]
+)
+def test_the_order_to_stop_carries_the_whole_ladder_of_the_policy(cause, then):
+    told = history(preemption=terms(on_preempt="cancel", callback_grace=5 * SECOND, term_grace=7 * SECOND))
+    job = told.run("ml/one")
+
+    ladder = Ladder(cause=cause, callback_grace=5 * SECOND, term_grace=7 * SECOND, then=then, preemptor="default.bob.x")
+    assert stop(job, cause, preemptor="default.bob.x") == f.StopOrderedV1(job=job.key, attempt=1, ladder=ladder)
+
+
+def test_a_job_is_settled_once_however_much_has_happened_to_it():
+    told = history()
+    job = told.run("ml/one", time_limit=MINUTE)
+    told.cancel(job)
+    told.wait(MINUTE)
+    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
+
+    told.end(job, 1)
+
+    assert settled(told) == [ended(job, "cancelled", "cancelled", 1)]
+
+
+def test_a_job_that_documents_have_overtaken_while_it_ran_is_dismissed_as_soon_as_it_would_wait_again():
+    told = history()
+    job = told.run("ml/three", max_retries=1)
+    told.law(d.Documents(policies=(policy("ml", 2, limit=gpus(2)),)))
+
+    told.end(job, 1)
+
+    message = "it asks for 3 gpu, the limit of policy default/ml is 2"
+    dismissed = f.JobDismissedV1(job=job.key, reason="EXCEEDS_POLICY_LIMIT", message=message)
+    assert settled(told) == [requeued(job, "failed"), dismissed]
+
+
+def test_documents_that_change_nothing_for_them_leave_pending_jobs_alone():
+    told = history()
+    told.admit("ml/one")
+    told.admit("ml/two", preemptible=False)
+
+    assert list(review_pending(told.state)) == []
+
+
+def test_a_smaller_limit_dismisses_all_jobs_of_a_group_that_can_now_never_run():
+    told = history()
+    jobs = [told.admit("ml/three") for _ in range(3)]
+    told.admit("ml/two")
+
+    told.law(d.Documents(policies=(policy("ml", 2, limit=gpus(2)),)))
+
+    message = "it asks for 3 gpu, the limit of policy default/ml is 2"
+    assert list(review_pending(told.state)) == [
+        f.JobDismissedV1(job=job.key, reason="EXCEEDS_POLICY_LIMIT", message=message) for job in jobs
+    ]
+
+
+def test_a_smaller_reservation_dismisses_what_may_not_be_preempted():
+    told = history()
+    job = told.admit("ml/two", preemptible=False)
+    told.admit("ml/two")
+
+    told.law(d.Documents(policies=(policy("ml", 1),)))
+
+    message = (
+        "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible"
+    )
+    assert list(review_pending(told.state)) == [f.JobDismissedV1(job=job.key, reason="EXCEEDS_RESERVATION", message=message)]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        f.PolicyDeletedV1(author="default.admin", tenant="default", name="ml"),
+        f.ProfileDeletedV1(author="default.admin", name="one"),
+        f.PolicyAppliedV1(author="default.admin", policy=policy("ml", 2, profiles=(d.PolicyProfile(name="two"),))),
+    ],
+)
+def test_jobs_of_a_queue_that_is_gone_are_dismissed_those_that_stand_aside_too(gone):
+    told = history()
+    job = told.admit("ml/one")
+    aside = told.admit("ml/one", after=(Dependency(job=job.key),))
+
+    told.say(gone)
+
+    assert list(review_pending(told.state)) == [
+        f.JobDismissedV1(job=waiting.key, reason="QUEUE_DELETED", message="queue ml/one is gone") for waiting in (job, aside)
+    ]
+
+
+def test_lost_nodes_dismiss_nobody():
+    told = history()
+    job = told.admit("ml/three")
+
+    told.say(f.NodeLostV1(node="n1", silent_for=60 * SECOND), by="preemption")
+
+    assert (why_never(told.state, job), list(review_pending(told.state))) == (None, [])
+
+
+def test_a_larger_profile_does_not_touch_what_was_admitted_with_the_old_one():
+    told = history()
+    told.admit("ml/one")
+
+    told.law(d.Documents(profiles=tuple(profile("one", 64) if link.name == "one" else link for link in PROFILES)))
+
+    assert list(review_pending(told.state)) == []

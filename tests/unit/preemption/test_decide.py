@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.facts.preemption import Victim
+from headrace.domain.state import JobRecord
+from headrace.preemption.decide import NODE_TIMEOUT, OVERRUN_MAX, PreemptionWatch
+from tests.unit.allocator.history import History, place, policy, terms
+from tests.unit.domain.snapshot import differences, snapshot
+
+LADDER = 90 * SECOND
+"""The graces of a policy that says nothing: 60 s callback and 30 s SIGTERM."""
+
+
+def stated(told: History, heard: dict[str, int] | None = None) -> tuple[object, ...]:
+    """What preemption has to say, twice the same, on a state that it leaves alone."""
+    before = snapshot(told.state)
+    watch = PreemptionWatch(told.state, heard)
+    facts = watch.decide(told.now)
+    assert watch.decide(told.now) == facts
+    assert differences(snapshot(told.state), before) == []
+    return facts
+
+
+def wakeup(told: History, heard: dict[str, int] | None = None) -> int | None:
+    return PreemptionWatch(told.state, heard).next_wakeup()
+
+
+def searching(*, runs: int = 10 * SECOND, **more: object) -> tuple[History, JobRecord, JobRecord]:
+    """`other` has borrowed the only GPU for a while, and `ml`, which has it reserved, searches; told, victim, preemptor."""
+    told = History(policy("ml", 1), policy("other", **more))
+    told.node("n1", 1)
+    victim = told.run("other/one")
+    told.wait(runs)
+    preemptor = told.admit("ml/one")
+    told.allocate()
+    return told, victim, preemptor
+
+
+def ordered(**more: object) -> tuple[History, JobRecord, JobRecord]:
+    """The same, after proposal and order."""
+    told, victim, preemptor = searching(**more)
+    told.say(*stated(told), by="preemption")
+    told.allocate()
+    assert victim.state == "stopping"
+    return told, victim, preemptor
+
+
+def search_id(told: History) -> str:
+    return told.state.pools["hall"].search.id
+
+
+def test_nothing_is_said_where_nobody_searches():
+    told = History(policy("ml"))
+    told.node()
+    told.run("ml/one")
+
+    assert (stated(told), wakeup(told)) == ((), None)
+
+
+def test_a_search_is_answered_with_the_victims_and_the_places():
+    told, victim, preemptor = searching()
+
+    assert stated(told) == (
+        f.PreemptionProposedV1(
+            preemption=search_id(told),
+            job=preemptor.key,
+            pool="hall",
+            cause="reclaim",
+            victims=(Victim(job=victim.key, attempt=1, policy="default/other", lost=10),),
+            places=(place("n1", 0),),
+            rule="R26",
+        ),
+    )
+
+
+def test_a_search_that_finds_nobody_says_who_is_protected_and_until_when():
+    told, victim, preemptor = searching(preemption=terms(min_runtime=5 * MINUTE))
+
+    assert stated(told) == (
+        f.PreemptionNoneV1(
+            preemption=search_id(told),
+            job=preemptor.key,
+            pool="hall",
+            why="nobody here holds borrowed units that would help",
+            protected=1,
+            retry_at=victim.started_at + 5 * MINUTE,
+        ),
+    )
+
+
+def test_an_answered_search_is_not_answered_again():
+    told, _, _ = searching()
+
+    told.say(*stated(told), by="preemption")
+
+    assert stated(told) == ()
+
+
+def test_a_search_for_a_job_that_waits_no_longer_is_left_to_the_allocator():
+    told, _, preemptor = searching()
+
+    told.say(f.JobEndedV1(job=preemptor.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+
+    assert stated(told) == ()
+
+
+def test_searches_are_answered_pool_by_pool():
+    pools = tuple(d.Pool(name=name, selector={"site": name}) for name in ("west", "east"))
+    profiles = tuple(d.Profile(name=name, request={"gpu": 126_000}, pools=(pool,)) for name, pool in (("one", "west"), ("two", "east")))
+    told = History(policy("ml", 2), policy("other"), pools=pools, profiles=profiles)
+    told.node("w1", 1, site="west")
+    told.node("e1", 1, site="east")
+    for name in ("one", "two"):
+        told.run(f"other/{name}")
+    waiting = {pool: told.admit(f"ml/{name}").key for name, pool in (("one", "west"), ("two", "east"))}
+    told.allocate()
+
+    assert [(fact.pool, fact.job) for fact in stated(told)] == [("east", waiting["east"]), ("west", waiting["west"])]
+
+
+def rung(job: JobRecord, at: int) -> f.LeaseRungV1:
+    return f.LeaseRungV1(job=job.key, attempt=1, rung="told", at=at, took=0, result="ok")
+
+
+def settled(preemptor: JobRecord, preemption: str, **numbers: int) -> f.PreemptionSettledV1:
+    return f.PreemptionSettledV1(preemption=preemption, job=preemptor.key, victims=1, **numbers)
+
+
+def test_a_preemption_is_settled_once_when_all_victims_have_left_with_its_time_in_three_parts():
+    told, victim, preemptor = ordered()
+    preemption = preemptor.nomination.id
+    assert stated(told) == ()
+
+    told.wait(2 * SECOND)
+    told.say(rung(victim, told.now), by="node.n1")
+    told.wait(30 * SECOND)
+    told.end(victim, 143, exited_at=told.now - 5 * SECOND, at=told.now)
+
+    answer = settled(preemptor, preemption, lost=10, to_signal=2 * SECOND, grace=25 * SECOND, to_release=5 * SECOND)
+    assert stated(told) == (answer,)
+    told.say(answer, by="preemption")
+    assert stated(told) == ()
+
+
+def test_a_checkpoint_registered_in_the_grace_means_that_nothing_was_lost():
+    told, victim, preemptor = ordered()
+    told.wait(SECOND)
+    told.say(f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="file:///c/1", at=told.now), by="node.n1")
+    told.end(victim, 143)
+
+    answer = settled(preemptor, preemptor.nomination.id, lost=0, to_signal=0, grace=SECOND, to_release=0)
+    assert stated(told) == (answer,)
+
+
+def test_a_checkpoint_made_before_the_order_saves_only_what_came_before_it():
+    told, victim, preemptor = searching()
+    told.say(f.CheckpointRegisteredV1(job=victim.key, attempt=1, uri="file:///c/1", at=told.now), by="node.n1")
+    told.wait(4 * SECOND)
+    told.say(*stated(told), by="preemption")
+    told.allocate()
+    assert preemptor.nomination.victims[0].lost == 4
+    told.end(victim, 143)
+
+    assert stated(told) == (settled(preemptor, preemptor.nomination.id, lost=4, to_signal=0, grace=0, to_release=0),)
+
+
+def test_a_lease_is_overdue_thirty_seconds_after_the_end_of_its_ladder_and_only_once():
+    told, victim, _ = ordered()
+    end = told.now + LADDER + OVERRUN_MAX
+    assert wakeup(told) == end
+
+    told.now = end - 1
+    assert stated(told) == ()
+    told.now = end
+    overdue = f.LeaseOverdueV1(job=victim.key, attempt=1, rank=0, node="n1")
+    assert stated(told) == (overdue,)
+    told.say(overdue, by="preemption")
+
+    assert (stated(told), wakeup(told)) == ((), None)
+
+
+def test_every_replica_that_is_still_there_is_overdue_by_itself():
+    told = History(policy("ml"))
+    told.node("n1", 2)
+    job = told.run("ml/gang")
+    told.stop(job, "cancelled", then="cancel")
+    told.end(job, 143, rank=0)
+    told.wait(LADDER + OVERRUN_MAX)
+
+    assert stated(told) == (f.LeaseOverdueV1(job=job.key, attempt=1, rank=1, node="n1"),)
+
+
+def test_a_ladder_whose_policy_was_deleted_is_watched_like_any_other():
+    told, victim, _ = ordered()
+    told.say(f.PolicyDeletedV1(author="default.admin", tenant="default", name="other"))
+    told.wait(LADDER + OVERRUN_MAX)
+
+    assert stated(told) == (f.LeaseOverdueV1(job=victim.key, attempt=1, rank=0, node="n1"),)
+
+
+def test_a_job_that_runs_on_is_never_overdue():
+    told = History(policy("ml"))
+    told.node()
+    told.run("ml/one")
+    told.wait(60 * MINUTE)
+
+    assert (stated(told), wakeup(told)) == ((), None)
+
+
+@pytest.mark.parametrize(("heard", "silent_for"), [({}, 70), ({"n1": 5}, 65), ({"n1": 10}, 60)])
+def test_a_node_that_was_silent_for_a_minute_is_lost(heard, silent_for):
+    told = History()
+    told.node()
+    registered = told.now
+    told.wait(70 * SECOND)
+
+    at = {node: registered + seconds * SECOND for node, seconds in heard.items()}
+
+    assert stated(told, at) == (f.NodeLostV1(node="n1", silent_for=silent_for * SECOND),)
+
+
+def test_a_node_that_was_heard_of_is_not_lost_and_the_next_look_is_when_it_would_be():
+    told = History()
+    told.node("n1")
+    told.node("n2")
+    told.wait(59 * SECOND)
+
+    heard = {"n1": told.now, "n2": told.now - 9 * SECOND}
+
+    assert (stated(told, heard), wakeup(told, heard)) == ((), told.now - 9 * SECOND + NODE_TIMEOUT)
+
+
+@pytest.mark.parametrize("gone", [f.NodeLostV1(node="n1", silent_for=NODE_TIMEOUT), f.NodeStoppedV1(node="n1", at=0)])
+def test_a_node_that_is_gone_already_is_not_lost_again(gone):
+    told = History()
+    told.node()
+    told.say(gone, by="preemption")
+    told.wait(NODE_TIMEOUT)
+
+    assert (stated(told, {}), wakeup(told, {})) == ((), None)
+
+
+def test_without_anybody_who_listens_no_node_is_ever_lost():
+    told = History()
+    told.node()
+    told.wait(60 * MINUTE)
+
+    assert (stated(told), wakeup(told)) == ((), None)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.contracts.codec import Malformed, decode
+from headrace.contracts.ids import IdError
+from headrace.contracts.queries import Answer, Change, NodeRequest, ServiceView
+from headrace.service.answering import Refused, serve
+from headrace.service.engine import ENGINE
+from headrace.service.fold import LedgerFold
+from tests.unit.service.bus import START, Bus, until
+
+ALL = "hr.query.feed.>"
+CHANGE = Change(kind="node", name="n1", action="keep")
+
+
+def refuse(*_):
+    raise Refused("STALE", "it has been overtaken; get it again", CHANGE)
+
+
+def fail(*_):
+    raise ZeroDivisionError
+
+
+async def later(tenant, user, payload):
+    await asyncio.sleep(0)
+    return Change(kind=tenant, name=user, action=payload.decode())
+
+
+async def fail_later(*_):
+    await asyncio.sleep(0)
+    raise Refused("UNAVAILABLE", "node n1 does not answer")
+
+
+def misnamed(*_):
+    raise IdError("'x' is no job id")
+
+
+HANDLERS = {
+    "echo": lambda tenant, user, payload: Change(kind=tenant, name=user, action=payload.decode()),
+    "whole": lambda *_: Answer(sequence=1, code="NOT_FOUND", error="as it was said elsewhere"),
+    "typed": lambda _tenant, _user, payload: decode(payload, NodeRequest),
+    "misnamed": misnamed,
+    "refuse": refuse,
+    "fail": fail,
+    "later": later,
+    "fail-later": fail_later,
+}
+
+
+@pytest.fixture
+async def bus():
+    """A service called `feed` answers, two records into the ledger."""
+    bus = Bus()
+    bus.hall("n1")
+    fold = LedgerFold()
+    for message in bus.ledger.messages_after(0):
+        fold.read(message)
+    await serve(bus, "feed", fold, HANDLERS)
+    return bus
+
+
+async def ask(bus, what, payload=b""):
+    answer = await bus.ask(ALL, f"hr.query.feed.{what}.acme.ann", payload)
+    return answer.sequence, answer.code, answer.error, msgspec.json.decode(answer.body)
+
+
+@pytest.mark.parametrize("what", ["echo", "later"])
+async def test_the_handler_hears_who_asks_what_and_its_value_is_the_body(bus, what):
+    assert await ask(bus, what, b"hello") == (2, "", "", {"kind": "acme", "name": "ann", "action": "hello"})
+
+
+async def test_an_answer_of_somebody_else_is_handed_on_as_it_is(bus):
+    assert await ask(bus, "whole") == (1, "NOT_FOUND", "as it was said elsewhere", None)
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "error", "body"),
+    [
+        (
+            "refuse",
+            "STALE",
+            "it has been overtaken; get it again",
+            {"kind": "node", "name": "n1", "action": "keep"},
+        ),
+        ("fail-later", "UNAVAILABLE", "node n1 does not answer", None),
+        ("misnamed", "INVALID", "'x' is no job id", None),
+        (
+            "ehco",
+            "NOT_FOUND",
+            "there is no question 'ehco'; there are echo, fail, fail-later, later, misnamed, refuse, status, typed, whole",
+            None,
+        ),
+    ],
+)
+async def test_a_refusal_has_its_code_its_line_and_what_there_is_to_say_besides(bus, what, code, error, body):
+    assert await ask(bus, what) == (2, code, error, body)
+
+
+async def test_bytes_that_are_no_question_are_invalid(bus):
+    with pytest.raises(Malformed) as malformed:
+        decode(b'{"node": 3}', NodeRequest)
+    assert await ask(bus, "typed", b'{"node": 3}') == (2, "INVALID", str(malformed.value), None)
+
+
+async def test_a_subject_that_names_nobody_is_invalid(bus):
+    answer = await bus.ask(ALL, "hr.query.feed.echo")
+    assert (answer.code, answer.error) == (
+        "INVALID",
+        "'hr.query.feed.echo' is no query subject; it looks like hr.query.<service>.<what>.<tenant>.<user>",
+    )
+
+
+async def test_an_accident_is_in_the_log_and_the_next_question_is_answered(bus):
+    with capture_logs() as logs:
+        assert await ask(bus, "fail") == (2, "INTERNAL", "ZeroDivisionError: see the service's log", None)
+        assert (await ask(bus, "echo"))[1] == ""
+    assert [(line["event"], line["subject"], type(line["exc_info"])) for line in logs] == [
+        ("question_failed", "hr.query.feed.fail.acme.ann", ZeroDivisionError)
+    ]
+
+
+async def test_a_slow_answer_does_not_keep_the_next_question_waiting():
+    bus, gate = Bus(), asyncio.Event()
+
+    async def slow(*_):
+        await gate.wait()
+        return CHANGE
+
+    await serve(bus, "feed", LedgerFold(), {"slow": slow, "fast": lambda *_: CHANGE})
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="first")
+    await bus.send(ALL, "hr.query.feed.fast.acme.ann", reply="second")
+    gate.set()
+    await until(lambda: len(bus.published) == 2)
+    assert [reply for reply, _ in bus.published] == ["second", "first"]
+    assert bus.published[0][1] == bus.published[1][1]
+
+
+async def test_who_wants_no_answer_gets_none(bus):
+    await bus.send(ALL, "hr.query.feed.echo.acme.ann", reply="")
+    assert bus.published == []
+
+
+async def test_everybody_can_ask_how_it_is(bus):
+    answer = await bus.ask(ALL, "hr.query.feed.status.acme.ann")
+    detail = {"jobs": 0, "pending": 0, "running": 0, "nodes": 1, "void_records": 0}
+    assert msgspec.json.decode(answer.body, type=ServiceView) == ServiceView(
+        service="feed", folded=2, now=START, engine=ENGINE, detail=detail
+    )

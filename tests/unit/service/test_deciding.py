@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from headrace.bus.loop import Deposed
+from headrace.contracts.codec import decode_record
+from headrace.contracts.facts import JobAdmittedV1, JobCancelRequestedV1, NodeCordonedV1, NodeRegisteredV1
+from headrace.contracts.queries import ServiceView
+from headrace.contracts.records import Record
+from headrace.domain.fold import apply
+from headrace.domain.state import State
+from headrace.service import deciding as module
+from headrace.service.deciding import Deciding, trace_of
+from headrace.service.engine import ENGINE
+from tests.unit.service.bus import JOB, START, Bus, running, until
+
+TRACE = "00-11111111111111111111111111111111-2222222222222222-01"
+OTHER = JOB.replace("ann", "bob")
+
+
+class Cordoning:
+    """A decider that cordons every node that is not cordoned yet."""
+
+    def __init__(self, state):
+        self.state = state
+        self.asked = []
+
+    def decide(self, now):
+        self.asked.append((self.state.sequence, now))
+        nodes = [node.name for node in self.state.nodes.values() if not node.cordoned]
+        return tuple(NodeCordonedV1(node=node, author="a.b") for node in nodes)
+
+    def next_wakeup(self):
+        return None
+
+
+@pytest.fixture
+def bus(monkeypatch):
+    bus = Bus()
+    bus.hall("n1", "n2")
+    monkeypatch.setattr(module, "JetStreamLog", bus.log)
+    monkeypatch.setattr(module, "wall_clock", bus.clock)
+    monkeypatch.setattr(module, "settle", lambda: None)
+    return bus
+
+
+@pytest.fixture
+def deciding(bus):
+    return Deciding(bus.service("governance"), "admission", Cordoning)
+
+
+class TestRunning:
+    @pytest.fixture
+    def deciding(self, bus, monkeypatch):
+        return Deciding(bus.service("governance"), "governance", Cordoning)
+
+    async def test_what_is_decided_is_a_record_of_its_writer_behind_what_was_folded(self, bus, deciding):
+        async with running(deciding.run()):
+            await until(lambda: deciding.fold.sequence == 4)
+        record = decode_record(bus.ledger.messages_after(3)[0].payload)
+        assert (record.by, record.now, record.as_of, record.engine) == ("governance", START, 3, ENGINE)
+        assert record.facts == (NodeCordonedV1(node="n1", author="a.b"), NodeCordonedV1(node="n2", author="a.b"))
+        assert deciding.decider.asked == [(3, START), (4, START)]
+
+    async def test_it_has_caught_up_before_it_decides(self, deciding):
+        assert not deciding.caught_up.is_set()
+        decided = deciding.decider.decide
+        caught_up = []
+        deciding.decider.decide = lambda now: caught_up.append(deciding.caught_up.is_set()) or decided(now)
+        async with running(deciding.run()):
+            await until(lambda: deciding.fold.sequence == 4)
+        assert set(caught_up) == {True}
+
+    async def test_a_nudge_makes_it_look_again(self, deciding):
+        async with running(deciding.run()):
+            await until(lambda: len(deciding.decider.asked) == 2)
+            deciding.nudge()
+            await until(lambda: len(deciding.decider.asked) == 3)
+        assert deciding.decider.asked[-1] == (4, START)
+
+    async def test_it_answers_how_it_is_and_what_it_was_given_handlers_for(self, bus, deciding):
+        async with running(deciding.run({"ping": lambda tenant, user, payload: f"{tenant} {user} {payload.decode()}"})):
+            await until(lambda: deciding.fold.sequence == 4)
+            status = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
+            pong = await bus.ask("hr.query.governance.>", "hr.query.governance.ping.acme.ann", b"hello")
+        assert msgspec.json.decode(status.body, type=ServiceView).folded == 4
+        assert msgspec.json.decode(pong.body) == "acme ann hello"
+
+    async def test_it_stops_where_somebody_else_writes_in_its_name(self, bus, deciding):
+        decided = deciding.decider.decide
+
+        def decide(now):
+            bus.state("governance", NodeCordonedV1(node="n1", author="c.d"))
+            return decided(now)
+
+        deciding.decider.decide = decide
+        with pytest.raises(Deposed, match="somebody else writes as governance"):
+            await asyncio.wait_for(deciding.run(), 20)
+
+
+class TestTraceOf:
+    @pytest.fixture
+    def state(self):
+        """Two jobs are known, one of them with a trace."""
+        state = State()
+        jobs = [
+            JobAdmittedV1(job=JOB, policy="q", profile="one", request={}, trace=TRACE),
+            JobAdmittedV1(job=OTHER, policy="q", profile="one", request={}),
+        ]
+        apply(state, Record(by="admission", now=START, engine="test", as_of=0, facts=tuple(jobs)), 1)
+        return state
+
+    @pytest.mark.parametrize(
+        ("facts", "trace"),
+        [
+            pytest.param((), "", id="nothing"),
+            pytest.param((NodeCordonedV1(node="n", author="a.b"),), "", id="no job"),
+            pytest.param((JobCancelRequestedV1(job=OTHER, by="a.b"),), "", id="a job without one"),
+            pytest.param((JobCancelRequestedV1(job="gone", by="a.b"),), "", id="a job that is not known"),
+            pytest.param(
+                (JobCancelRequestedV1(job=OTHER, by="a.b"), JobCancelRequestedV1(job=JOB, by="a.b")), TRACE, id="the first with one"
+            ),
+            pytest.param(
+                (JobAdmittedV1(job="new", policy="q", profile="one", request={}, trace=TRACE),), TRACE, id="a job that begins"
+            ),
+        ],
+    )
+    def test_it_is_that_of_the_first_job_that_has_one(self, state, facts, trace):
+        assert trace_of(state, facts) == trace

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.contracts.durations import SECOND
+from headrace.simulate import command, world
+
+HOLDS = """\
+policies: [{name: q, group: all, profiles: [one]}]
+timeline:
+  - {at: 0s, submit: {name: j, queue: q/one, count: 3, duration: 10s}}
+  - {at: 5s, expect: {jobs: {j-1: running, j-3: pending}}}
+  - {at: 2h, expect: {jobs: {j-1: succeeded, j-3: succeeded}}}
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch, site):
+    """`write(name, text)`: a file of the site and more, in the directory where the command runs."""
+    monkeypatch.chdir(tmp_path)
+
+    def written(name, text):
+        (tmp_path / name).write_text(site + text, encoding="utf-8")
+        return name
+
+    return written
+
+
+def test_a_file_that_holds_is_one_line_and_exit_code_0(write, capsys):
+    assert command.main([write("a.yaml", HOLDS)]) == 0
+    out, err = capsys.readouterr()
+    assert (out.split(" (")[0], err) == ("a.yaml: holds", "")
+    assert out.endswith(" facts, 2h of virtual time)\n")
+    assert "(2 moments checked, 3 jobs, " in out
+
+
+def test_each_difference_is_a_line_of_standard_error_and_exit_code_1(write, capsys):
+    text = HOLDS.replace("j-3: pending", "j-3: running").replace("j-1: succeeded", "j-1: failed")
+    assert command.main([write("a.yaml", text)]) == 1
+    out, err = capsys.readouterr()
+    assert out.split(" (")[0] == "a.yaml: 2 differences"
+    assert err == ("a.yaml: 5s: job j-3: expected running, is pending\na.yaml: 2h: job j-1: expected failed, is succeeded\n")
+
+
+def test_all_files_are_played_and_one_that_fails_fails_all(write, capsys):
+    files = [
+        write("bad.yaml", "timeline: [{at: 0s, cancel: j}]\n"),
+        "gone.yaml",
+        write("good.yaml", HOLDS),
+    ]
+    assert command.main(files) == 1
+    out, err = capsys.readouterr()
+    assert out.split(" (")[0] == "good.yaml: holds"
+    assert err.splitlines() == [
+        "bad.yaml: line 5: timeline[0].cancel: no job j has been submitted by then; with a count they are NAME-1 ...",
+        "gone.yaml: cannot be read: [Errno 2] No such file or directory: 'gone.yaml'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "the file is empty; write a mapping such as policies: [...]"),
+        (b"- a\n", "line 1: write a mapping such as policies: [...] at the top of the file"),
+        (b"nodes: &a [*a]\n", "line 1: nodes: the alias *a contains itself"),
+        (b"nodes: []\nnodes: []\n", "line 2: nodes: this key stands on line 1 already"),
+        (b"nodes: [\n", "line 2: this is no YAML: "),
+        (b"\xff\xfe\xfa", "cannot be read: "),
+    ],
+)
+def test_what_is_no_scenario_is_one_line(tmp_path, capsys, content, complaint):
+    path = tmp_path / "a.yaml"
+    path.write_bytes(content)
+    assert command.main([str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"{path}: {complaint}")
+    assert err.count("\n") == 1
+
+
+def test_deciders_that_never_come_to_rest_are_a_difference(write, capsys, monkeypatch):
+    monkeypatch.setattr(world, "ROUNDS_MAX", 1)
+    assert command.main([write("a.yaml", HOLDS)]) == 1
+    assert capsys.readouterr().err == "a.yaml: no rest after 1 rounds at 0s\n"
+
+
+def test_the_report_tells_every_fact_the_end_of_every_job_and_how_long_they_waited(write, capsys):
+    late = "  - {at: 2h, submit: {name: k, queue: q/one}}\n"  # by then the fold has forgotten the others
+    assert command.main([write("a.yaml", HOLDS + late)], as_json=True) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert list(report) == ["failed", "facts", "jobs", "metrics"]
+    assert (report["failed"], report["jobs"]) == (
+        [],
+        {"j-1": "succeeded", "j-2": "succeeded", "j-3": "succeeded", "k": "running"},
+    )
+    assert [record["sequence"] for record in report["facts"]] == list(range(1, len(report["facts"]) + 1))
+    ends = [
+        (record["at"], record["by"], fact["exit_code"])
+        for record in report["facts"]
+        for fact in record["facts"]
+        if fact["type"] == "lease.ended.v1"
+    ]
+    assert ends == [(10 * SECOND, "node.n", 0), (10 * SECOND, "node.n", 0), (20 * SECOND, "node.n", 0)]
+    assert report["metrics"] == {"preemptions": 0, "started": 4, "wait_mean_s": 2, "wait_max_s": 10}
+
+
+def test_the_report_of_a_file_that_fails_names_the_differences(write, capsys):
+    assert command.main([write("a.yaml", HOLDS.replace("j-3: pending", "j-3: running"))], as_json=True) == 1
+    assert json.loads(capsys.readouterr().out)["failed"] == ["5s: job j-3: expected running, is pending"]

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.facts.nodes import Device
+from headrace.simulate.machines import Machines
+from headrace.simulate.scenario import Nodes, Submit
+
+JOB = "default.ann.01k00000000000000000000000"
+PREEMPTED = Ladder(cause="preempted", callback_grace=60, term_grace=30, then="requeue")
+
+
+class Hall:
+    """Simulated nodes and one job that behaves as told."""
+
+    def __init__(self, **behaviour):
+        self.machines = Machines()
+        self.machines.behaviours[JOB] = Submit(name="j", queue="q/one", **behaviour)
+
+    def grant(self, now, rank=0, node="n", attempt=1):
+        fact = f.LeaseGrantedV1(job=JOB, attempt=attempt, rank=rank, node=node, pool="hall", amounts={GPU: GPU_UNITS})
+        self.machines.hear(fact, now)
+
+    def stop(self, now, attempt=1):
+        self.machines.hear(f.StopOrderedV1(job=JOB, attempt=attempt, ladder=PREEMPTED), now)
+
+    def said(self, now):
+        """What the nodes have to say by `now`, without who says it."""
+        self.machines.pass_time(now)
+        return [fact for _, fact in self.machines.take_stated()]
+
+
+def started(at, rank=0, attempt=1):
+    return f.LeaseStartedV1(job=JOB, attempt=attempt, rank=rank, at=at, isolation="simulated")
+
+
+def told(at, rank=0):
+    return f.LeaseRungV1(job=JOB, attempt=1, rank=rank, rung="told", at=at, took=0, result="ok")
+
+
+def ended(at, exit_code=0, rank=0, **more):
+    return f.LeaseEndedV1(job=JOB, attempt=1, rank=rank, outcome="exited", exit_code=exit_code, exited_at=at, at=at, **more)
+
+
+@pytest.fixture
+def hall():
+    return Hall
+
+
+def test_a_lease_starts_at_once_on_its_node_and_ends_when_its_duration_is_over(hall):
+    hall = hall(duration=50)
+    hall.grant(100, node="gpu01")
+    assert hall.machines.take_stated() == [("node.gpu01", started(100))]
+    assert (hall.said(149), hall.machines.next_due()) == ([], 150)
+    assert (hall.said(150), hall.machines.next_due(), hall.machines.runs) == ([ended(150)], None, {})
+
+
+def test_without_a_duration_it_runs_until_it_is_finished(hall):
+    hall = hall()
+    hall.grant(100)
+    assert hall.said(10**15) == [started(100)]
+    hall.machines.finish(JOB, 10**15, 3)
+    assert hall.said(10**15) == [ended(10**15, exit_code=3)]
+
+
+def test_every_replica_is_a_run_of_its_own(hall):
+    hall = hall(duration=50)
+    hall.grant(100, rank=0, node="a")
+    hall.grant(100, rank=1, node="b")
+    assert hall.machines.take_stated() == [("node.a", started(100)), ("node.b", started(100, rank=1))]
+    hall.machines.finish(JOB, 120, 1)
+    assert hall.said(120) == [ended(120, exit_code=1), ended(120, exit_code=1, rank=1)]
+    assert hall.said(10**9) == []
+
+
+def test_checkpoints_come_one_after_the_other_until_the_end(hall):
+    hall = hall(duration=50, checkpoint_every=20)
+    hall.grant(100)
+    hall.machines.take_stated()
+    points = [
+        f.CheckpointRegisteredV1(job=JOB, attempt=1, uri=f"sim:{JOB}/1/{step}", step=step, at=100 + 20 * step)
+        for step in (1, 2)
+    ]
+    assert [hall.said(at) for at in (119, 120, 140, 150, 160)] == [[], points[:1], points[1:], [ended(150)], []]
+
+
+class TestStopping:
+    def test_a_job_that_is_told_to_stop_leaves_after_the_time_it_takes(self, hall):
+        hall = hall(abort_takes=10)
+        hall.grant(100)
+        hall.stop(200)
+        assert hall.said(209) == [started(100), told(200)]
+        assert hall.said(210) == [ended(210, exit_code=143, stopping=True)]
+
+    def test_a_job_whose_time_is_over_within_that_has_declared_itself_finished(self, hall):
+        hall = hall(duration=105, abort_takes=10)
+        hall.grant(100)
+        hall.stop(200)
+        assert hall.said(300) == [started(100), told(200), ended(300, finished=True, stopping=True)]
+
+    def test_told_twice_it_hears_once(self, hall):
+        hall = hall(abort_takes=10)
+        hall.grant(100)
+        hall.stop(200)
+        hall.stop(205)
+        assert hall.said(210) == [started(100), told(200), ended(210, exit_code=143, stopping=True)]
+
+    def test_an_order_for_another_attempt_is_none_for_this_one(self, hall):
+        hall = hall()
+        hall.grant(100, attempt=2)
+        hall.stop(200, attempt=1)
+        assert hall.said(300) == [started(100, attempt=2)]
+
+
+class TestLoss:
+    def test_everything_on_a_lost_node_stops_without_a_word(self, hall):
+        hall = hall(duration=50, checkpoint_every=20)
+        hall.grant(100, rank=0, node="a")
+        hall.grant(100, rank=1, node="b")
+        hall.machines.take_stated()
+        hall.machines.lose("a")
+        assert [fact.rank for fact in hall.said(150) if isinstance(fact, f.LeaseEndedV1)] == [1]
+
+    def test_what_is_granted_on_a_lost_node_does_not_start_before_the_node_is_back(self, hall):
+        hall = hall()
+        hall.machines.lose("n")
+        hall.grant(100)
+        assert (hall.said(200), hall.machines.runs) == ([], {})
+        hall.machines.register(Nodes(name="n"), "n", 300)
+        hall.grant(300, attempt=2)
+        assert hall.said(300) == [started(300, attempt=2)]
+
+
+def test_a_node_says_what_it_has_when_it_comes_up():
+    nodes = Nodes(name="hq", count=2, labels={"site": "a"}, gpus=2, gpu_model="H100-80GB", cpus=4, memory=1_024, mig=True)
+    assert Machines().register(nodes, "hq-1", 7) == f.NodeRegisteredV1(
+        node="hq-1",
+        labels={"site": "a"},
+        devices=tuple(Device(device=device, model="H100-80GB", memory=81_920, mig=True) for device in ("gpu0", "gpu1")),
+        cpu=4_000,
+        memory=1_024,
+        executor="simulated",
+        isolation="simulated",
+        at=7,
+    )
