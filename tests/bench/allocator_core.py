@@ -1,8 +1,8 @@
 """P1: the allocator's core in process: fold and decide, no log, no encoding (quality page, Speed).
 
-1,000 nodes x 8 GPUs, 50 tenants with two policies each, 20 request shapes, reservations, limits, ranks, 10,000 pending jobs. Steady
-state: a random lease ends (one time in fifty a whole node is emptied), a new job is admitted for each that left, and the allocator decides until
-it has nothing more to say. One clock for fold and decide; what builds the load is outside of it.
+1,000 nodes x 8 GPUs, 50 tenants with two policies each, 20 request shapes, reservations, limits, ranks, 10,000 pending jobs.
+Steady state: a random lease ends (one time in fifty a whole node is emptied), a new job is admitted for each that left, and the
+allocator decides until it has nothing more to say. One clock for fold and decide; what builds the load is outside of it.
 """
 
 from __future__ import annotations

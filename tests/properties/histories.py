@@ -99,7 +99,9 @@ def policies(
             d.Policy(
                 tenant=tenant,
                 name=f"q{place}",
-                profiles=tuple(d.PolicyProfile(name=link.name, borrow=draw(st.sampled_from([True, True, False]))) for link in links),
+                profiles=tuple(
+                    d.PolicyProfile(name=link.name, borrow=draw(st.sampled_from([True, True, False]))) for link in links
+                ),
                 beyond_limit=draw(st.sampled_from([(), (), ("ann",)])),
                 priority=draw(number(0, 2)),
                 weight=draw(number(1, 3)),
@@ -132,8 +134,12 @@ def submits(draw: Draw, place: int, law: tuple[d.Policy, ...], links: tuple[d.Pr
 
 
 @st.composite
-def edits(draw: Draw, law: tuple[d.Policy, ...]) -> d.Documents:
-    """One policy written anew: never with more reserved than before, so that all can still be kept."""
+def edits(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.Documents:
+    """A pool or a policy written anew, a policy never with more reserved than before."""
+    if draw(number(0, 3)) == 0:
+        pool = draw(st.sampled_from(pools))
+        capacity = draw(st.sampled_from([{}, {JOB: 3}, {GPU: 2 * GPU_UNITS}, {GPU: 5 * GPU_UNITS, CPU: 6 * CPU_UNITS}]))
+        return d.Documents(pools=(d.Pool(name=pool.name, selector=pool.selector, capacity=capacity, nomination_timeout=MINUTE),))
     old = draw(st.sampled_from(law))
     limit = {GPU: (old.reservation or {}).get(GPU, 0) + draw(number(0, 8)) * QUARTER}
     new = d.Policy(
@@ -178,7 +184,7 @@ def scenarios(draw: Draw) -> Scenario:
             back = at + draw(st.sampled_from([0, 30 * SECOND, 5 * MINUTE]))
             moments += [Moment(at=at, node_lost=node), Moment(at=back, node_back=node)]
         elif what == "apply":
-            moments.append(Moment(at=at, apply=draw(edits(law))))
+            moments.append(Moment(at=at, apply=draw(edits(law, pools))))
         else:
             name = draw(st.sampled_from(names))
             moments.append(Moment(at=max(at, submitted[name]), **{what: name}))

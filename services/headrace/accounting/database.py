@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias, TypeVar
 
-import asyncpg  # type: ignore[import-untyped]
+import asyncpg
 import msgspec
 import structlog
 

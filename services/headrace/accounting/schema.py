@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncpg  # type: ignore[import-untyped]
+import asyncpg
 
 from headrace.accounting.database import Connection
 from headrace.accounting.statements import Migration, migrations

@@ -46,7 +46,7 @@ async def answer(connection: Connection, tenant: str, question: UsageRequest) ->
         rows = await connection.fetch(_SQL, tenant, question.since, until, list(question.by), ROWS_MAX + 1)
     if len(rows) > ROWS_MAX:
         raise BadQuestion(f"by: more than {ROWS_MAX} lines; ask for a shorter period, or group by less")
-    return UsageAnswer(through=at.sequence, rows=tuple(_row(row, question.by) for row in rows))
+    return UsageAnswer(through=at.sequence, rows=tuple(_row(tuple(row), question.by) for row in rows))
 
 
 def _row(row: Sequence[Any], by: Sequence[str]) -> UsageRow:

@@ -68,11 +68,14 @@ def is_worthwhile(pool: PoolState, job: JobRecord, now: int) -> bool:
 
 
 def next_worthwhile(pool: PoolState, job: JobRecord, now: int) -> int | None:
-    """When a search for the job becomes worthwhile by time alone."""
+    """When a search for the job becomes worthwhile by time alone, or no longer hidden by the pool's rest.
+
+    A protection may have ended while another request was searched for; who looks at the pool alone then sees a rest.
+    """
     last = pool.fruitless.get(search_key(job))
     if last is None:
         return None
     moments = [last.retry_at] if last.retry_at is not None else []
-    if last.epoch != pool.epoch:
+    if last.epoch != pool.epoch or (last.retry_at is not None and last.retry_at <= now):
         moments.append(pool.rests_until)
     return min((moment for moment in moments if moment > now), default=None)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-import asyncpg  # type: ignore[import-untyped]
+import asyncpg
 import psutil
 
 from headrace.supervisor.installation import InstallationError

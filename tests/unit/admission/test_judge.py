@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.unit.allocator.history import START, History, gpus, policy, profile
+from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.admission.judge import Asker, judge, wish_digest
 from headrace.contracts import documents as d
@@ -11,8 +13,6 @@ from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.wishes import After, JobText, JobWish
-from tests.unit.allocator.history import START, History, gpus, policy, profile
-from tests.unit.domain.snapshot import differences, snapshot
 
 ID = make_job_id(START // 1_000, bytes(10))
 ANN = Asker("default", "ann", "ml", "two")
@@ -71,9 +71,7 @@ def seal(tenant: str, job: str, text: JobText) -> str:
 def judged(told: History, asker: Asker = ANN, *, pending: int = 0, batch: tuple[str, ...] = (), **wished: object):
     """The fact about a wish, which leaves the state alone."""
     before = snapshot(told.state)
-    fact = judge(
-        told.state, asker, msgspec.structs.replace(WISH, **wished), told.now, pending=pending, batch=batch, seal=seal
-    )
+    fact = judge(told.state, asker, msgspec.structs.replace(WISH, **wished), told.now, pending=pending, batch=batch, seal=seal)
     assert differences(snapshot(told.state), before) == []
     return fact
 
@@ -196,7 +194,10 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(told):
         ({"priority": 1_000_001}, "priority: between -1000000 and 1000000"),
         ({"retries": -1}, "retries: between 0 and 1000"),
         ({"request": {"G P U": 1}}, "request: 'G P U' is no resource; write gpu, cpu, memory or a key of the pool"),
-        ({"request": {"gpu": "0.3333"}}, "request.gpu: 0.3333 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10"),
+        (
+            {"request": {"gpu": "0.3333"}},
+            "request.gpu: 0.3333 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10",
+        ),
         ({"request": {"gpu": -1}}, "request.gpu: '-1' is no amount of gpu; write a number such as 2, 0.5 or 1/7"),
         ({"time_limit": "soon"}, "time_limit: 'soon' is no duration; write 90s, 10m, 1h30m or 2d"),
         ({"after": (After(job="nobody"),)}, "after: no job nobody is known; submit it first, with its id in full"),
@@ -240,7 +241,9 @@ def test_a_trace_that_is_none_is_not_carried_on(told):
     assert judged(told, trace="x" * 129).trace == ""
 
 
-@pytest.mark.parametrize(("before", "usable"), [(DAY, True), (DAY + 1_000, False), (-5 * MINUTE, True), (-5 * MINUTE - 1_000, False)])
+@pytest.mark.parametrize(
+    ("before", "usable"), [(DAY, True), (DAY + 1_000, False), (-5 * MINUTE, True), (-5 * MINUTE - 1_000, False)]
+)
 def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(told, before, usable):
     fact = judged(told, id=make_job_id((START - before) // 1_000, bytes(10)))
 
@@ -328,7 +331,7 @@ def test_before_the_first_node_has_registered_nothing_is_too_large():
 
 
 def test_the_digest_names_the_content_and_the_queue_and_not_the_trace():
-    other = {msgspec.structs.replace(WISH, **change) for change in ({"name": "x"}, {"retries": 1}, {"command": ("y",)})}
+    other = [msgspec.structs.replace(WISH, **change) for change in ({"name": "x"}, {"retries": 1}, {"command": ("y",)})]
 
     digests = {wish_digest(ANN, wish) for wish in (WISH, *other)} | {wish_digest(ANN._replace(profile="one"), WISH)}
 

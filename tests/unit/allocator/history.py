@@ -141,7 +141,5 @@ class History:
         """One replica is gone; `stopping` as the node would say."""
         told = {"stopping": job.state == "stopping", "exited_at": self.now, "at": self.now, **said}
         node = job.leases[rank].node
-        ended = f.LeaseEndedV1(
-            job=job.key, attempt=job.attempt, rank=rank, outcome=outcome, exit_code=exit_code, **told
-        )
+        ended = f.LeaseEndedV1(job=job.key, attempt=job.attempt, rank=rank, outcome=outcome, exit_code=exit_code, **told)
         self.say(ended, by=f"node.{node}")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.allocator.history import History, granted, place, policy, stopped, terms
+from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.allocator.decide import SETTLED_MAX, Allocator
 from headrace.contracts import documents as d
@@ -10,8 +12,6 @@ from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.preemption.decide import PreemptionWatch
-from tests.unit.allocator.history import History, granted, place, policy, stopped, terms
-from tests.unit.domain.snapshot import differences, snapshot
 
 
 def hall(*policies: d.Policy, count: int = 4) -> History:
@@ -113,9 +113,7 @@ def test_the_cancelled_are_not_dismissed_too():
     told.cancel(job)
     told.law(d.Documents(policies=(policy("ml", limit={GPU: 0}),)))
 
-    assert told.allocator.decide(told.now) == (
-        f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"),
-    )
+    assert told.allocator.decide(told.now) == (f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"),)
 
 
 def test_pending_jobs_are_looked_over_once_for_each_change_of_documents():

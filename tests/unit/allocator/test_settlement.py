@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
 
 from headrace.allocator.settlement import next_time_limit, review_pending, settle, stop, why_never
 from headrace.contracts import documents as d
@@ -8,7 +9,6 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder
-from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
 
 
 def history(**more: object) -> History:
@@ -185,9 +185,7 @@ def test_a_cancel_overrides_an_earlier_order_to_stop():
     assert settled(told) == [ended(job, "cancelled", "cancelled", 143)]
 
 
-@pytest.mark.parametrize(
-    ("exit_code", "state", "cause"), [(0, "succeeded", "exited"), (1, "cancelled", "cancelled")]
-)
+@pytest.mark.parametrize(("exit_code", "state", "cause"), [(0, "succeeded", "exited"), (1, "cancelled", "cancelled")])
 def test_a_job_that_ends_by_itself_before_its_cancel_is_ordered_is_what_it_was(exit_code, state, cause):
     told = history()
     job = told.run("ml/one", max_retries=3)
@@ -378,9 +376,7 @@ def test_a_smaller_reservation_dismisses_what_may_not_be_preempted():
 
     told.law(d.Documents(policies=(policy("ml", 1),)))
 
-    message = (
-        "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible"
-    )
+    message = "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible"
     assert list(review_pending(told.state)) == [f.JobDismissedV1(job=job.key, reason="EXCEEDS_RESERVATION", message=message)]
 
 

@@ -73,6 +73,15 @@ def test_everything_that_is_wrong_is_found_in_one_reading():
     ]
 
 
+def test_what_could_not_be_read_is_not_complained_of_a_second_time():
+    needed = Shape(Leaf, {"name": WORD, "size": NUMBER}, check=lambda leaf: [((), "size is one")] if leaf.size == 1 else [])
+    assert complaints({"name": "a", "size": "x"}, needed) == [("size", "'x' is no number")]
+    assert complaints({"name": "a", "sise": "2"}, needed) == [
+        ("sise", "unknown key 'sise'; did you mean 'size'?"),
+        ("", "size is one"),
+    ]
+
+
 def test_nothing_stands_twice_in_a_list_however_it_is_written():
     assert complaints({"leaves": ["a", "b", {"name": "a", "size": "?"}]}) == [
         ("leaves[2]", "a stands twice in this list, first at [0]"),

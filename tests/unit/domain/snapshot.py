@@ -50,7 +50,9 @@ def _shown(value: Any) -> Any:
             return _opened(value)
         case dict():
             shown = {key: _shown(child) for key, child in value.items()}
-            return {key: child for key, child in shown.items() if not (isinstance(value[key], Scope) and _is_untouched(value[key]))}
+            return {
+                key: child for key, child in shown.items() if not (isinstance(value[key], Scope) and _is_untouched(value[key]))
+            }
         case list() | tuple() | deque():
             return [_shown(child) for child in value]
         case set() | frozenset():
@@ -97,7 +99,10 @@ def naive(state: State) -> dict[str, Any]:
     """What `kept` has to be, summed up from the leases and the nominations."""
     accounts = {name: ({}, {}, {}) for name in _accounts(state)}
     pools = {name: ({}, {}, {}) for name in state.pools}
-    nodes = {node.name: [node.cpu, node.memory, 0, 0, {d.name: [GPU_UNITS, 0] for d in node.devices}] for node in state.nodes.values()}
+    nodes = {
+        node.name: [node.cpu, node.memory, 0, 0, {d.name: [GPU_UNITS, 0] for d in node.devices}]
+        for node in state.nodes.values()
+    }
     for job in state.jobs.values():
         for lease in job.leases.values():
             names = _accounts_of(state, job, lease.pool)
@@ -113,7 +118,10 @@ def naive(state: State) -> dict[str, Any]:
         if not preemption.kept:
             continue
         add_to(pools[preemption.pool][2], preemption.total)
-        for total in (pools[preemption.pool], *(accounts[name] for name in _accounts_of(state, preemption.job, preemption.pool))):
+        for total in (
+            pools[preemption.pool],
+            *(accounts[name] for name in _accounts_of(state, preemption.job, preemption.pool)),
+        ):
             add_to(total[1], preemption.total)
         for name in _accounts_of(state, preemption.job, preemption.pool):
             if not preemption.job.preemptible:

@@ -52,7 +52,13 @@ def test_a_requeued_job_keeps_its_admission_time_and_counts_why():
         0,
     )
     attempt = job.attempts[0]
-    assert (attempt.number, attempt.cause, attempt.exit_code, attempt.nodes, attempt.devices) == (1, "failed", 1, ("n1",), ("g0",))
+    assert (attempt.number, attempt.cause, attempt.exit_code, attempt.nodes, attempt.devices) == (
+        1,
+        "failed",
+        1,
+        ("n1",),
+        ("g0",),
+    )
 
 
 def test_a_job_that_is_held_back_joins_the_line_when_its_time_has_come():

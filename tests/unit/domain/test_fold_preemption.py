@@ -76,9 +76,7 @@ def test_a_nomination_that_ends_gives_the_places_free_and_the_preemptor_stands_i
 def test_a_settled_preemption_is_forgotten_once_nothing_is_kept_for_it():
     hall, victims, job = lent()
     preemption = hall.order(job, victims, ("n1", 0, 4))
-    settled = f.PreemptionSettledV1(
-        preemption=preemption, job=job.key, victims=2, lost=0, to_signal=1, grace=1, to_release=1
-    )
+    settled = f.PreemptionSettledV1(preemption=preemption, job=job.key, victims=2, lost=0, to_signal=1, grace=1, to_release=1)
     hall.say("preemption", settled)
     assert preemption in hall.state.preemptions
     hall.say("allocator", f.NominationEndedV1(preemption=preemption, job=job.key, why="w"))

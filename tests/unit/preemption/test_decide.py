@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.allocator.history import History, place, policy, terms
+from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
@@ -8,8 +10,6 @@ from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.preemption import Victim
 from headrace.domain.state import JobRecord
 from headrace.preemption.decide import NODE_TIMEOUT, OVERRUN_MAX, PreemptionWatch
-from tests.unit.allocator.history import History, place, policy, terms
-from tests.unit.domain.snapshot import differences, snapshot
 
 LADDER = 90 * SECOND
 """The graces of a policy that says nothing: 60 s callback and 30 s SIGTERM."""
@@ -110,7 +110,9 @@ def test_a_search_for_a_job_that_waits_no_longer_is_left_to_the_allocator():
 
 def test_searches_are_answered_pool_by_pool():
     pools = tuple(d.Pool(name=name, selector={"site": name}) for name in ("west", "east"))
-    profiles = tuple(d.Profile(name=name, request={"gpu": 126_000}, pools=(pool,)) for name, pool in (("one", "west"), ("two", "east")))
+    profiles = tuple(
+        d.Profile(name=name, request={"gpu": 126_000}, pools=(pool,)) for name, pool in (("one", "west"), ("two", "east"))
+    )
     told = History(policy("ml", 2), policy("other"), pools=pools, profiles=profiles)
     told.node("w1", 1, site="west")
     told.node("e1", 1, site="east")

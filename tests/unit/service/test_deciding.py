@@ -4,18 +4,16 @@ import asyncio
 
 import msgspec
 import pytest
+from tests.unit.service.bus import JOB, START, Bus, running, until
 
 from headrace.bus.loop import Deposed
 from headrace.contracts.codec import decode_record
-from headrace.contracts.facts import JobAdmittedV1, JobCancelRequestedV1, NodeCordonedV1, NodeRegisteredV1
+from headrace.contracts.facts import JobAdmittedV1, JobCancelRequestedV1, NodeCordonedV1
 from headrace.contracts.queries import ServiceView
-from headrace.contracts.records import Record
-from headrace.domain.fold import apply
-from headrace.domain.state import State
 from headrace.service import deciding as module
 from headrace.service.deciding import Deciding, trace_of
 from headrace.service.engine import ENGINE
-from tests.unit.service.bus import JOB, START, Bus, running, until
+from headrace.service.fold import LedgerFold
 
 TRACE = "00-11111111111111111111111111111111-2222222222222222-01"
 OTHER = JOB.replace("ann", "bob")
@@ -49,17 +47,13 @@ def bus(monkeypatch):
 
 @pytest.fixture
 def deciding(bus):
-    return Deciding(bus.service("governance"), "admission", Cordoning)
+    return Deciding(bus.service("governance"), "governance", Cordoning)
 
 
 class TestRunning:
-    @pytest.fixture
-    def deciding(self, bus, monkeypatch):
-        return Deciding(bus.service("governance"), "governance", Cordoning)
-
     async def test_what_is_decided_is_a_record_of_its_writer_behind_what_was_folded(self, bus, deciding):
         async with running(deciding.run()):
-            await until(lambda: deciding.fold.sequence == 4)
+            await until(lambda: len(deciding.decider.asked) == 2)
         record = decode_record(bus.ledger.messages_after(3)[0].payload)
         assert (record.by, record.now, record.as_of, record.engine) == ("governance", START, 3, ENGINE)
         assert record.facts == (NodeCordonedV1(node="n1", author="a.b"), NodeCordonedV1(node="n2", author="a.b"))
@@ -103,15 +97,14 @@ class TestRunning:
 
 class TestTraceOf:
     @pytest.fixture
-    def state(self):
+    def state(self, bus):
         """Two jobs are known, one of them with a trace."""
-        state = State()
-        jobs = [
-            JobAdmittedV1(job=JOB, policy="q", profile="one", request={}, trace=TRACE),
-            JobAdmittedV1(job=OTHER, policy="q", profile="one", request={}),
-        ]
-        apply(state, Record(by="admission", now=START, engine="test", as_of=0, facts=tuple(jobs)), 1)
-        return state
+        wanted = {"policy": "q", "profile": "one", "request": {}}
+        bus.state("admission", JobAdmittedV1(job=JOB, trace=TRACE, **wanted), JobAdmittedV1(job=OTHER, **wanted))
+        fold = LedgerFold()
+        for message in bus.ledger.messages_after(0):
+            fold.read(message)
+        return fold.state
 
     @pytest.mark.parametrize(
         ("facts", "trace"),
@@ -121,7 +114,9 @@ class TestTraceOf:
             pytest.param((JobCancelRequestedV1(job=OTHER, by="a.b"),), "", id="a job without one"),
             pytest.param((JobCancelRequestedV1(job="gone", by="a.b"),), "", id="a job that is not known"),
             pytest.param(
-                (JobCancelRequestedV1(job=OTHER, by="a.b"), JobCancelRequestedV1(job=JOB, by="a.b")), TRACE, id="the first with one"
+                (JobCancelRequestedV1(job=OTHER, by="a.b"), JobCancelRequestedV1(job=JOB, by="a.b")),
+                TRACE,
+                id="the first with one",
             ),
             pytest.param(
                 (JobAdmittedV1(job="new", policy="q", profile="one", request={}, trace=TRACE),), TRACE, id="a job that begins"

@@ -1,0 +1,372 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from tests.unit.allocator.history import START, History, gpus, policy
+from tests.unit.domain.snapshot import differences, snapshot
+
+from headrace.admission.decide import Admission
+from headrace.admission.judge import Asker, wish_digest
+from headrace.bus.memory import MemoryLog
+from headrace.contracts import facts as f
+from headrace.contracts.codec import encode
+from headrace.contracts.ids import make_job_id
+from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
+from headrace.contracts.subjects import cancel, submit
+from headrace.contracts.wishes import After, CancelWish, JobText, JobWish, JobWishes
+
+ANN = Asker("default", "ann", "ml", "one")
+QUEUE = submit(*ANN)
+
+
+def job_id(number: int) -> str:
+    return make_job_id(START // 1_000, number.to_bytes(10, "big"))
+
+
+def wish(number: int, **said: object) -> JobWish:
+    return JobWish(**{"id": job_id(number), "command": ("train.py",), **said})
+
+
+def key(number: int, user: str = "ann") -> str:
+    return f"default.{user}.{job_id(number)}"
+
+
+class Judging:
+    """Admission over a history, and the stream of wishes that it reads."""
+
+    def __init__(self, told: History) -> None:
+        self.told = told
+        self.stream = MemoryLog(lambda: told.now)
+        self.admission = self.anew()
+
+    def anew(self) -> Admission:
+        """Another admission, which remembers nothing and reads everything again that is not judged."""
+        again = Admission(self.told.state, lambda _tenant, _job, text: self.sealed(text))
+        again.waiting += self.stream.messages_after(self.told.state.judged)
+        return again
+
+    def sealed(self, text: JobText) -> str:
+        return " ".join(text.command)
+
+    def hear(self, subject: str, payload: bytes) -> None:
+        """One message arrives."""
+        sequence = self.stream.append_now(subject, payload, None)
+        self.admission.waiting += self.stream.messages_after(sequence - 1)
+
+    def submit(self, *wishes: JobWish, to: str = QUEUE) -> None:
+        self.hear(to, encode(wishes[0]) if len(wishes) == 1 else encode(JobWishes(jobs=wishes)))
+
+    def cancel(self, number: int, reason: str = "", user: str = "ann") -> None:
+        self.hear(cancel("default", user, job_id(number)), encode(CancelWish(reason=reason)) if reason else b"")
+
+    def judged(self) -> tuple[object, ...]:
+        """What is stated next becomes law; deciding leaves the state alone, and is the same when it is done again."""
+        state = self.told.state
+        before = snapshot(state)
+        facts = self.admission.decide(self.told.now)
+        assert differences(snapshot(state), before) == []
+        assert self.anew().decide(self.told.now) == facts
+        if facts:
+            assert len(encode(Record(by="admission", now=0, engine="0.1.0", as_of=0, facts=facts))) <= RECORD_BYTES_MAX
+            assert len(facts) <= RECORD_FACTS_MAX
+            self.told.say(*facts, by="admission")
+        return facts
+
+
+@pytest.fixture
+def judging() -> Judging:
+    told = History(policy("ml", 2), policy("tight", max_pending=2))
+    told.node()
+    return Judging(told)
+
+
+def admitted(number: int, asker: Asker = ANN, **said: object) -> f.JobAdmittedV1:
+    return f.JobAdmittedV1(
+        job=key(number, asker.user),
+        policy=asker.policy,
+        profile=asker.profile,
+        request=gpus(1),
+        digest=wish_digest(asker, wish(number, **said)),
+        text="train.py",
+        **said,
+    )
+
+
+def judged_through(sequence: int) -> f.WishesJudgedV1:
+    return f.WishesJudgedV1(through=sequence)
+
+
+def refused(sequence: int, reason: str, message: str, subject: str = QUEUE) -> f.WishRefusedV1:
+    return f.WishRefusedV1(wish=sequence, subject=subject, reason=reason, message=message)
+
+
+def test_without_messages_there_is_nothing_to_say_and_time_brings_nothing(judging):
+    assert (judging.judged(), judging.admission.next_wakeup()) == ((), None)
+
+
+def test_messages_are_judged_in_order_and_the_position_stands_with_their_effect(judging):
+    judging.submit(wish(1, name="first"))
+    judging.submit(wish(2), wish(3, priority=1))
+
+    assert judging.judged() == (admitted(1, name="first"), admitted(2), admitted(3, priority=1), judged_through(2))
+    assert judging.judged() == ()
+    assert list(judging.told.state.jobs) == [key(1), key(2), key(3)]
+
+
+def test_a_message_that_is_read_again_after_it_was_judged_has_no_second_effect(judging):
+    judging.submit(wish(1))
+    judging.judged()
+
+    judging.admission.waiting += judging.stream.messages_after(0)
+
+    assert judging.judged() == ()
+    assert not judging.admission.waiting
+
+
+def test_the_same_id_with_the_same_content_is_the_same_job(judging):
+    judging.submit(wish(1))
+    judging.submit(wish(1))
+    assert judging.judged() == (admitted(1), judged_through(2))
+
+    judging.submit(wish(1, trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+
+    assert judging.judged() == (judged_through(3),)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_same_id_with_other_content_is_refused(judging, apart):
+    judging.submit(wish(1))
+    if apart:
+        judging.judged()
+
+    judging.submit(wish(1, name="other"))
+
+    message = f"{job_id(1)}: this id already names a job with other content"
+    assert judging.judged()[-2:] == (refused(2, "ID_REUSED", message), judged_through(2))
+
+
+def test_the_same_id_of_another_user_is_another_job(judging):
+    bob = ANN._replace(user="bob")
+    judging.submit(wish(1))
+    judging.submit(wish(1), to=submit(*bob))
+
+    assert judging.judged() == (admitted(1), admitted(1, bob), judged_through(2))
+
+
+def test_a_rejected_job_is_answered_once_too(judging):
+    judging.submit(wish(1, retries=0), to=submit(*ANN._replace(profile="none")))
+    (rejected, _) = judging.judged()
+    assert (rejected.job, rejected.reason) == (key(1), "UNKNOWN_QUEUE")
+
+    judging.submit(wish(1), to=submit(*ANN._replace(profile="none")))
+
+    assert judging.judged() == (judged_through(2),)
+
+
+def test_a_job_may_depend_on_another_of_the_same_message(judging):
+    judging.submit(wish(1), wish(2, after=(After(job=job_id(1)),)))
+    judging.submit(wish(3, after=(After(job=job_id(9)),)))
+
+    facts = judging.judged()
+
+    assert [(type(fact).__name__, fact.job) for fact in facts[:3]] == [
+        ("JobAdmittedV1", key(1)),
+        ("JobAdmittedV1", key(2)),
+        ("JobRejectedV1", key(3)),
+    ]
+    assert judging.told.state.jobs[key(2)].waits_for == {key(1): "ok"}
+
+
+def test_the_cap_on_pending_jobs_counts_those_of_the_same_record(judging):
+    tight = ANN._replace(policy="tight")
+    judging.submit(*(wish(number) for number in range(4)), to=submit(*tight))
+
+    facts = judging.judged()
+
+    assert facts[:2] == (admitted(0, tight), admitted(1, tight))
+    assert [(fact.job, fact.reason, fact.retry_after) for fact in facts[2:4]] == [
+        (key(2), "TOO_MANY_PENDING", 10_000_000),
+        (key(3), "TOO_MANY_PENDING", 10_000_000),
+    ]
+
+
+def test_a_thousand_jobs_in_one_message_are_all_admitted_once_over_several_records(judging):
+    judging.submit(*(wish(number) for number in range(1_000)))
+    judging.submit(wish(1_000))
+
+    rounds = []
+    while facts := judging.judged():
+        rounds.append(facts)
+
+    jobs = [fact.job for facts in rounds for fact in facts if isinstance(fact, f.JobAdmittedV1)]
+    assert jobs == [key(number) for number in range(1_001)]
+    assert len(rounds) == 2
+    assert [fact for facts in rounds for fact in facts if isinstance(fact, f.WishesJudgedV1)] == [judged_through(2)]
+
+
+def test_a_record_holds_so_many_bytes_however_large_the_texts_are(judging):
+    judging.sealed = lambda text: "x" * len(text.command[0])
+    for number in range(12):
+        judging.submit(wish(number, command=("x" * 60_000,)))
+
+    rounds = []
+    while facts := judging.judged():
+        rounds.append([fact.job for fact in facts if isinstance(fact, f.JobAdmittedV1)])
+
+    assert rounds == [[key(n) for n in range(8)], [key(n) for n in range(8, 12)]]
+
+
+def test_a_record_holds_so_many_bytes_however_large_labels_and_messages_are(judging):
+    labels = {f"{n:063}": "\1" * 256 for n in range(64)}
+    judging.submit(wish(0, labels=labels))
+    judging.submit(wish(1, labels=labels), wish(2, labels=labels), wish(3, labels=labels))
+    judging.submit(*(wish(number, name="\1" * 300) for number in range(4, 400)))
+
+    jobs = []
+    while facts := judging.judged():
+        jobs += [fact.job for fact in facts if not isinstance(fact, f.WishesJudgedV1)]
+
+    assert jobs == [key(number) for number in range(400)]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\0",
+        b"\xff\xfe",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"jobs":[]}',
+        b'{"jobs":' + b"[" * 100_000,
+        b'{"id":"' + b"0" * 26 + b'","command":["x"],"surprise":1}',
+        b'{"id":1,"command":["x"]}',
+        b'{"id":"x","command":"x"}',
+        b'{"id":"\\ud800","command":["x"]}',
+        b"{" + b" " * (1024 * 1024),
+        json.dumps({"jobs": [{"id": "x", "command": ["x"]}] * 1_001}).encode(),
+    ],
+)
+def test_hostile_bytes_are_one_refusal(judging, payload):
+    judging.hear(QUEUE, payload)
+
+    (fact, position) = judging.judged()
+
+    assert (fact.wish, fact.subject, fact.reason, position) == (1, QUEUE, "MALFORMED", judged_through(1))
+    assert 0 < len(fact.message) <= 512
+
+
+def test_ids_that_are_none_are_one_refusal_for_the_message_and_the_other_jobs_are_admitted(judging):
+    judging.submit(wish(1), wish(2, id="Z" * 60_000), *(wish(3, id=f"x{n}") for n in range(40)))
+
+    message = f"id: '{'Z' * 40}' is no lower-case ULID of 26 characters (and 40 more like it)"
+    assert judging.judged() == (admitted(1), refused(1, "MALFORMED", message), judged_through(1))
+
+
+@pytest.mark.parametrize(
+    "subject", ["hr.submit.default.ann.ml", "hr.submit.default.ann.ml.ONE", "hr.cancel.default.ann.x", "hr.x"]
+)
+def test_a_subject_that_is_none_is_refused(judging, subject):
+    judging.hear(subject, b"{}")
+
+    (fact, position) = judging.judged()
+
+    assert (fact.subject, fact.reason, position) == (subject, "MALFORMED", judged_through(1))
+
+
+def test_a_cancel_that_cannot_be_read_is_refused(judging):
+    judging.submit(wish(1))
+    subject = cancel("default", "ann", job_id(1))
+    judging.hear(subject, b"[")
+
+    assert judging.judged() == (
+        admitted(1),
+        refused(2, "MALFORMED", "Expected `object`, got `array`", subject),
+        judged_through(2),
+    )
+
+
+def wanted(number: int, reason: str = "") -> f.JobCancelRequestedV1:
+    return f.JobCancelRequestedV1(job=key(number), by="default.ann", reason=reason)
+
+
+def test_the_cancel_of_a_pending_job_is_asked_for(judging):
+    judging.submit(wish(1))
+    judging.judged()
+
+    judging.cancel(1, reason="typo" * 100)
+
+    assert judging.judged() == (wanted(1, ("typo" * 100)[:256]), judged_through(2))
+
+
+def test_a_job_may_be_cancelled_in_the_record_that_admits_it(judging):
+    judging.submit(wish(1))
+    judging.cancel(1)
+
+    assert judging.judged() == (admitted(1), wanted(1), judged_through(2))
+    assert list(judging.told.state.cancels) == [key(1)]
+
+
+def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_somebody_elses(judging):
+    judging.submit(wish(1))
+    judging.cancel(2)
+    judging.cancel(1, user="bob")
+
+    assert judging.judged() == (
+        admitted(1),
+        refused(2, "NOT_ALLOWED", f"ann has no job {job_id(2)}", cancel("default", "ann", job_id(2))),
+        refused(3, "NOT_ALLOWED", f"bob has no job {job_id(1)}", cancel("default", "bob", job_id(1))),
+        judged_through(3),
+    )
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_the_cancel_of_a_job_that_has_ended_does_nothing(judging, forgotten):
+    judging.submit(wish(1))
+    judging.judged()
+    judging.told.say(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    if forgotten:
+        judging.told.wait(2 * 3_600_000_000)
+        judging.told.node("n2")
+        assert key(1) not in judging.told.state.jobs
+
+    judging.cancel(1)
+
+    assert judging.judged() == (judged_through(2),)
+
+
+def test_the_text_is_sealed_for_its_tenant_and_job(judging):
+    sealed = []
+    judging.admission = Admission(judging.told.state, lambda *asked: str(sealed.append(asked)))
+    judging.submit(wish(1, env={"A": "b"}, image="img", workdir="/w", on_abort=("save",), secret_env=("TOKEN",)))
+
+    judging.admission.decide(judging.told.now)
+
+    text = JobText(command=("train.py",), env={"A": "b"}, secret_env=("TOKEN",), image="img", workdir="/w", on_abort=("save",))
+    assert sealed == [("default", key(1), text)]
+
+
+def test_a_wish_with_everything_at_its_largest_fits_in_a_record(judging):
+    judging.sealed = lambda text: "x" * (len(encode(text)) * 4 // 3 + 100)
+    for number in range(100):
+        judging.submit(wish(number))
+    while judging.judged():
+        pass
+    largest = wish(
+        200,
+        command=("x" * 65_000,),
+        env={"A": "x" * 65_000},
+        image="x" * 60_000,
+        labels={f"{n:063}": "\1" * 256 for n in range(64)},
+        name="\1" * 256,
+        after=tuple(After(job=key(number)) for number in range(100)),
+        trace="\1" * 128,
+    )
+
+    judging.submit(msgspec.structs.replace(largest, time_limit="1h"))
+
+    (fact, position) = judging.judged()
+    assert (type(fact), fact.job, position) == (f.JobAdmittedV1, key(200), judged_through(101))

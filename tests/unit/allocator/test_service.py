@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from tests.unit.service import bus as b
+
+from headrace.allocator import service
+from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.facts import JobAdmittedV1, LeaseGrantedV1
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.service import deciding
+
+
+async def test_a_job_on_the_ledger_is_granted_there(monkeypatch):
+    bus = b.Bus()
+    bus.hall("n1")
+    bus.state("admission", JobAdmittedV1(job=b.JOB, policy="q", profile="one", request={GPU: GPU_UNITS}))
+    monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
+    monkeypatch.setattr(deciding, "wall_clock", bus.clock)
+    monkeypatch.setattr(deciding, "settle", lambda: None)
+    async with b.running(service.main(bus.service("allocator"))):
+        await b.until(lambda: bus.stated("allocator"))
+    assert bus.stated("allocator") == [
+        LeaseGrantedV1(
+            job=b.JOB,
+            attempt=1,
+            node="n1",
+            pool="hall",
+            devices=(DeviceShare(device="gpu0", units=GPU_UNITS),),
+            amounts={GPU: GPU_UNITS, JOB: 1},
+        )
+    ]
+    assert list(bus.subscriptions) == ["hr.query.allocator.>"]
