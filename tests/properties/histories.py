@@ -139,7 +139,9 @@ def edits(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.Docum
     if draw(number(0, 3)) == 0:
         pool = draw(st.sampled_from(pools))
         capacity = draw(st.sampled_from([{}, {JOB: 3}, {GPU: 2 * GPU_UNITS}, {GPU: 5 * GPU_UNITS, CPU: 6 * CPU_UNITS}]))
-        return d.Documents(pools=(d.Pool(name=pool.name, selector=pool.selector, capacity=capacity, nomination_timeout=MINUTE),))
+        return d.Documents(
+            pools=(d.Pool(name=pool.name, selector=pool.selector, capacity=capacity, nomination_timeout=MINUTE),)
+        )
     old = draw(st.sampled_from(law))
     limit = {GPU: (old.reservation or {}).get(GPU, 0) + draw(number(0, 8)) * QUARTER}
     new = d.Policy(

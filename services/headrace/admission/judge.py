@@ -13,6 +13,7 @@ from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import job_id_time, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX, JobText
+from headrace.domain.access import is_member
 from headrace.domain.admissible import Rejection, never_fits, open_pools
 from headrace.domain.requests import make_request
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import Group, PolicyProfile, Profile
+    from headrace.contracts.documents import PolicyProfile, Profile
     from headrace.contracts.wishes import JobWish
     from headrace.domain.state import PolicyState, State
 
@@ -211,7 +212,7 @@ def _queue(state: State, asker: Asker) -> tuple[PolicyState, Profile] | Rejectio
     if policy is None or link is None or profile is None:
         return Rejection(RejectReason.UNKNOWN_QUEUE, _unknown_queue(state, asker))
     group = state.group(asker.tenant, policy.document.group)
-    if policy.document.group and not _is_member(group, asker.user):
+    if policy.document.group and not is_member(group, asker.user):
         message = f"{asker.user} is not in group {policy.document.group}, whose queue {asker.policy}/{asker.profile} is"
         return Rejection(RejectReason.NOT_ALLOWED, message)
     if link.submitters and asker.user not in link.submitters:
@@ -227,17 +228,13 @@ def _link(policy: PolicyState | None, profile: str) -> PolicyProfile | None:
     return next((link for link in links if link.name == profile), None)
 
 
-def _is_member(group: Group | None, user: str) -> bool:
-    return group is not None and (user in group.members or user in group.service_accounts)
-
-
 def _unknown_queue(state: State, asker: Asker) -> str:
     """Name the queues that the asker could have meant: those of policies whose group the asker is in."""
     mine = [
         f"{policy.document.name}/{link.name}"
         for policy in state.policies.values()
         if policy.document.tenant == asker.tenant
-        and (not policy.document.group or _is_member(state.group(asker.tenant, policy.document.group), asker.user))
+        and (not policy.document.group or is_member(state.group(asker.tenant, policy.document.group), asker.user))
         for link in policy.document.profiles
     ]
     known = f"yours are {', '.join(sorted(mine)[:8])}" if mine else "you have none"

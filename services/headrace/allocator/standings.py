@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.domain.admissible import is_open
+from headrace.domain.access import may_enter
 from headrace.domain.eligibility import causes
 from headrace.domain.ranking import Rank, is_inside, rank
 from headrace.domain.scopes import over_limit, scopes_of
@@ -43,6 +43,10 @@ class Candidate(NamedTuple):
     def inside(self) -> bool:
         """Whether it fits in its unused reservation there."""
         return self.standing[0] == 0
+
+
+def _party(group: JobGroup) -> tuple[str, str]:
+    return group.policy.document.tenant, group.policy.document.group
 
 
 class Standings:
@@ -82,7 +86,7 @@ class Standings:
         borrow = next((link.borrow for link in group.policy.document.profiles if link.name == group.profile), True)
         for place, name in enumerate(profile.pools):
             pool = self._state.pools.get(name)
-            if pool is None or name == group.barred_from or not is_open(pool, group.policy):
+            if pool is None or name == group.barred_from or not may_enter(pool, *_party(group)):
                 continue
             inside = is_inside(self._state, group, pool)
             limit = self._limit(group, pool)

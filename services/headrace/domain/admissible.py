@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.reasons import RejectReason
+from headrace.domain.access import may_enter
 from headrace.domain.capacity import capacity_of
 from headrace.domain.placement import replicas_if_empty
 from headrace.domain.scopes import scopes_of, with_reservation
@@ -46,17 +47,7 @@ def never_fits(
 def open_pools(state: State, policy: PolicyState, profile: Profile) -> list[PoolState]:
     """The pools of a profile, in its order, that exist and are open to the policy's tenant and group."""
     found = [state.pools[name] for name in profile.pools if name in state.pools]
-    return [pool for pool in found if is_open(pool, policy)]
-
-
-def is_open(pool: PoolState, policy: PolicyState) -> bool:
-    """Whether the pool's `access` lets the policy's tenant and group in, whatever profiles say (R12)."""
-    access = pool.document.access
-    if not access.allow and not access.deny:
-        return True
-    tenant, group = policy.document.tenant, policy.document.group
-    names = {tenant, f"{tenant}/{group}"}
-    return names.isdisjoint(access.deny) and (not access.allow or not names.isdisjoint(access.allow))
+    return [pool for pool in found if may_enter(pool, policy.document.tenant, policy.document.group)]
 
 
 def _no_pool(state: State, policy: PolicyState, profile: Profile) -> Rejection:

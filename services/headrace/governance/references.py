@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Owner, Policy, Pool, Profile, Tenant, User
+from headrace.domain.access import may_enter
 from headrace.domain.state import State
 from headrace.governance.findings import Findings, listed, unknown
 from headrace.governance.objects import Name, Placed, name_of, names
@@ -100,7 +101,7 @@ class References:
             self._missing("profile", profile, known, name, "profiles", index)
             return
         there = [pool for pool in found.pools if pool in self._after.pools]
-        if there and not any(may_enter(self._after, pool, policy.tenant, policy.group) for pool in there):
+        if there and not any(may_enter(self._after.pools[pool], policy.tenant, policy.group) for pool in there):
             who = f"{policy.tenant}/{policy.group}" if policy.group else policy.tenant
             message = (
                 f"no pool of profile {profile} ({listed(there)}) is open to {who}; change its access, or leave the profile out"
@@ -144,12 +145,6 @@ class References:
         self._findings.error(self._findings.where(name, *part), message)
 
 
-def may_enter(state: State, pool: str, tenant: str, group: str) -> bool:
-    """Whether a pool's `access` lets a tenant's group in; deny beats allow (R12)."""
-    access, parties = state.pools[pool].document.access, {tenant, f"{tenant}/{group}"}
-    return parties.isdisjoint(access.deny) and (not access.allow or not parties.isdisjoint(access.allow))
-
-
 def shut_out(before: State, after: State, changed: Iterable[Placed], findings: Findings) -> None:
     """Warn where a changed pool closes itself to a policy that stands as it is."""
     touched = {name for name, _, _ in changed}
@@ -164,6 +159,6 @@ def _closed(before: State, after: State, pools: set[str]) -> Iterator[tuple[Poli
     for written in after.policies.values():
         policy = written.document
         for pool in pools.intersection(pools_reached(after, policy)) if pools else ():
-            was_open = may_enter(before, pool, policy.tenant, policy.group)
-            if was_open and not may_enter(after, pool, policy.tenant, policy.group):
+            was_open = may_enter(before.pools[pool], policy.tenant, policy.group)
+            if was_open and not may_enter(after.pools[pool], policy.tenant, policy.group):
                 yield policy, pool

@@ -205,19 +205,16 @@ def test_the_capacity_is_that_of_all_pools_reached_each_once_and_follows_what_ch
     assert seen == [WHOLE // 2, WHOLE // 8, WHOLE // 16]
 
 
+SITE = Site()
 AMOUNTS = st.dictionaries(st.sampled_from([GPU, CPU, JOB]), st.integers(0, 2**40))
 
 
 @given(AMOUNTS, AMOUNTS, st.dictionaries(st.sampled_from([GPU, CPU]), st.integers(0, 2**40), min_size=1), st.integers(1, 100))
 def test_a_dominant_share_is_the_exact_fraction_rounded_down(use, reservation, base, weight):
-    site = SITE
-    dev = site.state.policies["default", "dev"]
-    site.law(policy("dev", weight=weight, reservation=reservation))
+    dev = SITE.state.policies["default", "dev"]
+    SITE.law(policy("dev", weight=weight, reservation=reservation))
     dev.wide.use, dev.share_base = use, base
     exact = [
         Fraction(use.get(key, 0) - reservation.get(key, 0), capacity * weight) for key, capacity in base.items() if capacity
     ]
-    assert dominant_share(site.state, dev) == max(0, *(share * WHOLE for share in exact), 0) // 1
-
-
-SITE = Site()
+    assert dominant_share(SITE.state, dev) == max(0, *(share * WHOLE for share in exact), 0) // 1

@@ -1,0 +1,184 @@
+"""When a waiting job may start, by the time limits of those who run; looking ahead changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.domain.site import START, Site, gpus, place, policy, pool
+from tests.unit.domain.snapshot import differences, kept, naive, snapshot
+
+from headrace.contracts import facts as f
+from headrace.contracts.durations import SECOND
+from headrace.domain.forecast import BY_GRACE, BY_LIMITS, NO_LIMIT, OVERDUE, expected_start
+from headrace.domain.state import JobRecord
+
+
+@pytest.fixture
+def site() -> Site:
+    """A node of two GPUs, under two policies."""
+    made = Site(policy("dev"), policy("ops", reservation=gpus(1)))
+    made.node(count=2)
+    return made
+
+
+def start_of(site: Site, job: JobRecord, *, later: int = 0) -> tuple[int | None, str]:
+    """The expected start in seconds after the beginning, `later` seconds from now."""
+    before = snapshot(site.state)
+    moment, assumption = expected_start(site.state, job, site.state.pools["hall"], site.now + later * SECOND)
+    assert differences(before, snapshot(site.state)) == []
+    return None if moment is None else (moment - START) // SECOND, assumption
+
+
+def test_when_nobody_runs_no_limit_tells(site):
+    assert start_of(site, site.admit("a", request=gpus(3))) == (None, NO_LIMIT)
+
+
+def test_the_first_end_that_makes_room(site):
+    site.run("late", place("n1", 0), time_limit=90 * SECOND)
+    site.run("soon", place("n1", 1), time_limit=60 * SECOND)
+    assert [start_of(site, site.admit(name, f"dev/{name}")) for name in ("one", "two")] == [(60, BY_LIMITS), (90, BY_LIMITS)]
+
+
+def test_a_limit_counts_from_the_real_start(site):
+    job = site.admit("a", time_limit=60 * SECOND)
+    site.admit("b")
+    site.grant(job, place("n1", 0, 1))
+    waiting = site.admit("c")
+    seen = [start_of(site, waiting)]
+    site.now += 10 * SECOND
+    site.start(job)
+    assert [*seen, start_of(site, waiting)] == [(None, NO_LIMIT), (70, BY_LIMITS)]
+
+
+def test_one_without_a_limit_may_be_in_the_way_for_ever(site):
+    site.run("a", place("n1", 0))
+    site.run("b", place("n1", 1), time_limit=60 * SECOND)
+    assert [start_of(site, site.admit(name, f"dev/{name}")) for name in ("one", "two")] == [(60, BY_LIMITS), (None, NO_LIMIT)]
+
+
+def test_one_that_is_past_its_limit_ends_now_and_not_in_the_past(site):
+    site.run("a", place("n1", 0, 1), time_limit=60 * SECOND)
+    assert start_of(site, site.admit("b"), later=100) == (100, BY_LIMITS)
+
+
+def test_one_that_is_being_stopped_ends_with_its_grace_whatever_its_limit(site):  # R28
+    job = site.run("a", place("n1", 0, 1), time_limit=999 * SECOND)
+    site.stop(job, "cancelled", callback=20 * SECOND, term=5 * SECOND)
+    assert start_of(site, site.admit("b")) == (25, BY_LIMITS)
+
+
+def test_nobody_knows_when_one_that_is_overdue_will_be_gone(site):  # R28
+    job = site.run("a", place("n1", 0, 1))
+    site.stop(job, "cancelled")
+    site.say(f.LeaseOverdueV1(job=job.key, attempt=1, node="n1"), by="preemption")
+    assert start_of(site, site.admit("b")) == (None, NO_LIMIT)
+
+
+def test_a_gang_ends_on_all_its_nodes_at_once():
+    site = Site()
+    for name in ("n1", "n2"):
+        site.node(name, 1)
+    site.run("gang", place("n1", 0), place("n2", 0, job=False), queue="dev/gang", time_limit=60 * SECOND)
+    assert start_of(site, site.admit("more", "dev/gang")) == (60, BY_LIMITS)
+
+
+def test_its_own_limit_has_to_allow_it_as_well():
+    site = Site(policy("dev", limit=gpus(1)), policy("ops"))
+    site.node(count=3)
+    site.run("mine", place("n1", 0), time_limit=90 * SECOND)
+    site.run("theirs", place("n1", 1, 2), queue="ops/two", time_limit=60 * SECOND)
+    waits, exceeds = site.admit("a"), site.admit("b", "dev/two")
+    assert [start_of(site, job) for job in (waits, exceeds)] == [(90, BY_LIMITS), (None, NO_LIMIT)]
+
+
+def test_a_member_who_may_exceed_the_limit_starts_earlier():  # R12
+    site = Site(policy("dev", limit=gpus(1), beyond_limit=("eve",)))
+    site.node(count=2)
+    site.run("a", place("n1", 0), time_limit=90 * SECOND)
+    site.run("b", place("n1", 1), user="eve", time_limit=60 * SECOND)
+    assert start_of(site, site.admit("c", user="eve")) == (60, BY_LIMITS)
+
+
+def test_the_capacity_of_the_pool_has_to_allow_it_as_well():  # R6
+    site = Site(pools=(pool(capacity=gpus(1)),))
+    site.node(count=2)
+    site.run("a", place("n1", 0), time_limit=60 * SECOND)
+    assert start_of(site, site.admit("b")) == (60, BY_LIMITS)
+
+
+def test_ends_in_another_pool_help_nobody_here():
+    site = Site(pools=(pool(), pool("annex")))
+    site.node("n1", 1)
+    site.node("n2", 1, pool="annex")
+    site.run("here", place("n1", 0), time_limit=90 * SECOND)
+    site.run("there", place("n2", 0), pool="annex", time_limit=60 * SECOND)
+    assert start_of(site, site.admit("c")) == (90, BY_LIMITS)
+
+
+def test_what_is_kept_for_a_preemptor_is_not_free_for_others_when_its_victim_leaves(site):  # R27
+    victim = site.run("victim", place("n1", 0))
+    site.run("other", place("n1", 1), time_limit=300 * SECOND)
+    site.order(site.admit("preemptor", "ops/one"), (victim,), place("n1", 0))
+    site.stop(victim)
+    assert start_of(site, site.admit("a")) == (300, BY_LIMITS)
+
+
+def test_use_that_yields_is_out_of_the_accounts_once_and_not_twice():  # R17
+    site = Site(policy("dev", limit=gpus(2)), policy("ops", reservation=gpus(1)))
+    site.node(count=4)
+    victim = site.run("victim", place("n1", 0))
+    site.run("other", place("n1", 1), time_limit=300 * SECOND)
+    site.order(site.admit("preemptor", "ops/one"), (victim,), place("n1", 0))
+    site.stop(victim)
+    assert start_of(site, site.admit("a", "dev/two")) == (300, BY_LIMITS), "the limit of two has room when the other ends"
+
+
+def test_a_preemptor_starts_when_the_last_of_those_that_make_room_is_gone(site):  # R27
+    victims = [site.run(name, place("n1", number)) for number, name in enumerate("ab")]
+    preemptor = site.admit("preemptor", "ops/two")
+    site.order(preemptor, tuple(victims), place("n1", 0, 1))
+    for number, victim in enumerate(victims):
+        site.stop(victim, callback=(10 + number) * SECOND, term=SECOND)
+    seen = [start_of(site, preemptor)]
+    for victim in reversed(victims):
+        site.leave(victim)
+        seen.append(start_of(site, preemptor))
+    assert seen == [(12, BY_GRACE), (11, BY_GRACE), (0, BY_GRACE)]
+
+
+def test_a_preemptor_does_not_know_when_one_that_is_overdue_will_make_room(site):  # R28
+    victim = site.run("victim", place("n1", 0))
+    preemptor = site.admit("preemptor", "ops/one")
+    site.order(preemptor, (victim,), place("n1", 0))
+    site.stop(victim)
+    site.say(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    assert start_of(site, preemptor) == (None, OVERDUE)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 1, 2]), st.none() | st.integers(1, 5), st.booleans()), max_size=5),
+    st.integers(1, 4),
+    st.integers(0, 5),
+)
+def test_the_forecast_comes_true_if_everybody_ends_as_assumed(running, wanted, limit):
+    site = Site(policy("dev", limit=gpus(limit)), policy("ops"))
+    site.node(count=4)
+    opened, jobs = 0, []
+    for number, (count, seconds, ours) in enumerate(running):
+        if opened + count <= 4 and (not ours or site.state.policies["default", "dev"].wide.use.get("gpu", 0) == 0):
+            devices = range(opened, opened + count)
+            told = {"queue": "dev/one" if ours else "ops/one", "time_limit": seconds and seconds * SECOND}
+            jobs.append((seconds, site.run(f"j{number}", place("n1", *devices), request=gpus(count), **told)))
+            opened += count
+    job = site.admit("waits", request=gpus(wanted))
+    forecast = start_of(site, job)
+    assert kept(site.state) == naive(site.state)
+    expected = None
+    for seconds, one in sorted((pair for pair in jobs if pair[0]), key=lambda pair: pair[0]):
+        site.leave(one)
+        ours = job.policy.wide.use.get("gpu", 0)
+        free = sum(device.open for device in site.state.nodes["n1"].devices)
+        if expected is None and free >= gpus(wanted)["gpu"] and ours + gpus(wanted)["gpu"] <= gpus(limit)["gpu"]:
+            expected = seconds
+    assert forecast == ((None, NO_LIMIT) if expected is None else (expected, BY_LIMITS))

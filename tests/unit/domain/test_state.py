@@ -1,0 +1,118 @@
+"""What can be read off the state without a rule: kinds of job states, what is open, who is called what, what has changed."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.domain.site import Site, gpus, place, policy, pool, profile
+
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.state import FINAL, HOLDING, DeviceState, JobState, NodeState, State
+
+
+def test_every_job_waits_holds_leases_or_is_out():
+    assert {JobState.PENDING} | HOLDING | FINAL == set(JobState)
+    assert (JobState.PENDING in HOLDING | FINAL, HOLDING & FINAL) == (False, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("free", "nominated", "units"),
+    [
+        pytest.param(GPU_UNITS, 0, GPU_UNITS, id="all of it"),
+        pytest.param(GPU_UNITS, 1, GPU_UNITS - 1, id="what is kept is not open"),
+        pytest.param(5, 9, 0, id="more is kept than is free yet: nothing is open, and not less"),
+    ],
+)
+def test_the_units_of_a_device_that_anybody_may_be_granted(free, nominated, units):  # R27
+    assert DeviceState("gpu0", "H100", 80, free, nominated).open == units
+
+
+@pytest.mark.parametrize(
+    ("status", "cordoned", "healthy", "grantable"),
+    [
+        pytest.param("ready", "", True, True, id="ready"),
+        pytest.param("ready", "new fans", True, False, id="cordoned: it counts as capacity, and takes nothing new"),
+        pytest.param("lost", "", False, False, id="lost"),
+        pytest.param("stopped", "", False, False, id="stopped"),
+    ],
+)
+def test_which_nodes_count_and_which_take_work(status, cordoned, healthy, grantable):  # R6
+    node = NodeState("n1", {}, [], 0, 0, 0, 0, 0, status=status, cordoned=cordoned)
+    assert (node.healthy, node.grantable) == (healthy, grantable)
+
+
+def test_a_job_is_called_by_its_key_and_its_queue_by_policy_and_profile():
+    site = Site(policy("dev", tenant="acme"))
+    job = site.admit("a", "dev/half", tenant="acme", user="eve")
+    assert (job.key, job.tenant, job.user, job.queue) == ("acme.eve.a", "acme", "eve", "dev/half")
+    assert job.policy.key == ("acme", "dev")
+
+
+def test_two_states_share_nothing():
+    one, other = Site().state, State()
+    assert (one.jobs is other.jobs, one.pending is other.pending, other.pools, other.stale) == (False, False, {}, None)
+
+
+def test_a_tenants_own_profile_hides_the_providers_of_the_same_name():
+    site = Site(policy("dev", tenant="acme"))
+    own = profile("one", gpus(2), tenant="acme")
+    site.law(own)
+    assert (site.state.profile("acme", "one"), site.state.profile("default", "one")) == (own, profile("one"))
+    site.say(f.ProfileDeletedV1(author="a.b", tenant="acme", name="one"))
+    assert [site.state.profile("acme", name) for name in ("one", "none")] == [profile("one"), None]
+
+
+def test_groups_belong_to_their_tenant():
+    site, crew = Site(), d.Group(tenant="acme", name="crew", members=("eve",))
+    site.law(crew)
+    assert [site.state.group(tenant, "crew") for tenant in ("acme", "default")] == [crew, None]
+
+
+def test_the_default_tenant_always_exists_and_others_once_they_are_written():
+    site = Site(tenants=(d.Tenant(name="acme"),))
+    assert [site.state.has_tenant(name) for name in ("default", "acme", "nobody")] == [True, True, False]
+
+
+def told(site: Site) -> tuple[list[str], list[str]]:
+    """Names of the groups' profiles and of the policies that have changed since the last look."""
+    groups, policies = site.state.take_stale()
+    return [group.profile for group in groups], [one.document.name for one in policies]
+
+
+def test_who_watches_is_told_each_change_once():
+    site = Site(policy("dev"), policy("ops"))
+    site.node()
+    site.state.watch()
+    seen = [told(site)]
+    job = site.admit("a")
+    site.admit("b", "ops/two")
+    seen.append(told(site))
+    site.grant(job, place("n1", 0))
+    seen.append(told(site))
+    seen.append(told(site))
+    assert seen == [([], []), (["one", "two"], []), (["one"], ["dev"]), ([], [])]
+
+
+def test_with_a_share_of_the_tenant_in_the_pool_the_use_of_one_policy_concerns_all_of_the_tenant():  # R7
+    shares = (d.Share(pool="hall", limit=gpus(2)),)
+    site = Site(
+        policy("dev"),
+        policy("ops"),
+        policy("theirs", tenant="acme"),
+        pools=(pool(), pool("annex")),
+        tenants=(d.Tenant(name="default", shares=shares),),
+    )
+    site.state.watch()
+    dev, theirs, seen = site.state.policies["default", "dev"], site.state.policies["acme", "theirs"], []
+    for changed, where in ((dev, "hall"), (dev, "annex"), (theirs, "hall")):
+        site.state.mark(changed, where)
+        seen.append(told(site)[1])
+    assert seen == [["dev", "ops"], ["dev"], ["theirs"]]
+
+
+def test_nobody_watches_and_nothing_is_collected():
+    site = Site()
+    site.state.mark(site.state.policies["default", "dev"], "hall")
+    assert (site.state.stale, site.state.pending.stale) == (None, None)
+    assert told(site) == ([], [])
