@@ -46,6 +46,13 @@ def parse_cancel(subject: str) -> tuple[str, str, str]:
     return parts[2], parts[3], parts[4]
 
 
+def asker_of(subject: str) -> tuple[str, str]:
+    """(tenant, user) of whoever published on a submit or cancel subject, well-formed or not; empty where it names nobody."""
+    parts = subject.split(".")
+    tenant, user = (parts[2], parts[3]) if len(parts) > 3 else ("", "")
+    return (tenant, user) if is_token(tenant) and is_token(user) else ("", "")
+
+
 def ledger(writer: str) -> str:
     """Where `writer` (`allocator`, `node.gpu01`) appends its records."""
     return f"hr.ledger.{writer}"

@@ -6,26 +6,31 @@ many jobs may fill several records, because a job that is known already, with th
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from headrace.admission.judge import Asker, judge, wish_digest
 from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode_cancel, decode_submit
+from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, is_job_id, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.records import RECORD_FACTS_MAX
-from headrace.contracts.subjects import parse_cancel, parse_submit
+from headrace.contracts.subjects import asker_of, parse_cancel, parse_submit
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import FINAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.ledger import StoredMessage
     from headrace.domain.state import State
+
+
+REFUSALS_STATED = 50
+"""Refusals of one user within a second that are stated one by one; those beyond are counted, a fact for each reason (R14)."""
 
 
 class Admission:
@@ -35,6 +40,7 @@ class Admission:
         self.state = state
         self.waiting: deque[StoredMessage] = deque()
         self._seal = seal
+        self._second = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -42,6 +48,8 @@ class Admission:
         self._facts: list[AnyFact] = []
         self._admitted: dict[str, int] = {}
         self._known: dict[str, str] = {}
+        self._refused: Counter[tuple[str, str]] = Counter()
+        self._counted: Counter[tuple[str, str, str]] = Counter()
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts about the messages that wait, as many as a record holds, and the last message judged whole."""
@@ -49,10 +57,12 @@ class Admission:
         through = self.state.judged
         while self.waiting and self.waiting[0].sequence <= through:
             self.waiting.popleft()
+        self._second = now // SECOND
         for message in self.waiting:
             if not self._judge_message(message, now):
                 break
             through = message.sequence
+        self._facts += [f.RefusalsCountedV1(tenant=t, user=u, reason=r, count=n) for (t, u, r), n in self._counted.items()]
         if through > self.state.judged:
             self._facts.append(f.WishesJudgedV1(through=through))
         return tuple(self._facts)
@@ -72,11 +82,11 @@ class Admission:
         """Judge one message; False when the record was full before its end."""
         try:
             if message.subject.startswith("hr.cancel."):
-                return self._state_all(tuple(self._judge_cancel(message)))
+                return self._judge_cancel(message)
             asker = Asker(*parse_submit(message.subject))
             wishes = decode_submit(message.payload)
         except (IdError, Malformed) as error:
-            return self._state_all((_refusal(message, RejectReason.MALFORMED, str(error)),))
+            return self._refuse(message, RejectReason.MALFORMED, str(error))
         refused: dict[RejectReason, list[str]] = {}
         for wish in wishes:
             if not is_job_id(wish.id):
@@ -89,15 +99,18 @@ class Admission:
             elif known != wish_digest(asker, wish):
                 text = f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
                 refused.setdefault(RejectReason.ID_REUSED, []).append(text)
-        return self._state_all(tuple(_refusal(message, reason, *texts) for reason, texts in refused.items()))
+        return all(self._refuse(message, reason, *texts) for reason, texts in refused.items())
 
     def _judge_new(self, asker: Asker, wish: JobWish, now: int) -> bool:
         """Judge a job that is not known yet; False where the record has no room for it."""
         policy = f"{asker.tenant}/{asker.policy}"
         fact = judge(self.state, asker, wish, now, pending=self._admitted.get(policy, 0), batch=self._known, seal=self._seal)
-        if not self._state_all((fact,)):
+        if isinstance(fact, f.JobRejectedV1):
+            if not self._state_refusal((asker.tenant, asker.user), fact):
+                return False
+        elif not self._state_all((fact,)):
             return False
-        if isinstance(fact, f.JobAdmittedV1):
+        else:
             self._admitted[policy] = self._admitted.get(policy, 0) + 1
         self._known[fact.job] = fact.digest
         return True
@@ -110,15 +123,36 @@ class Admission:
         answered = self.state.answered.get(key)
         return answered.digest if answered is not None else self._known.get(key)
 
-    def _judge_cancel(self, message: StoredMessage) -> Iterator[AnyFact]:
+    def _judge_cancel(self, message: StoredMessage) -> bool:
         tenant, user, job_id = parse_cancel(message.subject)
         wish = decode_cancel(message.payload)
         key = job_key(tenant, user, job_id)
         job = self.state.jobs.get(key)
         if key in self._known or (job is not None and job.state not in FINAL):
-            yield f.JobCancelRequestedV1(job=key, by=f"{tenant}.{user}", reason=wish.reason[:256])
-        elif job is None and key not in self.state.answered:
-            yield _refusal(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
+            return self._state_all((f.JobCancelRequestedV1(job=key, by=f"{tenant}.{user}", reason=wish.reason[:256]),))
+        if job is None and key not in self.state.answered:
+            return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
+        return True
+
+    def _refuse(self, message: StoredMessage, reason: RejectReason, *texts: str) -> bool:
+        return self._state_refusal(asker_of(message.subject), _refusal(message, reason, *texts))
+
+    def _state_refusal(self, who: tuple[str, str], fact: f.JobRejectedV1 | f.WishRefusedV1) -> bool:
+        """State a refusal, or count it where `who` is refused too often; False where the record has no room."""
+        second, stated = self.state.refusals.get(who, (0, 0))
+        before = self._refused[who] + (stated if second == self._second else 0)
+        key = (*who, str(fact.reason))
+        if before < REFUSALS_STATED:
+            if not self._state_all((fact,)):
+                return False
+            self._refused[who] += 1
+            return True
+        if key not in self._counted and not self._room.takes(
+            (f.RefusalsCountedV1(tenant=who[0], user=who[1], reason=key[2], count=1),)
+        ):
+            return False
+        self._counted[key] += 1
+        return True
 
 
 def _refusal(message: StoredMessage, reason: RejectReason, text: str, *more: str) -> f.WishRefusedV1:

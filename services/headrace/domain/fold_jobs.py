@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.fact import Place
+from headrace.contracts.subjects import asker_of
 from headrace.domain import capacity
 from headrace.domain.fold_nodes import held, release
 from headrace.domain.nominations import end_nomination, lift_bar
@@ -75,9 +77,21 @@ def _doom(state: State, job: JobRecord, other: str) -> None:
 
 
 def _job_rejected(state: State, fact: f.JobRejectedV1, _sequence: int, _place: int) -> None:
+    tenant, user, _ = fact.job.split(".")
+    _count_refusal(state, tenant, user)
     if fact.job not in state.jobs and fact.job not in state.answered:
         state.answered[fact.job] = Answered(fact.digest, JobState.REJECTED, state.now)
         state.forgetting.append((state.now + IDS_REMEMBERED, fact.job))
+
+
+def _wish_refused(state: State, fact: f.WishRefusedV1, _sequence: int, _place: int) -> None:
+    _count_refusal(state, *asker_of(fact.subject))
+
+
+def _count_refusal(state: State, tenant: str, user: str) -> None:
+    second = state.now // SECOND
+    last, count = state.refusals.get((tenant, user), (0, 0))
+    state.refusals[tenant, user] = (second, count + 1 if last == second else 1)
 
 
 def _nothing(_state: State, _fact: object, _sequence: int, _place: int) -> None:
@@ -229,7 +243,7 @@ def _tell_dependants(state: State, job: JobRecord) -> None:
 HANDLERS: dict[type, Any] = {
     f.JobAdmittedV1: _job_admitted,
     f.JobRejectedV1: _job_rejected,
-    f.WishRefusedV1: _nothing,
+    f.WishRefusedV1: _wish_refused,
     f.JobCancelRequestedV1: _cancel_requested,
     f.RefusalsCountedV1: _nothing,
     f.WishesJudgedV1: _wishes_judged,

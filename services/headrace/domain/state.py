@@ -298,6 +298,8 @@ class State:
     voids: dict[str, int] = field(default_factory=dict)
     judged: int = 0
     """The last wish on SUBMIT that admission has judged."""
+    refusals: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """(tenant, user) to (second, refusals stated in it), so that a flood of them is counted, not stated one by one (R14)."""
     documents_sequence: int = 0
     """The last record that changed what may ever run: documents or hardware."""
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
-from headrace.admission.decide import Admission
+from headrace.admission.decide import REFUSALS_STATED, Admission
 from headrace.admission.judge import Asker, wish_digest
 from headrace.bus.memory import MemoryLog
 from headrace.contracts import facts as f
@@ -222,7 +222,7 @@ def test_a_record_holds_so_many_bytes_however_large_labels_and_messages_are(judg
     labels = {f"{n:063}": "\1" * 256 for n in range(64)}
     judging.submit(wish(0, labels=labels))
     judging.submit(wish(1, labels=labels), wish(2, labels=labels), wish(3, labels=labels))
-    judging.submit(*(wish(number, name="\1" * 300) for number in range(4, 400)))
+    judging.submit(*(wish(number, name="\1" * 256) for number in range(4, 400)))
 
     jobs = []
     while facts := judging.judged():
@@ -370,3 +370,30 @@ def test_a_wish_with_everything_at_its_largest_fits_in_a_record(judging):
 
     (fact, position) = judging.judged()
     assert (type(fact), fact.job, position) == (f.JobAdmittedV1, key(200), judged_through(101))
+
+
+def test_a_flood_of_refusals_is_stated_up_to_a_bound_and_then_counted_by_reason(judging):
+    for _ in range(REFUSALS_STATED + 7):
+        judging.hear(QUEUE, b"nonsense")
+    facts = judging.judged()
+    assert [type(fact) for fact in facts[:REFUSALS_STATED]] == [f.WishRefusedV1] * REFUSALS_STATED
+    assert facts[REFUSALS_STATED:] == (
+        f.RefusalsCountedV1(tenant="default", user="ann", reason="MALFORMED", count=7),
+        judged_through(REFUSALS_STATED + 7),
+    )
+    judging.hear(QUEUE, b"more of it")
+    assert judging.judged() == (
+        f.RefusalsCountedV1(tenant="default", user="ann", reason="MALFORMED", count=1),
+        judged_through(REFUSALS_STATED + 8),
+    )
+
+
+def test_the_next_second_is_stated_again_and_another_user_always_was(judging):
+    for _ in range(REFUSALS_STATED + 1):
+        judging.hear(QUEUE, b"nonsense")
+    judging.judged()
+    judging.hear(submit("default", "bob", "ml", "one"), b"nonsense")
+    assert type(judging.judged()[0]) is f.WishRefusedV1
+    judging.told.wait(1_000_000)
+    judging.hear(QUEUE, b"nonsense")
+    assert type(judging.judged()[0]) is f.WishRefusedV1

@@ -57,3 +57,8 @@ def test_what_is_put_together_can_be_taken_apart():
 def test_what_is_no_such_subject_is_refused_and_says_what_one_looks_like(parse, subject):
     with pytest.raises(IdError, match="it looks like hr"):
         parse(subject)
+
+
+def test_the_asker_is_whom_the_subject_names_and_nobody_where_it_names_none():
+    told = ("hr.submit.acme.ann.p.q", "hr.cancel.acme.ann.x", "hr.submit.ACME.ann.p.q", "hr.submit", "")
+    assert [subjects.asker_of(subject) for subject in told] == [("acme", "ann"), ("acme", "ann"), ("", ""), ("", ""), ("", "")]
