@@ -61,7 +61,7 @@ class Checked(World):
 @histories
 @given(scenarios())
 def test_every_history_keeps_the_promises_and_comes_to_rest(scenario) -> None:
-    world = play(Checked(scenario))
+    world = play(Checked(scenario, judged=False))
 
     assert Auditor().read_all(world.log.messages_after(0)) == []
     late = [fact for stated in world.history for fact in stated.facts if stated.at > QUIET_AT - 6 * HOUR]
@@ -72,7 +72,7 @@ def test_every_history_keeps_the_promises_and_comes_to_rest(scenario) -> None:
 @histories
 @given(scenarios())
 def test_the_same_history_gives_the_same_bytes_and_its_records_the_same_state(scenario) -> None:
-    first, second, ledger = play(World(scenario)), play(World(scenario)), Ledger()
+    first, second, ledger = play(World(scenario, judged=False)), play(World(scenario, judged=False)), Ledger()
 
     for message in first.log.messages_after(0):
         ledger.read(message)
@@ -84,7 +84,7 @@ def test_the_same_history_gives_the_same_bytes_and_its_records_the_same_state(sc
 @settings(histories, max_examples=HISTORIES // 5)
 @given(scenarios())
 def test_a_decision_changes_nothing_and_depends_on_nothing_but_the_records(scenario) -> None:
-    world = World(scenario)
+    world = World(scenario, judged=False)
     world.allocator = Doubted(world)  # type: ignore[assignment]
 
     play(world)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.durations import SECOND
+from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.subjects import asker_of
 from headrace.domain import capacity

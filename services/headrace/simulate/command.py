@@ -14,7 +14,7 @@ from headrace.contracts.durations import SECOND, format_duration
 from headrace.contracts.facts import JobAdmittedV1, LeaseStartedV1
 from headrace.simulate.expectations import differences, state_of
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.world import START, Unrest, World
+from headrace.simulate.world import START, Refused, Unrest, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,8 +45,8 @@ def _play(path: str, *, as_json: bool) -> int:
         for at, expect in world.run():
             checked += 1
             failed += differences(world, at, expect)
-    except Unrest as unrest:
-        failed.append(str(unrest))
+    except (Unrest, Refused) as stop:
+        failed += str(stop).splitlines()
     for line in failed:
         print(f"{path}: {line}", file=sys.stderr)
     print(json.dumps(report(world, failed)) if as_json else _summary(path, world, checked, failed))

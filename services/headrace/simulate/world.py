@@ -17,11 +17,15 @@ from headrace.contracts.codec import encode
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.durations import format_duration
 from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.queries import DeleteRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import cancel, ledger, node_writer, submit
 from headrace.contracts.wishes import JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
 from headrace.domain.ledger import Ledger
+from headrace.governance.objects import applied, placed
+from headrace.governance.plan import make_plan
+from headrace.governance.removal import remove
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.machines import Machines
 from headrace.simulate.names import entitled_member, find_policy, numbered
@@ -44,6 +48,10 @@ class Unrest(Exception):
     """The deciders did not come to rest (R31)."""
 
 
+class Refused(Exception):
+    """Governance does not let the scenario's documents, or a deletion, be written: a line for each reason."""
+
+
 class Stated(NamedTuple):
     """One record of the run: sequence, virtual time since the start (microseconds), writer, facts."""
 
@@ -54,10 +62,15 @@ class Stated(NamedTuple):
 
 
 class World:
-    """One run. `history` holds everything stated, `names` the key of each job by its name in the file."""
+    """One run. `history` holds everything stated, `names` the key of each job by its name in the file.
 
-    def __init__(self, scenario: Scenario) -> None:
+    `judged` False: documents come into force as they are, even where governance would refuse them; for trying the rules on worlds that
+    nobody may write.
+    """
+
+    def __init__(self, scenario: Scenario, *, judged: bool = True) -> None:
         self.scenario = scenario
+        self.judged = judged
         self.now = START
         self.log = MemoryLog(lambda: self.now)
         self.submits = MemoryLog(lambda: self.now)
@@ -73,7 +86,7 @@ class World:
 
     def run(self) -> Iterator[tuple[int, Expect]]:
         """Play the timeline; yields (microseconds since the start, expectation) at the moment when it has to hold."""
-        self._append(GOVERNANCE, list(applied(self.scenario.documents)))
+        self._apply(self.scenario.documents)
         for nodes in self.scenario.nodes:
             for name in numbered(nodes.name, nodes.count):
                 self._append(node_writer(name), [self.machines.register(nodes, name, self.now)])
@@ -169,10 +182,26 @@ class World:
             nodes = self.machines.nodes[moment.node_back]
             self._append(node_writer(moment.node_back), [self.machines.register(nodes, moment.node_back, self.now)])
         if moment.apply is not None:
-            self._append(GOVERNANCE, list(applied(moment.apply)))
+            self._apply(moment.apply)
         if moment.delete is not None:
-            self._append(GOVERNANCE, [deleted(moment.delete)])
+            self._delete(moment.delete)
         self.machines.pass_time(self.now)
+
+    def _apply(self, documents: Documents) -> None:
+        if not self.judged:
+            self._append(GOVERNANCE, as_law(documents))
+            return
+        plan = make_plan(self.state, documents, AUTHOR, groups=False)
+        if plan.errors:
+            raise Refused("\n".join(plan.errors))
+        self._append(GOVERNANCE, plan.facts)
+
+    def _delete(self, wish: Delete) -> None:
+        request = DeleteRequest(kind=wish.kind, name=wish.name, tenant=_owner(wish), mode=wish.mode)
+        removal = remove(self.state, request, AUTHOR)
+        if removal.error:
+            raise Refused(removal.error)
+        self._append(GOVERNANCE, removal.facts)
 
     def _submit(self, jobs: Submit) -> None:
         policy, profile = jobs.queue.split("/")
@@ -201,33 +230,11 @@ class World:
         self.admission.waiting += self.submits.messages_after(sequence - 1)
 
 
-def applied(documents: Documents) -> Iterator[AnyFact]:
-    """The facts by which a document set becomes law, in the order in which kinds depend on each other."""
-    for tenant in documents.tenants:
-        yield f.TenantAppliedV1(author=AUTHOR, tenant=tenant)
-    for user in documents.users:
-        yield f.UserAppliedV1(author=AUTHOR, user=user)
-    for group in documents.groups:
-        yield f.GroupAppliedV1(author=AUTHOR, group=group)
-    for pool in documents.pools:
-        yield f.PoolAppliedV1(author=AUTHOR, pool=pool)
-    for profile in documents.profiles:
-        yield f.ProfileAppliedV1(author=AUTHOR, profile=profile)
-    for policy in documents.policies:
-        yield f.PolicyAppliedV1(author=AUTHOR, policy=policy)
+def as_law(documents: Documents) -> list[AnyFact]:
+    """The facts by which documents are in force, whatever governance would say to them."""
+    return [applied(place.document, AUTHOR, "") for place in placed(documents)]
 
 
-def deleted(wish: Delete) -> AnyFact:
-    """The fact by which one object is gone."""
-    tenant = wish.tenant or DEFAULT_TENANT
-    match wish.kind:
-        case "policy":
-            return f.PolicyDeletedV1(author=AUTHOR, tenant=tenant, name=wish.name)
-        case "profile":
-            return f.ProfileDeletedV1(author=AUTHOR, name=wish.name)
-        case "pool":
-            return f.PoolDeletedV1(author=AUTHOR, name=wish.name)
-        case "group":
-            return f.GroupDeletedV1(author=AUTHOR, tenant=tenant, name=wish.name)
-        case _:
-            return f.TenantDeletedV1(author=AUTHOR, name=wish.name)
+def _owner(wish: Delete) -> str:
+    """The tenant whose object it is; pools and tenants have none, and a scenario's profiles are the provider's."""
+    return wish.tenant if wish.kind in ("policy", "group") else ""

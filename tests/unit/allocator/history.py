@@ -14,7 +14,7 @@ from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import Record
 from headrace.domain.fold import apply
 from headrace.domain.state import JobRecord, State
-from headrace.simulate.world import applied
+from headrace.simulate.world import as_law
 
 START = 1_767_225_600 * SECOND
 HALL = d.Pool(name="hall", selector={"site": "hall"})
@@ -86,7 +86,7 @@ class History:
 
     def law(self, documents: d.Documents) -> None:
         """Documents in force, without a look at them."""
-        self.say(*applied(documents))
+        self.say(*as_law(documents))
 
     def wait(self, span: int) -> None:
         """Time passes."""

@@ -4,12 +4,10 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
-from headrace.contracts.documents import Documents, Group, Policy, PolicyProfile, Pool, Profile, Tenant, User
 from headrace.contracts.durations import SECOND
 from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.simulate import world
-from headrace.simulate.scenario import Delete
-from headrace.simulate.world import START, Unrest, applied, deleted
+from headrace.simulate.world import START, Refused, Unrest
 
 
 def test_everything_of_a_moment_happens_before_the_deciders_look(play):
@@ -160,35 +158,16 @@ def test_deciders_that_never_come_to_rest_are_stopped(play, monkeypatch):
         """)
 
 
-def test_documents_become_law_in_the_order_in_which_kinds_depend_on_each_other():
-    documents = Documents(
-        policies=(Policy(name="q", profiles=(PolicyProfile(name="one"),)),),
-        profiles=(Profile(name="one", request={}, pools=("hall",)),),
-        pools=(Pool(name="hall", selector={}),),
-        groups=(Group(name="all"),),
-        users=(User(handle="ann"),),
-        tenants=(Tenant(name="acme"),),
-    )
-    by = {"author": "default.scenario"}
-    assert list(applied(documents)) == [
-        f.TenantAppliedV1(**by, tenant=documents.tenants[0]),
-        f.UserAppliedV1(**by, user=documents.users[0]),
-        f.GroupAppliedV1(**by, group=documents.groups[0]),
-        f.PoolAppliedV1(**by, pool=documents.pools[0]),
-        f.ProfileAppliedV1(**by, profile=documents.profiles[0]),
-        f.PolicyAppliedV1(**by, policy=documents.policies[0]),
-    ]
+def test_documents_that_governance_refuses_stop_the_run_with_its_words(play):
+    with pytest.raises(Refused, match=r"there is no profile none"):
+        play("""
+          - {at: 1s, apply: {policies: [{name: late, group: all, profiles: [none]}]}}
+        """)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fact"),
-    [
-        ("policy", f.PolicyDeletedV1(author="default.scenario", tenant="acme", name="x")),
-        ("group", f.GroupDeletedV1(author="default.scenario", tenant="acme", name="x")),
-        ("profile", f.ProfileDeletedV1(author="default.scenario", name="x")),
-        ("pool", f.PoolDeletedV1(author="default.scenario", name="x")),
-        ("tenant", f.TenantDeletedV1(author="default.scenario", name="x")),
-    ],
-)
-def test_every_kind_can_be_deleted(kind, fact):
-    assert deleted(Delete(kind=kind, name="x", tenant="acme")) == fact
+@pytest.mark.parametrize("wanted", ["{kind: pool, name: hall}", "{kind: profile, name: one}", "{kind: group, name: all}"])
+def test_what_is_in_use_is_not_deleted(play, wanted):
+    with pytest.raises(Refused, match="is in use|named by"):
+        play(f"""
+          - {{at: 1s, delete: {wanted}}}
+        """)
