@@ -8,6 +8,7 @@ import tomllib
 from importlib.metadata import packages_distributions
 
 import pytest
+
 from tests.architecture.tree import ROOT, SOURCE_ROOTS, imported, sources, text
 
 SAME_RELEASE = {"headrace-contracts"}

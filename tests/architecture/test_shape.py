@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+
 from tests.architecture.tree import SOURCE_ROOTS, files, parsed, sources, text
 
 FILE_LINES_MAX = 400

@@ -17,7 +17,6 @@ from typing import Any
 import asyncpg
 import pytest
 from structlog.testing import capture_logs
-from tests.integration.ledgers import History, added_up, busy
 
 from headrace.accounting import service as accounting_service
 from headrace.accounting.database import Database, DatabaseRefused
@@ -37,6 +36,7 @@ from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
+from tests.integration.ledgers import History, added_up, busy
 
 PATIENCE = 60.0
 TABLES = {

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, given, settings
-from tests.properties.auditor import Auditor
-from tests.properties.histories import QUIET_AT, scenarios
-from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts.durations import HOUR
 from headrace.contracts.facts import CheckpointRegisteredV1
 from headrace.domain.ledger import Ledger
 from headrace.simulate.world import World
+from tests.properties.auditor import Auditor
+from tests.properties.histories import QUIET_AT, scenarios
+from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
 """How many histories each test plays; `make properties` plays 10,000."""

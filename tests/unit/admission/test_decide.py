@@ -4,8 +4,6 @@ import json
 
 import msgspec
 import pytest
-from tests.unit.allocator.history import START, History, gpus, policy
-from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.admission.decide import REFUSALS_STATED, Admission
 from headrace.admission.judge import Asker, wish_digest
@@ -16,6 +14,8 @@ from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import cancel, submit
 from headrace.contracts.wishes import After, CancelWish, JobText, JobWish, JobWishes
+from tests.unit.allocator.history import START, History, gpus, policy
+from tests.unit.domain.snapshot import differences, snapshot
 
 ANN = Asker("default", "ann", "ml", "one")
 QUEUE = submit(*ANN)

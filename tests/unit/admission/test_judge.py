@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.allocator.history import START, History, gpus, policy, profile
-from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.admission.judge import Asker, judge, wish_digest
 from headrace.contracts import documents as d
@@ -13,6 +11,8 @@ from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.wishes import After, JobText, JobWish
+from tests.unit.allocator.history import START, History, gpus, policy, profile
+from tests.unit.domain.snapshot import differences, snapshot
 
 ID = make_job_id(START // 1_000, bytes(10))
 ANN = Asker("default", "ann", "ml", "two")

@@ -4,7 +4,6 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.service.bus import JOB, JOB_ID, Bus, running, until
 
 from headrace.admission import service
 from headrace.admission.decide import Admission
@@ -18,6 +17,7 @@ from headrace.contracts.subjects import cancel, submit
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.state import State
 from headrace.service import deciding
+from tests.unit.service.bus import JOB, JOB_ID, Bus, running, until
 
 QUEUE = submit("default", "ann", "q", "one")
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.allocator.history import History, granted, place, policy, stopped, terms
-from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.allocator.decide import SETTLED_MAX, Allocator
 from headrace.contracts import documents as d
@@ -12,6 +10,8 @@ from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.preemption.decide import PreemptionWatch
+from tests.unit.allocator.history import History, granted, place, policy, stopped, terms
+from tests.unit.domain.snapshot import differences, snapshot
 
 
 def hall(*policies: d.Policy, count: int = 4) -> History:

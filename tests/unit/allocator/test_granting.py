@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, terms
-from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.allocator.granting import GRANTS_MAX, grant, leases
 from headrace.allocator.standings import Standings
@@ -11,6 +9,8 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.domain.record_room import RecordRoom
+from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, terms
+from tests.unit.domain.snapshot import differences, snapshot
 
 
 def round_of(told: History, *, skip: frozenset[str] = frozenset(), room: RecordRoom | None = None) -> list[object]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.allocator.history import History, place, policy, stopped, terms
 
 from headrace.allocator.proposals import end_nominations, judge_proposals, nomination_end
 from headrace.contracts import documents as d
@@ -12,6 +11,7 @@ from headrace.contracts.facts.preemption import Victim
 from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import JobRecord
 from headrace.preemption.decide import PreemptionWatch
+from tests.unit.allocator.history import History, place, policy, stopped, terms
 
 
 def judged(told: History, room: RecordRoom | None = None) -> list[object]:

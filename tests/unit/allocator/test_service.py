@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from tests.unit.service import bus as b
-
 from headrace.allocator import service
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.facts import JobAdmittedV1, LeaseGrantedV1
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.service import deciding
+from tests.unit.service import bus as b
 
 
 async def test_a_job_on_the_ledger_is_granted_there(monkeypatch):

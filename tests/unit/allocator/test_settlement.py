@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
 
 from headrace.allocator.settlement import next_time_limit, review_pending, settle, stop, why_never
 from headrace.contracts import documents as d
@@ -9,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder
+from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
 
 
 def history(**more: object) -> History:

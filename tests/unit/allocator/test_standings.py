@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
-from tests.properties.histories import scenarios
-from tests.unit.allocator.history import History, gpus, policy, terms
 
 from headrace.allocator.standings import Candidate, Standings
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.simulate.world import World
+from tests.properties.histories import scenarios
+from tests.unit.allocator.history import History, gpus, policy, terms
 
 
 def fresh(told: History) -> Standings:

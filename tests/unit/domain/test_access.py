@@ -1,10 +1,10 @@
 """R12: who may use a queue, and enter a pool."""
 
 import pytest
-from tests.unit.domain.hall import Hall
 
 from headrace.contracts.documents import Access, Group
 from headrace.domain.access import is_member, may_enter
+from tests.unit.domain.hall import Hall
 
 
 def test_members_and_service_accounts_are_in_a_group_and_nobody_is_in_none():

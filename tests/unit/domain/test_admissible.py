@@ -1,13 +1,13 @@
 """R13: what can ever run, and why not."""
 
 import pytest
-from tests.unit.domain.hall import Hall, gpus
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Share, Tenant
 from headrace.contracts.reasons import RejectReason
 from headrace.domain.admissible import Rejection, never_fits
 from headrace.domain.requests import intern_request
+from tests.unit.domain.hall import Hall, gpus
 
 
 def judge(hall, policy, amounts, *, replicas=1, preemptible=True, beyond=False):

@@ -1,11 +1,11 @@
 """Taking, giving back and keeping change the same numbers, and undo each other."""
 
 import pytest
-from tests.unit.domain.hall import Hall, gpus, shares
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
+from tests.unit.domain.hall import Hall, gpus, shares
 
 
 def numbers(hall, *policies):

@@ -1,13 +1,13 @@
 """R23-R25: who may be taken from, by which cause, and in which order."""
 
 import pytest
-from tests.unit.domain.hall import Hall, gpus
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import PreemptionTerms, Share, Tenant
 from headrace.contracts.durations import SECOND
 from headrace.domain import eligibility as e
+from tests.unit.domain.hall import Hall, gpus
 
 
 def lending(**terms):

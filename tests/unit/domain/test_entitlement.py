@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.domain.hall import START, Hall
 
 from headrace.contracts import facts as f
 from headrace.contracts.codec import decode_record
@@ -11,6 +10,7 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.records import Record
 from headrace.contracts.writers import LAWS
 from headrace.domain.entitlement import objection
+from tests.unit.domain.hall import START, Hall
 
 
 def record(by, *facts, now=START, prev=""):

@@ -1,12 +1,11 @@
 """R22: each wait has one reason, the first that applies."""
 
-from tests.unit.domain.hall import Hall
-
 from headrace.contracts import facts as f
 from headrace.contracts.documents import PolicyProfile, Share, Tenant
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.reasons import WaitReason
 from headrace.domain.explain import explain, position, wait_of
+from tests.unit.domain.hall import Hall
 
 
 def reason(hall, job):

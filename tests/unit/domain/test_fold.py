@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests.unit.domain.hall import Hall
 
 from headrace.contracts.codec import decode_record
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.facts import AnyFact
 from headrace.domain.fold import HANDLERS, apply
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED, JobState, State
+from tests.unit.domain.hall import Hall
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden/facts").glob("*.json"))
 

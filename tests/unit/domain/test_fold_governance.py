@@ -1,11 +1,10 @@
 """What administrators wrote becomes true, whatever is under way."""
 
-from tests.unit.domain.hall import Hall, gpus
-
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Policy, Pool, Scope, Share, Tenant
 from headrace.domain.state import JobState
+from tests.unit.domain.hall import Hall, gpus
 
 
 def test_a_node_belongs_to_the_pool_whose_selector_it_matches_and_follows_the_selector():

@@ -1,10 +1,9 @@
 """Jobs from admission to their end."""
 
-from tests.unit.domain.hall import Hall
-
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
 from headrace.domain.state import JobState
+from tests.unit.domain.hall import Hall
 
 
 def ended(job, state="succeeded", **more):

@@ -1,10 +1,9 @@
 """What nodes say of themselves and of the leases on them."""
 
-from tests.unit.domain.hall import START, Hall
-
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.domain.state import JobState
+from tests.unit.domain.hall import START, Hall
 
 
 def test_a_node_that_registers_again_keeps_what_its_leases_hold():

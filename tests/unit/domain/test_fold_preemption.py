@@ -1,11 +1,10 @@
 """Taking back, as the ledger tells it (R19, R26, R27)."""
 
-from tests.unit.domain.hall import Hall
-
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.domain.searches import is_worthwhile
 from headrace.domain.state import JobState
+from tests.unit.domain.hall import Hall
 
 
 def lent():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.site import START, Site, gpus, place, policy, pool
-from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.domain.forecast import BY_GRACE, BY_LIMITS, NO_LIMIT, OVERDUE, expected_start
 from headrace.domain.state import JobRecord
+from tests.unit.domain.site import START, Site, gpus, place, policy, pool
+from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 
 @pytest.fixture

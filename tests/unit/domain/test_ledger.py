@@ -8,8 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.site import GIB, Site, gpus, policy, pool
-from tests.unit.domain.snapshot import snapshot
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU_UNITS
@@ -20,6 +18,8 @@ from headrace.contracts.records import RECORD_BYTES_MAX, Record, digest
 from headrace.domain.ledger import Ledger, LedgerBroken
 from headrace.domain.requests import Shape
 from headrace.domain.state import State
+from tests.unit.domain.site import GIB, Site, gpus, policy, pool
+from tests.unit.domain.snapshot import snapshot
 
 NOW = 1_000_000 * SECOND
 ONE = Shape(1, 0, 0, 0, ())

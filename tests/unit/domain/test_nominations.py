@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.unit.domain.site import Site, gpus, place, policy
-from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.domain.nominations import end_nomination, lift_bar
 from headrace.domain.state import JobRecord
+from tests.unit.domain.site import Site, gpus, place, policy
+from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 
 class Taking:

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.site import Site, place, policy
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.domain.pending import JobGroup, Pending
 from headrace.domain.state import JobRecord
+from tests.unit.domain.site import Site, place, policy
 
 
 def member(key: str, priority: int, admitted_at: int, order: tuple[int, int]) -> JobRecord:

@@ -7,8 +7,6 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.site import GIB, HALF, Site, gpus, place, policy, profile
-from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.facts.fact import DeviceShare
@@ -16,6 +14,8 @@ from headrace.domain.node_index import NodeIndex
 from headrace.domain.placement import find_places, model_allowed, pick_devices, replicas_if_empty
 from headrace.domain.requests import Shape
 from headrace.domain.state import DeviceState, NodeState
+from tests.unit.domain.site import GIB, HALF, Site, gpus, place, policy, profile
+from tests.unit.domain.snapshot import differences, snapshot
 
 SEVENTH = GPU_UNITS // 7
 

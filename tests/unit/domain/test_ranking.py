@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.site import PROFILES, Site, gpus, place, policy, pool, profile
 
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
 from headrace.domain.ranking import SHARE_STEPS, Rank, dominant_share, is_inside, rank
 from headrace.domain.state import JobRecord
+from tests.unit.domain.site import PROFILES, Site, gpus, place, policy, pool, profile
 
 WHOLE = 1 << SHARE_STEPS
 

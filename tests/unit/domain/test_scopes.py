@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.site import Site, gpus, policy, pool
 
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY
 from headrace.domain import scopes
 from headrace.domain.scopes import Shortfall
 from headrace.domain.state import PolicyState, Scope
+from tests.unit.domain.site import Site, gpus, policy, pool
 
 GOVERNED = frozenset({GPU, CPU})
 

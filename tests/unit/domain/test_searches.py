@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.site import Site, policy, pool
 
 from headrace.contracts.durations import MILLISECOND, SECOND
 from headrace.domain import searches
 from headrace.domain.state import JobRecord, PoolState
+from tests.unit.domain.site import Site, policy, pool
 
 MS = MILLISECOND
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.domain.site import Site, gpus, place, policy, pool, profile
 
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain.state import FINAL, HOLDING, DeviceState, JobState, NodeState, State
+from tests.unit.domain.site import Site, gpus, place, policy, pool, profile
 
 
 def test_every_job_waits_holds_leases_or_is_out():

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from tests.unit.domain.site import Site, place, policy
-
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.facts.preemption import Victim
 from headrace.domain.takings import Preemption, Proposal, Search
+from tests.unit.domain.site import Site, place, policy
 
 
 def filled() -> tuple[Site, object, object]:

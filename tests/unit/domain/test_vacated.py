@@ -1,10 +1,9 @@
 """Where a preemptor would go once others have left (R26)."""
 
-from tests.unit.domain.hall import Hall, gpus, shares
-
 from headrace.contracts.amounts import JOB
 from headrace.contracts.facts.fact import Place
 from headrace.domain.vacated import leaving_anyway, places_without
+from tests.unit.domain.hall import Hall, gpus, shares
 
 
 def full(size=4, replicas=1):

@@ -1,10 +1,9 @@
 """R26: the set that yields is legal, sufficient and minimal; otherwise nobody yields."""
 
-from tests.unit.domain.hall import Hall
-
 from headrace.contracts.documents import PreemptionTerms
 from headrace.contracts.durations import SECOND
 from headrace.domain.victims import NoPlan, Plan, review, search
+from tests.unit.domain.hall import Hall
 
 
 def lent(*, size=1, devices=4, reservation=4, lender=None, asks=2, **terms):

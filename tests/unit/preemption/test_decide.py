@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.allocator.history import History, place, policy, terms
-from tests.unit.domain.snapshot import differences, snapshot
 
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
@@ -10,6 +8,8 @@ from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.preemption import Victim
 from headrace.domain.state import JobRecord
 from headrace.preemption.decide import NODE_TIMEOUT, OVERRUN_MAX, PreemptionWatch
+from tests.unit.allocator.history import History, place, policy, terms
+from tests.unit.domain.snapshot import differences, snapshot
 
 LADDER = 90 * SECOND
 """The graces of a policy that says nothing: 60 s callback and 30 s SIGTERM."""

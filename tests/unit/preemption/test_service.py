@@ -3,7 +3,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.service.bus import START, Bus, running, until
 
 from headrace.contracts.codec import encode
 from headrace.contracts.durations import SECOND
@@ -13,6 +12,7 @@ from headrace.preemption import service
 from headrace.preemption.decide import NODE_TIMEOUT
 from headrace.preemption.service import Heartbeats
 from headrace.service import deciding
+from tests.unit.service.bus import START, Bus, running, until
 
 BEATS = "hr.telemetry.*.heartbeat"
 

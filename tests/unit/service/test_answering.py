@@ -5,7 +5,6 @@ import asyncio
 import msgspec
 import pytest
 from structlog.testing import capture_logs
-from tests.unit.service.bus import START, Bus, until
 
 from headrace.contracts.codec import Malformed, decode
 from headrace.contracts.ids import IdError
@@ -13,6 +12,7 @@ from headrace.contracts.queries import Answer, Change, NodeRequest, ServiceView
 from headrace.service.answering import Refused, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
+from tests.unit.service.bus import START, Bus, until
 
 ALL = "hr.query.feed.>"
 CHANGE = Change(kind="node", name="n1", action="keep")

@@ -4,7 +4,6 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.unit.service.bus import JOB, START, Bus, running, until
 
 from headrace.bus.loop import Deposed
 from headrace.contracts.codec import decode_record
@@ -14,6 +13,7 @@ from headrace.service import deciding as module
 from headrace.service.deciding import Deciding, trace_of
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
+from tests.unit.service.bus import JOB, START, Bus, running, until
 
 TRACE = "00-11111111111111111111111111111111-2222222222222222-01"
 OTHER = JOB.replace("ann", "bob")

@@ -4,11 +4,11 @@ import time
 
 import pytest
 from structlog.testing import capture_logs
-from tests.unit.service.bus import START, Bus
 
 from headrace.bus.log import LogBroken
 from headrace.contracts.facts import JobRejectedV1, NodeStoppedV1
 from headrace.service.fold import LedgerFold, wall_clock
+from tests.unit.service.bus import START, Bus
 
 
 @pytest.fixture
