@@ -199,7 +199,6 @@ def configure_logs(node: str) -> None:
         processors=[*shared, _Named(node), structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
     )
     foreign = logging.StreamHandler(sys.stderr)
     foreign.setFormatter(
