@@ -1,0 +1,174 @@
+"""The auditor sees what it is there to see: good ledgers pass, and each sort of damage is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.bus.log import Message
+from headrace.contracts.document_yaml import read_tree
+from headrace.simulate.scenario import read_scenario
+from headrace.simulate.world import World
+from tests.properties.auditor import SERVICES, Auditor
+
+STORY = """
+nodes: [{name: n, count: 2, labels: {site: a}, gpus: 2}]
+pools: [{name: a, selector: {site: a}}]
+profiles:
+  - {name: one, request: {gpu: 1}, pools: [a]}
+  - {name: half, request: {gpu: 0.5}, pools: [a]}
+  - {name: gang, request: {gpu: 1}, replicas: 2, pools: [a]}
+policies:
+  - {name: lend, profiles: [one, half], reservation: {gpu: 1}, limit: {gpu: 3}}
+  - {name: own, profiles: [one, gang], reservation: {gpu: 3}}
+timeline:
+  - {at: 0s, submit: {name: firm, queue: lend/one, preemptible: false}}
+  - {at: 0s, submit: {name: soft, queue: lend/one, count: 2}}
+  - {at: 0s, submit: {name: more, queue: lend/half}}
+  - {at: 60s, submit: {name: g, queue: own/gang, duration: 60s}}
+  - {at: 60s, submit: {name: o, queue: own/one, duration: 60s}}
+  - {at: 300s, cancel: firm}
+  - {at: 300s, expect: {preemptions: 2}}
+"""
+SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
+Facts = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def ledger() -> list[Message]:
+    world = World(read_scenario(read_tree(STORY)))
+    for _ in world.run():
+        pass
+    return world.log.messages_after(0)
+
+
+def rewritten(ledger: list[Message], change: Callable[[Facts], Facts | None]) -> list[Message]:
+    """The ledger with every record's facts passed through `change`, and chained anew, as a lying service would."""
+    written, digests = [], dict.fromkeys(SERVICES, "")
+    for message in ledger:
+        record = json.loads(message.payload)
+        record["facts"] = change(record["facts"])
+        if record["by"] in SERVICES:
+            record.pop("prev", None)
+            if digests[record["by"]]:
+                record["prev"] = digests[record["by"]]
+        payload = json.dumps(record).encode()
+        if record["by"] in SERVICES:
+            digests[record["by"]] = blake2b(payload, digest_size=16).hexdigest()
+        written.append(message._replace(payload=payload))
+    return written
+
+
+def every(kind: str, change: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> Callable[[Facts], Facts]:
+    """Apply `change` to all facts of a kind; it gives what stands in their place."""
+    return lambda facts: [new for fact in facts for new in (change(fact) if fact["type"] == kind else [fact])]
+
+
+def test_a_good_ledger_has_nothing_to_complain_of_written_anew_or_not(ledger) -> None:
+    assert Auditor().read_all(ledger) == []
+    assert Auditor().read_all(rewritten(ledger, lambda facts: facts)) == []
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=[path.stem for path in SCENARIOS])
+def test_every_scenario_keeps_the_promises(path: Path) -> None:
+    world = World(read_scenario(read_tree(path.read_text(encoding="utf-8"))))
+    for _ in world.run():
+        pass
+
+    assert Auditor().read_all(world.log.messages_after(0)) == []
+
+
+def test_a_missing_record_is_a_gap(ledger) -> None:
+    found = Auditor().read_all([*ledger[:5], *ledger[6:]])
+
+    assert found[0] == "5: sequence 7 follows 5"
+
+
+def test_a_changed_record_breaks_the_chain_behind_it(ledger) -> None:
+    place = next(number for number, message in enumerate(ledger) if message.subject == "hr.ledger.allocator")
+    changed = ledger[place]._replace(payload=ledger[place].payload.replace(b'"engine":"simulate"', b'"engine":"simulatf"'))
+
+    found = Auditor().read_all([*ledger[:place], changed, *ledger[place + 1 :]])
+
+    assert [line.split(": ", 1)[1] for line in found] == ["the record of allocator does not name the one before it"]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        pytest.param(
+            every("lease.granted.v1", lambda fact: [fact | {"devices": [{"device": "gpu0", "units": 126_000}], "node": "n-1"}]),
+            "n-1/gpu0 is held by",
+            id="a device is granted twice",
+        ),
+        pytest.param(
+            every("lease.granted.v1", lambda fact: [fact | {"amounts": {**fact["amounts"], "gpu": 999_000}}]),
+            "is granted {'gpu': 999000",
+            id="more is charged than was asked for",
+        ),
+        pytest.param(
+            every("lease.granted.v1", lambda fact: [] if fact.get("rank") else [fact]),
+            "has 2 replicas, one record grants [0]",
+            id="half a gang",
+        ),
+        pytest.param(
+            every("policy.applied.v1", lambda fact: [fact | {"policy": {**fact["policy"], "limit": {"gpu": 63_000}}}]),
+            "is granted default.sim.",
+            id="beyond a limit",
+        ),
+        pytest.param(
+            every("policy.applied.v1", lambda fact: [fact | {"policy": {**fact["policy"], "reservation": {"gpu": 0}}}]),
+            "cannot take back 126000 gpu",
+            id="not preemptible outside the reservation",
+        ),
+        pytest.param(
+            every("policy.applied.v1", lambda fact: [fact | {"policy": {**fact["policy"], "reservation": {"gpu": 999_000}}}]),
+            "yield to default.sim.",
+            id="a victim inside its reservation",
+        ),
+        pytest.param(
+            every("preemption.ordered.v1", lambda fact: [fact | {"cause": "priority"}]),
+            "yields by priority to",
+            id="a cause that is none",
+        ),
+        pytest.param(
+            every(
+                "policy.applied.v1", lambda fact: [fact | {"policy": {**fact["policy"], "preemption": {"min_runtime": 10**9}}}]
+            ),
+            "us, its minimum is 1000000000",
+            id="a protected victim",
+        ),
+        pytest.param(
+            every("job.ended.v1", lambda fact: [fact, fact]), "is cancelled with 0 leases and ends as cancelled", id="two ends"
+        ),
+        pytest.param(
+            every("job.requeued.v1", lambda fact: [fact, fact]), "is pending with 0 leases and is requeued", id="requeued twice"
+        ),
+        pytest.param(every("lease.ended.v1", lambda _fact: []), "leases and ends as succeeded", id="an end without a release"),
+        pytest.param(every("job.admitted.v1", lambda fact: [fact, fact]), "is admitted twice", id="admitted twice"),
+        pytest.param(
+            every("node.registered.v1", lambda fact: [fact | {"cpu": -1}]),
+            "has -1 cpu, less than its leases hold",
+            id="cpu beyond a node",
+        ),
+        pytest.param(
+            every("pool.applied.v1", lambda fact: [fact | {"pool": {**fact["pool"], "capacity": {"gpu": 126_000}}}]),
+            "pool a has 126000 gpu, its leases hold 252000",
+            id="beyond a pool",
+        ),
+        pytest.param(
+            every("pool.applied.v1", lambda fact: [fact | {"pool": {**fact["pool"], "selector": {"site": "b"}}}]),
+            "which is not in service in pool a",
+            id="a node of no pool",
+        ),
+    ],
+)
+def test_every_broken_promise_is_told(ledger, change, complaint) -> None:
+    found = Auditor().read_all(rewritten(ledger, change))
+
+    assert any(complaint in line for line in found), found[:5]
