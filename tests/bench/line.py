@@ -27,12 +27,15 @@ async def throughput(client: Client, jobs: int) -> float:
     before = await _in_books(client)
     began = time.perf_counter()
     for start in range(0, jobs, SUBMIT_AT_ONCE):
-        await client.submit_many("bench/one", [make_wish(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
-    while await _in_books(client) < before + jobs or await _unfinished(client):
-        await asyncio.sleep(0.05)
+        submitted = await client.submit_many("bench/one", [make_wish(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
+    await client.wait(submitted[-1].id)
+    while await _unfinished(client):
+        await asyncio.sleep(0.01)
     _, tip = await client.question("feed", "queues", None, tuple[QueueView, ...])
     while (await client.question("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer))[0].through < tip:
         await asyncio.sleep(0.02)
+    if await _in_books(client) != before + jobs:
+        raise RuntimeError("the books do not hold every job")
     return jobs / (time.perf_counter() - began)
 
 

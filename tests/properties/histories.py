@@ -148,7 +148,7 @@ def edits(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.Docum
         tenant=old.tenant,
         name=old.name,
         profiles=old.profiles,
-        beyond_limit=old.beyond_limit,
+        beyond_limit=draw(st.sampled_from([(), ("bob",)])),
         priority=draw(number(0, 2)),
         weight=old.weight,
         reservation=None if old.reservation is None or draw(st.booleans()) else old.reservation,

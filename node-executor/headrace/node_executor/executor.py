@@ -2,8 +2,7 @@
 
 Strategy: `handle` is the one way in. The core's actions are performed at once and in order, and what they bring about goes back in
 as further events, from a queue and not from the stack. Only starting is put off to the next turns of the loop, a few at a time, so
-that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement; and tidying is left to a thread, many at a time,
-because it may wait for whoever syncs the same disk.
+that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement; and tidying comes later, some at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ from headrace.node_executor.tracing import Tracing
 from headrace.node_executor.workspace import Paths, Workspace
 
 STARTS_PER_TURN = 4
-TIDY_AFTER = 0.2
+TIDY_AFTER = 0.05
+TIDY_AT_ONCE = 40
 SECOND = 1_000_000
 
 _log = structlog.get_logger("headrace.node_executor")
@@ -280,12 +280,12 @@ class Executor:
         self._untidy.append(held.prepared.paths)
 
     def _tidy(self) -> None:
-        untidy, self._untidy = self._untidy, []
-        self._loop.run_in_executor(None, self._tidy_all, untidy)
-
-    def _tidy_all(self, untidy: list[Paths]) -> None:
+        """Tidy a few; in this thread, because with another one each system call here would wait for its turn with the interpreter."""
+        untidy, self._untidy = self._untidy[:TIDY_AT_ONCE], self._untidy[TIDY_AT_ONCE:]
         for paths in untidy:
             self._with.workspace.tidy(paths)
+        if self._untidy:
+            self._loop.call_later(TIDY_AFTER, self._tidy)
 
     # What comes back
 

@@ -11,7 +11,7 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.access import may_enter
-from headrace.domain.eligibility import causes
+from headrace.domain.eligibility import may_reclaim
 from headrace.domain.ranking import Rank, is_inside, rank
 from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.searches import is_resting, was_searched
@@ -89,8 +89,10 @@ class Standings:
             if pool is None or name == group.barred_from or not may_enter(pool, *_party(group)):
                 continue
             inside = is_inside(self._state, group, pool)
+            if not inside and not (group.preemptible and borrow):
+                continue
             limit = self._limit(group, pool)
-            if (not inside and not (group.preemptible and borrow)) or limit == "policy":
+            if limit == "policy":
                 continue
             self._stamp += 1
             standing = rank(self._state, group, job, pool, inside=inside)
@@ -98,10 +100,16 @@ class Standings:
             if not candidate.limited:
                 standings[name] = candidate
                 self._enter(candidate)
-            if inside or causes(self._state, job, pool):
+            if inside or self._may_take(job, pool):
                 self._hopeful.setdefault(name, {})[group] = candidate
                 if not was_searched(pool, job):
                     self._fresh.setdefault(name, {})[group] = candidate
+
+    def _may_take(self, job: JobRecord, pool: PoolState) -> bool:
+        """Whether a job beyond its reservation may take something back: by priority, or within its tenant's share (R23)."""
+        if job.policy.document.preemption.preempt_lower_priority:
+            return True
+        return (job.tenant, pool.document.name) in self._state.shares and may_reclaim(self._state, job, pool)
 
     def _enter(self, candidate: Candidate) -> None:
         heap = self._heaps.setdefault(candidate.pool, {}).setdefault(candidate.group.request.order, [])

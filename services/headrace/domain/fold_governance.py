@@ -133,12 +133,27 @@ def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place
         wide = Scope("policy", f"policy {document.tenant}/{document.name}")
         policy = PolicyState(document, sequence, wide)
     state.policies[key] = policy
+    others = policy.document.beyond_limit != document.beyond_limit
     policy.document, policy.revision = document, sequence
     policy.wide.reservation, policy.wide.limit = _wide_reservation(document), dict(document.limit)
     for pool in {*policy.scopes, *document.per_pool}:
         scope, block = policy_scope(policy, pool), document.per_pool.get(pool)
         scope.reservation, scope.limit = (block.reservation, dict(block.limit)) if block else (None, {})
+    if others:
+        _name_members_beyond(state, policy)
     _changed(state, sequence)
+
+
+def _name_members_beyond(state: State, policy: PolicyState) -> None:
+    """Who may exceed the limits is looked up anew for jobs that are there already (R12); those in line change their place."""
+    for job in state.jobs.values():
+        beyond = job.user in policy.document.beyond_limit
+        if job.policy is not policy or job.beyond is beyond or job.ended_at:
+            continue
+        waits = state.pending.remove(job)
+        job.beyond = beyond
+        if waits:
+            state.pending.add(job, state.now)
 
 
 def _wide_reservation(document: Policy) -> dict[str, int] | None:

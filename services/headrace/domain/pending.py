@@ -80,17 +80,19 @@ class Pending:
         group.join(job)
         self.mark(group)
 
-    def remove(self, job: JobRecord) -> None:
-        """Take a job out of the line, or from aside, if it stands there."""
-        self.aside.pop(job.key, None)
+    def remove(self, job: JobRecord) -> bool:
+        """Take a job out of the line, or from aside; False if it stood in neither."""
+        if self.aside.pop(job.key, None) is not None:
+            return True
         key = _key(job)
         group = self.groups.get(key)
         if group is None or not group.leave(job):
-            return
+            return False
         self.mark(group)
         if not group.members:
             del self.groups[key]
             del self.by_policy[job.policy.key][group]
+        return True
 
     def mark(self, group: JobGroup) -> None:
         """The group's head may be another now."""
