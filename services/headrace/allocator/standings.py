@@ -11,7 +11,7 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.access import may_enter
-from headrace.domain.eligibility import may_reclaim
+from headrace.domain.eligibility import causes, may_reclaim
 from headrace.domain.ranking import Rank, is_inside, rank
 from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.searches import is_resting, was_searched
@@ -100,7 +100,7 @@ class Standings:
             if not candidate.limited:
                 standings[name] = candidate
                 self._enter(candidate)
-            if inside or self._may_take(job, pool):
+            if (inside or self._may_take(job, pool)) and causes(self._state, job, pool):
                 self._hopeful.setdefault(name, {})[group] = candidate
                 if not was_searched(pool, job):
                     self._fresh.setdefault(name, {})[group] = candidate
