@@ -27,7 +27,9 @@ async def throughput(client: Client, jobs: int) -> float:
     before = await _in_books(client)
     began = time.perf_counter()
     for start in range(0, jobs, SUBMIT_AT_ONCE):
-        submitted = await client.submit_many("bench/one", [make_wish(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))])
+        submitted = await client.submit_many(
+            "bench/one", [make_wish(["true"]) for _ in range(min(SUBMIT_AT_ONCE, jobs - start))]
+        )
     await client.wait(submitted[-1].id)
     while await _unfinished(client):
         await asyncio.sleep(0.01)
