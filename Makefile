@@ -37,7 +37,7 @@ bench: $(INSTALLED) ## measure, and print the figures with machine, versions and
 	@$(BIN)/python tests/bench/run.py
 
 properties: $(INSTALLED) ## 10,000 random histories through the rules
-	HEADRACE_HISTORIES=10000 $(BIN)/pytest tests/properties
+	HEADRACE_HISTORIES=10000 $(BIN)/pytest -o faulthandler_timeout=0 tests/properties
 
 scenarios: $(INSTALLED) ## play every scenario file against its expectations
 	@$(BIN)/pytest tests/scenarios
