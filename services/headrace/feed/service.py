@@ -20,7 +20,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogUnavailable, Message
 from headrace.bus.loop import follow
 from headrace.bus.process import Service, settle
-from headrace.bus.sealing import Keyring
+from headrace.bus.sealing import KEYS, Keyring
 from headrace.bus.telemetry import span
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, encode
 from headrace.contracts.durations import SECOND
@@ -39,6 +39,7 @@ from headrace.feed.roster import Roster, jobs_of
 from headrace.feed.texts import Open, Texts
 from headrace.service.answering import serve, status
 from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.together import together
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEYS = "keys"
-"""The directory of the tenants' keys, in the installation's data; admission seals with them."""
 BATCH = 100
 """Records folded before their orders go out."""
 STARTS_AT_ONCE = 50
@@ -96,15 +95,7 @@ class Feed:
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `LogRefused`: the process has to stop."""
-        tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self.outlet.run())}
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await together(self._follow(), self.outlet.run())
 
     async def _follow(self) -> None:
         """Fold what is in the ledger in silence, then whatever comes."""
