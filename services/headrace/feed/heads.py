@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.domain.explain import wait_of
+from headrace.domain.waits import wait_of
 from headrace.feed.visibility import hide_others
 
 if TYPE_CHECKING:

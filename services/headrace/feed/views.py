@@ -18,9 +18,10 @@ from headrace.contracts.queries import (
     ScopeView,
     WhyView,
 )
-from headrace.domain.explain import explain, wait_of
+from headrace.domain.explain import explain
 from headrace.domain.scopes import borrowed, free_of
 from headrace.domain.state import HOLDING, JobState
+from headrace.domain.waits import wait_of
 from headrace.feed.roster import Line, Rejected
 from headrace.feed.visibility import hide_others, sees_node, sees_pool
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from headrace.contracts.amounts import AmountError, format_amount, parse_amount
 from headrace.contracts.durations import format_duration
 from headrace.contracts.facts import JobEndedV1, JobRejectedV1
-from headrace.domain.explain import wait_of
 from headrace.domain.scopes import borrowed
 from headrace.domain.state import JobState
+from headrace.domain.waits import wait_of
 from headrace.simulate.names import find_policy
 
 if TYPE_CHECKING:

@@ -186,7 +186,7 @@ def test_why_names_nobody_of_another_tenant(hall):
         f.StopOrderedV1(job=victim, attempt=1, ladder=ladder(preemptor)),
     )
     why = why_view(hall.state, hall.state.jobs[preemptor], hall.now)
-    assert (why.state, why.reason, why.blockers) == ("pending", "WAITING_FOR_PREEMPTION", ())
+    assert (why.state, why.reason, why.blockers) == ("pending", "WAITING_FOR_PREEMPTION", ("other tenants: 1 GPUs",))
     why = why_view(hall.state, hall.state.jobs[victim], hall.now)
     assert why.state == "preempting"
     assert preemptor not in why.message

@@ -1,0 +1,132 @@
+"""R22: each wait has one reason, the first that applies."""
+
+from headrace.contracts import facts as f
+from headrace.contracts.documents import PolicyProfile, Share, Tenant
+from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
+from headrace.domain.waits import OF_THE_JOB, OF_THE_POOL, wait_of
+from tests.unit.domain.hall import Hall
+
+
+def test_the_tests_stand_in_the_order_of_the_rule():
+    order = list(WaitReason)
+    told = [order.index(reason) for reason, _ in (*OF_THE_JOB, *OF_THE_POOL)]
+    assert told == sorted(told)
+    assert set(WAIT_SENTENCES) == set(order)
+
+
+def reason(hall, job):
+    return wait_of(hall.state, job, hall.now).reason
+
+
+def test_a_dependency_comes_first():
+    hall = Hall()
+    hall.policy("p", limit=1)
+    first = hall.run("p", "first", ("n1", 0, 1))
+    assert reason(hall, hall.admit("p", "j", after=(Dependency(job=first.key),))) is WaitReason.DEPENDENCY
+
+
+def test_the_policys_limit_is_told_with_its_numbers_and_who_holds_it():
+    hall = Hall()
+    hall.policy("p", limit=1)
+    first = hall.run("p", "first", ("n1", 0, 1))
+    wait = wait_of(hall.state, hall.admit("p", "j"), hall.now)
+    assert (wait.reason, wait.numbers, wait.blockers) == (
+        WaitReason.AT_POLICY_LIMIT,
+        "policy acme/p uses 1 gpu of a limit of 1, it asks for 1",
+        (first.key,),
+    )
+
+
+def test_the_tenants_limit_is_another_reason():
+    hall = Hall()
+    hall.policy("p")
+    tenant = Tenant(name="acme", shares=(Share(pool="hall", limit={"gpu": 126_000}),))
+    hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=tenant))
+    hall.run("p", "first", ("n1", 0, 1))
+    assert reason(hall, hall.admit("p", "j")) is WaitReason.AT_TENANT_LIMIT
+
+
+def test_a_non_preemptible_job_waits_for_the_reservation_although_others_idle():
+    hall = Hall()
+    hall.policy("p", reservation=1)
+    hall.run("p", "first", ("n1", 0, 1), preemptible=False)
+    assert reason(hall, hall.admit("p", "j", preemptible=False)) is WaitReason.RESERVED_SHARE_BUSY
+
+
+def test_a_queue_that_does_not_borrow_waits_for_the_reservation_too():
+    hall = Hall()
+    policy = hall.policy("p", reservation=1)
+    document = policy.document.__class__(
+        tenant="acme", name="p", profiles=(PolicyProfile(name="p", borrow=False),), reservation=policy.document.reservation
+    )
+    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=document))
+    hall.run("p", "first", ("n1", 0, 1))
+    assert reason(hall, hall.admit("p", "j")) is WaitReason.RESERVED_SHARE_BUSY
+
+
+def preempting():
+    hall = Hall(devices=2)
+    hall.policy("lender", size=1)
+    hall.policy("owner", reservation=2, size=2)
+    victims = [hall.run("lender", f"v{number}", ("n1", number, 1)) for number in range(2)]
+    return hall, victims, hall.admit("owner", "o")
+
+
+def test_while_victims_are_looked_for_or_leave_the_preemptor_waits_for_them():
+    hall, victims, job = preempting()
+    hall.say("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
+    assert reason(hall, job) is WaitReason.WAITING_FOR_PREEMPTION
+    hall.order(job, victims, ("n1", 0, 2))
+    wait = wait_of(hall.state, job, hall.now)
+    assert (wait.reason, wait.blockers) == (WaitReason.WAITING_FOR_PREEMPTION, tuple(victim.key for victim in victims))
+
+
+def test_a_victim_that_has_left_goes_behind_the_preemptor_and_others_behind_what_is_kept():
+    hall, victims, job = preempting()
+    hall.order(job, victims, ("n1", 0, 2))
+    hall.stop(victims[0], "preempted", "requeue")
+    hall.end(victims[0], stopping=True)
+    hall.say("allocator", f.JobRequeuedV1(job=victims[0].key, attempt=1, cause="preempted"))
+    assert reason(hall, victims[0]) is WaitReason.BEHIND_HIGHER_RANK
+    assert reason(hall, hall.admit("lender", "new")) is WaitReason.KEPT_FOR_LARGER_JOB
+
+
+def test_protected_victims_are_told_with_the_moment_when_the_first_is_free():
+    hall, _, job = preempting()
+    hall.say("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
+    none = f.PreemptionNoneV1(
+        preemption=f"{job.key}@{hall.sequence}", job=job.key, pool="hall", why="w", protected=2, retry_at=hall.now + 1
+    )
+    hall.say("preemption", none)
+    assert reason(hall, job) is WaitReason.VICTIMS_PROTECTED
+
+
+def test_no_node_in_service_is_told_before_capacity():
+    hall = Hall()
+    hall.policy("p")
+    job = hall.admit("p", "j")
+    hall.say("governance", f.NodeCordonedV1(author="a.b", node="n1"))
+    assert reason(hall, job) is WaitReason.NO_HEALTHY_NODE
+
+
+def test_enough_in_total_but_on_no_node_is_fragmented():
+    hall = Hall(nodes=2, devices=2)
+    hall.policy("small", size=1)
+    hall.policy("large", size=2)
+    for number in (1, 2):
+        hall.run("small", f"s{number}", (f"n{number}", 0, 1))
+    assert reason(hall, hall.admit("large", "l")) is WaitReason.FRAGMENTED
+
+
+def test_a_full_pool_is_told_as_borrowers_or_as_no_free_capacity():
+    hall = Hall(devices=2)
+    hall.policy("lender", reservation=2, size=2)
+    hall.policy("other", size=1)
+    hall.run("lender", "v", ("n1", 0, 2))
+    assert reason(hall, hall.admit("other", "o")) is WaitReason.NO_FREE_CAPACITY
+    hall = Hall(devices=2)
+    hall.policy("lender", size=2)
+    hall.policy("other", size=1)
+    hall.run("lender", "v", ("n1", 0, 2))
+    assert reason(hall, hall.admit("other", "o")) is WaitReason.WOULD_EXCEED_RESERVATION
