@@ -119,8 +119,6 @@ class NodeState:
     memory_nominated: int = 0
     leases: dict[str, LeaseState] = field(default_factory=dict)
     model: str = ""
-    place: tuple[object, ...] | None = None
-    """The class in the pool's index that the node stands in; None while nothing may be granted on it."""
 
     @property
     def healthy(self) -> bool:

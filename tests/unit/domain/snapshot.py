@@ -19,7 +19,7 @@ from headrace.domain.requests import Request
 from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
 from headrace.domain.takings import Preemption
 
-AIDS = {"share_base", "stale", "index", "place", "heap"}
+AIDS = {"share_base", "stale", "index", "heap"}
 
 
 def snapshot(state: State) -> dict[str, Any]:

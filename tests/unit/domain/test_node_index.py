@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.domain import node_index
+from headrace.domain import node_section
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.requests import Shape
 from headrace.domain.state import DeviceState, NodeState
@@ -55,6 +57,15 @@ def index_of(*nodes: NodeState) -> NodeIndex:
         pytest.param([node("a", GPU_UNITS, GPU_UNITS), node("b", GPU_UNITS, 0)], shape(1), "b", id="the fuller node first"),
         pytest.param([node("a", GPU_UNITS), node("b", GPU_UNITS, cpu=4)], shape(1), "b", id="cpus count as gpus do"),
         pytest.param(
+            [node("a", GPU_UNITS, cpu=16_001), node("b", GPU_UNITS, GPU_UNITS, cpu=0)],
+            shape(1),
+            "b",
+            id="one gpu counts as 16 cpus",
+        ),
+        pytest.param(
+            [node("b", GPU_UNITS, memory=3), node("a", GPU_UNITS)], shape(1), "a", id="equally good: the smaller name"
+        ),
+        pytest.param(
             [node("a", HALF, HALF), node("b", GPU_UNITS, 0)],
             shape(0, THIRD),
             "a",
@@ -83,7 +94,7 @@ def test_a_node_that_is_removed_twice_or_was_never_there_is_no_matter():
     index = index_of(one)
     for forgotten in (one, one, node("b")):
         index.remove(forgotten)
-    assert (index.find(shape(1)), one.place) == (None, None)
+    assert (index.find(shape(1)), index.feasible()) == (None, 0)
 
 
 def test_a_shape_asked_for_again_sees_what_came_and_went_since():
@@ -139,24 +150,24 @@ def find_among_all(nodes: list[NodeState], asked: Shape) -> str | None:
         )
         if not fits:
             continue
-        share = sum(opens) * 4096 // (len(opens) * GPU_UNITS) + cpu * 4096 // one.cpu
+        share = Fraction(sum(opens), 8 * GPU_UNITS) + Fraction(cpu, 128_000)
         fullest = min((units for units in opens if units >= asked.fraction), default=0) if asked.fraction else 0
-        fitting.append((share, fullest, opens, cpu, memory, one.model, one.cpu, one.name))
+        fitting.append((share, fullest, one.name))
     return min(fitting)[-1] if fitting else None
 
 
-@pytest.mark.parametrize("slack", [pytest.param(4096, id="the log is kept"), pytest.param(0, id="the log is rewritten often")])
+@pytest.mark.parametrize("slack", [pytest.param(4096, id="nothing is cut back"), pytest.param(0, id="cut back often")])
 @given(STEPS, st.lists(SHAPES, min_size=1, max_size=4))
-def test_after_any_history_the_index_finds_what_a_look_at_every_node_finds(slack, steps, asked):
+def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack, steps, asked):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(node_index, "_LOG_SLACK", slack)
+        patched.setattr(node_section, "SLACK", slack)
         nodes = {name: node(name, GPU_UNITS, GPU_UNITS, model="A100" if name == "e" else "H100") for name in "abcde"}
-        index, there = NodeIndex(), set()
-        for step in steps:
+        index, there, known = NodeIndex(), set(), {}
+        for step in steps + [("find", one) for one in asked]:
             match step:
                 case "find", one:
-                    expected = find_among_all([nodes[name] for name in there], one)
-                    assert index.find(one) == expected
+                    known[one] = index.number(one)
+                    assert index.find(one) == find_among_all([nodes[name] for name in there], one)
                 case "remove", name:
                     index.remove(nodes[name])
                     there.discard(name)
@@ -171,15 +182,23 @@ def test_after_any_history_the_index_finds_what_a_look_at_every_node_finds(slack
                     nodes[name].memory_nominated = kept
                     index.put(nodes[name])
                     there.add(name)
-        for one in asked:
-            assert index.find(one) == find_among_all([nodes[name] for name in there], one)
+            feasible = index.feasible()
+            for one, number in known.items():
+                fits = find_among_all([nodes[name] for name in there], one) is not None
+                assert bool(feasible >> number & 1) is fits
 
 
-def test_a_log_that_is_much_longer_than_the_classes_is_rewritten():
-    a, b = node("a", GPU_UNITS), node("b", 0)
-    index = index_of(a, b)
-    for turn in range(2 * node_index._LOG_SLACK):
-        a.devices[0].free = GPU_UNITS - turn % 2
-        index.put(a)
-    assert len(index._log) <= 2 * len(index._classes) + node_index._LOG_SLACK + 1
-    assert [index.find(shape(0, units)) for units in (GPU_UNITS - 1, GPU_UNITS)] == ["a", None]
+def test_a_node_whose_model_has_changed_is_found_as_what_it_is_now():
+    one = node("a", GPU_UNITS)
+    index = index_of(one)
+    one.model = "A100"
+    index.put(one)
+    found = [index.find(shape(1, 0, 0, 0, model)) for model in ("H100", "A100")]
+    assert found == [None, "a"]
+
+
+def test_each_shape_has_a_bit_of_its_own_from_when_it_was_first_named():
+    index = index_of(node("a", GPU_UNITS), node("b", HALF, HALF))
+    shapes = [shape(1), shape(2), shape(0, HALF)]
+    assert [index.number(one) for one in (*shapes, *shapes)] == [0, 1, 2, 0, 1, 2]
+    assert index.feasible() == 0b101

@@ -1,0 +1,85 @@
+"""Nodes that look alike: what they can hold and how good a place they are is asked once for all of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.amounts import GPU_UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.domain.requests import Shape
+
+CPU_WEIGHT, GPU_WEIGHT = 126, 16
+"""What a millicore and a unit of GPU count in a node's free amount (R20): cpu / 128 cores + gpu / 8 GPUs, times 16,128,000."""
+
+
+class Tag(NamedTuple):
+    """What keeps nodes in a section of their own: a job may be kept out of, or sent first to, a section as a whole."""
+
+    model: str
+    owner: str
+    """The tenant or policy that a dedication gives the node to (R21); "" where it is anybody's."""
+
+
+class ClassKey(NamedTuple):
+    """What nodes of one class have in common, besides their section: cpu in millicores and memory in MiB that are open."""
+
+    cpu: int
+    memory: int
+    opens: tuple[int, ...]
+    """Open units of each device, ascending; a device in MIG mode stands in `mig` instead."""
+    mig: tuple[object, ...]
+    """What is open on each device in MIG mode (R4)."""
+
+
+Rating = tuple[int, int, int]
+"""How good a place a class is for a shape, smaller is better: R20's score and its ties, all but the last, the node's name."""
+
+
+class NodeClass:
+    """Nodes of one section with the same key.
+
+    `names` ascending. `mask` has the bit of every shape, of the first `known` ones, that fits here. `lined` has the bits of the shapes
+    in whose line the class stands; `listed` says that every other line will hear of it (`node_section`).
+    """
+
+    __slots__ = ("free", "key", "known", "lined", "listed", "mask", "names", "tag", "whole")
+
+    def __init__(self, tag: Tag, key: ClassKey) -> None:
+        self.tag = tag
+        self.key = key
+        self.whole = key.opens.count(GPU_UNITS)
+        self.free = key.cpu * CPU_WEIGHT + sum(key.opens) * GPU_WEIGHT
+        self.names: list[str] = []
+        self.mask = 0
+        self.known = 0
+        self.lined = 0
+        self.listed = False
+
+    def leave(self, name: str) -> None:
+        """The node looks like this no more."""
+        del self.names[bisect_left(self.names, name)]
+
+    def learn(self, shapes: Sequence[Shape]) -> None:
+        """Look at the shapes that were registered since the last time."""
+        for number in range(self.known, len(shapes)):
+            if self.fits(shapes[number]):
+                self.mask |= 1 << number
+        self.known = len(shapes)
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether one replica of `shape` can go to a node of this class (R3)."""
+        key = self.key
+        if key.cpu < shape.cpu or key.memory < shape.memory or self.whole < shape.whole:
+            return False
+        if shape.fraction and (not key.opens or key.opens[-1] < shape.fraction):
+            return False
+        return not shape.models or self.tag.model in shape.models or not (shape.whole or shape.fraction)
+
+    def rating(self, shape: Shape) -> Rating:
+        """The node with the least free amount, then the fullest device that fits (R20)."""
+        device = next((units for units in self.key.opens if units >= shape.fraction), 0) if shape.fraction else 0
+        return 0, self.free, device

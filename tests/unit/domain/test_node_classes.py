@@ -1,0 +1,61 @@
+"""What a class of nodes knows of itself (R3, R20)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.node_classes import CPU_WEIGHT, GPU_WEIGHT, ClassKey, NodeClass, Tag
+from headrace.domain.requests import Shape
+
+HALF = GPU_UNITS // 2
+
+
+def group(*opens: int, cpu: int = 8, memory: int = 8, model: str = "H100") -> NodeClass:
+    return NodeClass(Tag(model, ""), ClassKey(cpu, memory, opens, ()))
+
+
+@pytest.mark.parametrize(
+    ("one", "asked", "fits"),
+    [
+        pytest.param(group(HALF, GPU_UNITS), Shape(1, 0, 8, 8, ()), True, id="all that it has"),
+        pytest.param(group(HALF, GPU_UNITS), Shape(2, 0, 0, 0, ()), False, id="one device too few"),
+        pytest.param(group(HALF, GPU_UNITS), Shape(1, 0, 9, 0, ()), False, id="one millicore too few"),
+        pytest.param(group(HALF, GPU_UNITS), Shape(1, 0, 0, 9, ()), False, id="one MiB too little"),
+        pytest.param(group(HALF), Shape(0, HALF, 0, 0, ()), True, id="a fraction"),
+        pytest.param(group(HALF), Shape(0, HALF + 1, 0, 0, ()), False, id="a larger fraction"),
+        pytest.param(group(), Shape(0, 1, 0, 0, ()), False, id="no devices"),
+        pytest.param(group(HALF), Shape(0, HALF, 0, 0, ("A100",)), False, id="another model"),
+        pytest.param(group(HALF), Shape(0, 0, 1, 0, ("A100",)), True, id="which is no matter without a device"),
+    ],
+)
+def test_what_fits_on_a_node_like_this(one, asked, fits):  # R3
+    one.learn([asked])
+    assert (one.fits(asked), one.mask, one.known) == (fits, int(fits), 1)
+
+
+def test_the_free_amount_is_exactly_cpu_by_128_cores_and_gpus_by_8():  # R20
+    assert Fraction(1, 128_000) / CPU_WEIGHT == Fraction(1, 8 * GPU_UNITS) / GPU_WEIGHT == Fraction(1, 16_128_000)
+    assert group(HALF, GPU_UNITS, cpu=64_000).free == 16_128_000 * (Fraction(1, 2) + Fraction(3, 16))
+
+
+@pytest.mark.parametrize(
+    ("asked", "device"),
+    [
+        pytest.param(Shape(1, 0, 0, 0, ()), 0, id="whole ones are all alike"),
+        pytest.param(Shape(0, HALF, 0, 0, ()), HALF, id="the fullest that holds it"),
+        pytest.param(Shape(0, HALF + 1, 0, 0, ()), GPU_UNITS, id="which may be an empty one"),
+    ],
+)
+def test_after_the_free_amount_comes_the_fullest_device(asked, device):  # R20
+    one = group(HALF, GPU_UNITS)
+    assert one.rating(asked) == (0, one.free, device)
+
+
+def test_a_name_leaves_and_the_others_stay_in_order():
+    one = group()
+    one.names = ["a", "b", "c"]
+    one.leave("b")
+    assert one.names == ["a", "c"]
