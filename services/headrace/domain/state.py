@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
@@ -45,6 +46,9 @@ ENDED_KEPT = 1 * HOUR
 """How long an ended job stays in the fold; older ones are answered from the books (R14)."""
 IDS_REMEMBERED = 25 * HOUR
 
+AID = MappingProxyType({"aid": True})
+"""Marks a field as no truth but an aid to finding it fast: snapshots and copies leave it out, and begin with its default."""
+
 
 @dataclass(slots=True, eq=False)
 class Scope:
@@ -74,7 +78,7 @@ class PolicyState:
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     """Jobs that hold leases, by key, in the order of their grants."""
     pending: int = 0
-    share_base: dict[str, int] = field(default_factory=dict)
+    share_base: dict[str, int] = field(default_factory=dict, metadata=AID)
     """Capacity of the pools reached, per key, for the dominant share (R15); emptied when capacity changes."""
 
     @property
@@ -138,7 +142,7 @@ class PoolState:
     document: Pool
     revision: int
     nodes: dict[str, NodeState] = field(default_factory=dict)
-    index: NodeIndex = field(default_factory=NodeIndex)
+    index: NodeIndex = field(default_factory=NodeIndex, metadata=AID)
     known: Amounts = field(default_factory=dict)
     usable: Amounts = field(default_factory=dict)
     leased: Amounts = field(default_factory=dict)
@@ -314,7 +318,7 @@ class State:
     nodes: dict[str, NodeState] = field(default_factory=dict)
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
-    pending: Pending = field(default_factory=Pending)
+    pending: Pending = field(default_factory=Pending, metadata=AID)
     requests: dict[tuple[object, ...], Request] = field(default_factory=dict)
     unsettled: dict[str, JobRecord] = field(default_factory=dict)
     """Jobs whose attempt has news that the allocator has not answered yet: an ending, a lost node."""
@@ -331,7 +335,7 @@ class State:
     ended: deque[JobRecord] = field(default_factory=deque)
     answered: dict[str, Answered] = field(default_factory=dict)
     forgetting: deque[tuple[int, str]] = field(default_factory=deque)
-    stale: dict[PolicyState, None] | None = None
+    stale: dict[PolicyState, None] | None = field(default=None, metadata=AID)
     """Policies whose accounts have changed since somebody who watches last took them; an aid to memos, and no truth."""
 
     def watch(self) -> None:

@@ -1,0 +1,153 @@
+"""What the state is made of: every class that may stand in it, the fields that are truth, and the aids that are made again.
+
+Objects of the fold (dataclasses with slots) have an identity: two tables that hold the same job hold one object. Everything else is a
+value: facts' structs, named tuples, enumerations, containers, numbers, text. A new field needs nothing here; an aid to finding things
+fast says so where it is declared (`metadata=AID`); a class in a module that is not in `MODULES` is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from headrace.contracts import documents
+from headrace.contracts.facts import admission, fact, preemption
+from headrace.domain import requests, searches, state, takings
+from headrace.domain.node_index import NodeIndex
+from headrace.domain.pending import Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MODULES = (documents, fact, admission, preemption, requests, searches, state, takings)
+"""Where the classes are declared; what else stands in the state is refused by name."""
+
+ATOMS = frozenset({type(None), bool, int, str, bytes})
+
+
+class UnknownSort(TypeError):
+    """Something in the state of which nobody has said what it is."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(
+            f"{kind.__module__}.{kind.__qualname__} stands in the state, and is of no known sort: name its module in "
+            "headrace.domain.graph.MODULES if it is truth, or declare the field with metadata=AID if it can be made again"
+        )
+
+
+def name_of(kind: type) -> str:
+    """`state.JobRecord`: how snapshots name a class."""
+    return f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+
+
+def is_object(kind: type) -> bool:
+    """Whether its instances have an identity."""
+    return is_dataclass(kind)
+
+
+def is_struct(kind: type) -> bool:
+    """Whether it is a value with fields that a fact or a document brought."""
+    return issubclass(kind, msgspec.Struct)
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Whether it is a tuple whose places have names."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _classes() -> Iterable[type]:
+    for module in MODULES:
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module.__name__ and _is_declared(kind):
+                yield kind
+
+
+def _is_declared(kind: type) -> bool:
+    return is_dataclass(kind) or issubclass(kind, (msgspec.Struct, Enum)) or is_named_tuple(kind)
+
+
+CLASSES: dict[str, type] = {name_of(kind): kind for kind in _classes()}
+"""Every class by the name that snapshots have for it."""
+_KINDS = frozenset(CLASSES.values())
+
+
+def known(kind: type) -> type:
+    """The class itself; `UnknownSort` if nobody declared it."""
+    if kind not in _KINDS:
+        raise UnknownSort(kind)
+    return kind
+
+
+def field_names(kind: type) -> tuple[str, ...]:
+    """The fields that are truth, in the order of their declaration; an enumeration has its value only."""
+    if is_object(kind):
+        return tuple(field.name for field in fields(kind) if not field.metadata.get("aid"))
+    if is_struct(kind):
+        return tuple(kind.__struct_fields__)  # type: ignore[attr-defined]
+    return tuple(getattr(kind, "_fields", ()))
+
+
+class Defaults(NamedTuple):
+    """What a field is when nothing is said of it: `make` gives one for each object, or is None where there has to be a value."""
+
+    name: str
+    make: Callable[[], Any] | None
+
+
+def defaults(kind: type) -> list[Defaults]:
+    """Of every field of an object, aids included."""
+    return [Defaults(field.name, _maker(field)) for field in fields(kind)]
+
+
+def _maker(field: Any) -> Callable[[], Any] | None:
+    if field.default_factory is not MISSING:
+        return field.default_factory  # type: ignore[no-any-return]
+    return None if field.default is MISSING else lambda: field.default
+
+
+def _used_scopes(scopes: dict[str, state.Scope]) -> dict[str, state.Scope]:
+    """Accounts come into being when somebody looks; one that says nothing is not told from one that is not there."""
+    return {
+        pool: scope
+        for pool, scope in sorted(scopes.items())
+        if scope.reservation is not None or scope.limit or scope.leased or scope.use or scope.firm
+    }
+
+
+_SHOWN: dict[tuple[type, str], Callable[[Any], Any]] = {(state.PolicyState, "scopes"): _used_scopes}
+
+
+def values_of(objects: list[Any], kind: type, name: str) -> list[Any]:
+    """One field of many objects of a class."""
+    values: Iterable[Any] = map(attrgetter(name), objects)
+    shown = _SHOWN.get((kind, name))
+    return list(values if shown is None else map(shown, values))
+
+
+def fill(objects: list[Any], kind: type, name: str, values: Iterable[Any]) -> None:
+    """Set one field of many objects, frozen ones too: they are being made."""
+    deque(map(getattr(kind, name).__set__, objects, values), maxlen=0)
+
+
+def hollow(kind: type, count: int) -> list[Any]:
+    """So many objects of a class with nothing in them yet."""
+    return list(map(kind.__new__, repeat(kind, count)))  # type: ignore[arg-type]  # the class's own, not that of `type`
+
+
+def rebuild(made: state.State) -> None:
+    """The aids of a state whose truth is complete: the classes of nodes in each pool, and the line of pending jobs."""
+    for pool in made.pools.values():
+        pool.index = NodeIndex()
+    for node in made.nodes.values():
+        if node.pool is not None:
+            node.pool.index.put(node)
+    made.pending = Pending()
+    for job in made.jobs.values():
+        if job.state is state.JobState.PENDING:
+            made.pending.add(job, made.now)

@@ -1,0 +1,74 @@
+"""A snapshot is as good as the records before it: whoever begins with one sees and decides the same, to the end."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.allocator.decide import Allocator
+from headrace.domain.ledger import Ledger
+from headrace.domain.snapshot import copy_of, dump, load
+from headrace.preemption.decide import PreemptionWatch
+from headrace.simulate.world import World
+from tests.properties.histories import scenarios
+from tests.unit.domain.snapshot import differences, kept, naive, snapshot
+
+HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
+fewer = settings(
+    max_examples=max(1, HISTORIES // 3), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def play(world: World) -> World:
+    for _ in world.run():
+        pass
+    return world
+
+
+@fewer
+@given(scenarios(), st.randoms(use_true_random=False))
+def test_the_fold_of_a_snapshot_and_the_tail_is_the_fold_of_everything(scenario, random) -> None:
+    world = play(World(scenario, judged=False))
+    messages = world.log.messages_after(0)
+    cut = random.randint(0, len(messages))
+    ledger = Ledger()
+    for message in messages[:cut]:
+        ledger.read(message)
+
+    copied, loaded = Ledger(copy_of(ledger.state)), Ledger(load(dump(ledger.state)))
+    for message in messages[cut:]:
+        copied.read(message)
+        loaded.read(message)
+
+    for resumed in (copied.state, loaded.state):
+        assert differences(snapshot(resumed), snapshot(world.state)) == []
+        assert differences(kept(resumed), naive(resumed)) == []
+    assert dump(copied.state) == dump(loaded.state) == dump(world.state)
+
+
+class Restarted:
+    """A decider that is held, at every decision, against one that begins with a snapshot, and one that begins with a copy."""
+
+    def __init__(self, world: World, trusted, kind) -> None:
+        self.world, self.trusted, self.kind = world, trusted, kind
+
+    def decide(self, now: int):
+        before = dump(self.world.state)
+        decided = self.trusted.decide(now)
+        assert self.kind(load(before)).decide(now) == decided
+        assert self.kind(copy_of(self.world.state)).decide(now) == decided
+        return decided
+
+    def __getattr__(self, name: str):
+        return getattr(self.trusted, name)
+
+
+@settings(fewer, max_examples=max(1, HISTORIES // 10))
+@given(scenarios())
+def test_who_begins_with_a_snapshot_or_a_copy_decides_the_same(scenario) -> None:
+    world = World(scenario, judged=False)
+    world.allocator = Restarted(world, world.allocator, Allocator)  # type: ignore[assignment]
+    world.preemption = Restarted(world, world.preemption, PreemptionWatch)  # type: ignore[assignment]
+    play(world)
