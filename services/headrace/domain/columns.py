@@ -11,10 +11,10 @@ from collections import deque
 from enum import Enum
 from itertools import accumulate, chain, islice, repeat
 from operator import attrgetter, itemgetter, sub
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from headrace.domain import graph
+from headrace.domain.state import NOTHING, Nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,6 @@ NONE, SAME, PLAIN, STEPS, CHOICE, ENUM, REFS, RECORD, TUPLE, RUNS, TABLE, EMPTY,
 """The forms of a column; the numbers stand in snapshots and keep their meaning."""
 
 _CONTAINERS: tuple[type, ...] = (list, tuple, deque, set, frozenset)
-_NOTHING: MappingProxyType[Any, Any] = MappingProxyType({})
 
 
 class Writer:
@@ -59,7 +58,7 @@ class Writer:
             return self._sequences(values, kind)
         if kind is dict:
             return self._tables(values)
-        if kind is MappingProxyType and not any(values):
+        if kind is Nothing:
             return [EMPTY]
         return self._declared(values, graph.known(kind))
 
@@ -202,7 +201,7 @@ class Reader:
         return [dict(islice(items, span)) if span else {} for span in spans]
 
     def _empty(self, count: int) -> Iterable[Any]:
-        return repeat(_NOTHING, count)
+        return repeat(NOTHING, count)
 
     def _mixed(self, count: int, which: list[Any], parts: list[Any]) -> Iterable[Any]:
         places = self.column(which, count)

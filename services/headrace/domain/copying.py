@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
 from headrace.domain import graph
+from headrace.domain.state import Nothing
 
 T = TypeVar("T")
 
@@ -60,20 +60,17 @@ class Copier:
         return dict(zip(keys, self._column(list(table.values())), strict=True))
 
     def _twins_of(self, originals: list[Any], kind: type) -> list[Any]:
-        twins, found = self._twins, []
-        for original in originals:
-            twin = twins.get(id(original))
-            if twin is None:
-                (twin,) = graph.hollow(kind, 1)
-                twins[id(original)] = twin
-                self._new.setdefault(kind, []).append(original)
-            found.append(twin)
-        return found
+        twins = self._twins
+        fresh = list({id(original): original for original in originals if id(original) not in twins}.values())
+        if fresh:
+            twins.update(zip(map(id, fresh), graph.hollow(kind, len(fresh)), strict=True))
+            self._new.setdefault(kind, []).extend(fresh)
+        return list(map(twins.__getitem__, map(id, originals)))
 
 
 _CONTAINERS = frozenset({list, tuple, deque, set, frozenset})
 _FIXED = graph.ATOMS | {
-    MappingProxyType,
+    Nothing,
     *(kind for kind in graph.CLASSES.values() if issubclass(kind, (msgspec.Struct, Enum)) or graph.is_named_tuple(kind)),
 }
 """What cannot change, or is never changed: facts' structs are frozen, and their dictionaries are nobody's to write in."""

@@ -13,7 +13,18 @@ from headrace.domain import capacity
 from headrace.domain.fold_nodes import held, release
 from headrace.domain.nominations import end_nomination, lift_bar
 from headrace.domain.requests import intern_request
-from headrace.domain.state import FINAL, HOLDING, IDS_REMEMBERED, Answered, Attempt, Ending, JobRecord, JobState, LeaseState
+from headrace.domain.state import (
+    FINAL,
+    HOLDING,
+    IDS_REMEMBERED,
+    NOTHING,
+    Answered,
+    Attempt,
+    Ending,
+    JobRecord,
+    JobState,
+    LeaseState,
+)
 
 if TYPE_CHECKING:
     from headrace.domain.state import State
@@ -27,11 +38,12 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         state.documents_sequence = sequence  # so that the allocator looks at it, and dismisses it
     if policy is None or fact.job in state.jobs:
         return
+    profile = state.profile(tenant, fact.profile)
     job = JobRecord(
         key=fact.job,
         policy=policy,
-        profile=fact.profile,
-        request=intern_request(state.requests, fact.request, fact.replicas, state.profile(tenant, fact.profile)),
+        profile=profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
+        request=intern_request(state.requests, fact.request, fact.replicas, profile),
         preemptible=fact.preemptible,
         beyond=user in policy.document.beyond_limit,
         priority=fact.priority,
@@ -40,7 +52,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         admitted_at=state.now,
         order=(sequence, place),
         name=fact.name,
-        labels=fact.labels,
+        labels=fact.labels or NOTHING,
         digest=fact.digest,
         trace=fact.trace,
         pending_since=state.now,
@@ -59,7 +71,7 @@ def _wait_for(state: State, job: JobRecord, other_key: str, when: str) -> None:
         if when != "any" and ended is not JobState.SUCCEEDED:
             _doom(state, job, other_key)
         return
-    job.waits_for[other_key] = when
+    job.waits_for = {**job.waits_for, other_key: when}
     state.dependants.setdefault(other_key, []).append(Dependency(job=job.key, when=when))
 
 
@@ -142,9 +154,9 @@ def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: 
     state.pending.remove(job)
     job.policy.pending -= 1
     job.state, job.attempt = JobState.STARTING, fact.attempt
-    job.endings = []
+    job.leases, job.endings = {}, ()
     job.started_at = 0
-    job.attempts.append(Attempt(fact.attempt, fact.pool, (), (), state.now, sequence, resume_from=fact.resume_from))
+    job.attempts += (Attempt(fact.attempt, fact.pool, (), (), state.now, sequence, resume_from=fact.resume_from),)
     job.policy.jobs[job.key] = job
 
 

@@ -126,7 +126,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     if node is not None:
         node.leases.pop(f"{job.key}/{lease.rank}", None)
     del job.leases[lease.rank]
-    job.endings.append(ending)
+    job.endings += (ending,)
     if not job.leases:
         job.policy.jobs.pop(job.key, None)
         state.limited.pop(job.key, None)

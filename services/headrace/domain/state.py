@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
@@ -24,6 +24,25 @@ if TYPE_CHECKING:
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
     from headrace.domain.takings import Preemption, Search
+
+
+class Nothing(dict[Any, Any]):
+    """The table of all who have none: one for everybody, because a million jobs that wait hold no leases. Writing in it is an error."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise TypeError("this empty table is everybody's: give the object one of its own first")
+
+    update = setdefault = __ior__ = __setitem__  # type: ignore[assignment]
+
+
+NOTHING = Nothing()
+
+
+def nothing() -> Nothing:
+    """The default of tables that are mostly empty."""
+    return NOTHING
 
 
 class JobState(StrEnum):
@@ -227,9 +246,9 @@ class JobRecord:
     trace: str
     state: JobState = JobState.PENDING
     attempt: int = 0
-    leases: dict[int, LeaseState] = field(default_factory=dict)
-    endings: list[Ending] = field(default_factory=list)
-    attempts: list[Attempt] = field(default_factory=list)
+    leases: dict[int, LeaseState] = field(default_factory=nothing)
+    endings: tuple[Ending, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     pending_since: int = 0
     not_before: int = 0
     started_at: int = 0
@@ -238,7 +257,7 @@ class JobRecord:
     losses: int = 0
     preemptions: int = 0
     min_runtime: int = 0
-    waits_for: dict[str, str] = field(default_factory=dict)
+    waits_for: dict[str, str] = field(default_factory=nothing)
     doomed_by: str = ""
     stop: Ladder | None = None
     stop_sequence: int = 0

@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.domain.state import FINAL, HOLDING, DeviceState, JobState, NodeState, State
+from headrace.domain.state import FINAL, HOLDING, NOTHING, DeviceState, JobState, NodeState, State, nothing
 from tests.unit.domain.site import Site, gpus, place, policy, pool, profile
 
 
@@ -116,3 +116,11 @@ def test_nobody_watches_and_nothing_is_collected():
     site.state.mark(site.state.policies["default", "dev"], "hall")
     assert (site.state.stale, site.state.pending.stale) == (None, None)
     assert told(site) == ([], [])
+
+
+def test_the_empty_table_is_everybodys_and_cannot_be_written_in():
+    assert (NOTHING, NOTHING.pop("a", None), nothing() is NOTHING) == ({}, None, True)
+    for write in (NOTHING.update, NOTHING.setdefault, NOTHING.__ior__, NOTHING.__setitem__):
+        with pytest.raises(TypeError, match="everybody's"):
+            write("a", 1)
+    assert NOTHING == {}
