@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.queries import WhyView
 from headrace.contracts.reasons import WaitReason
+from headrace.domain.ahead import position
 from headrace.domain.eligibility import may_reclaim
 from headrace.domain.forecast import expected_start
 from headrace.domain.state import JobState
-from headrace.domain.waits import named, shown, wait_of, waits_in
+from headrace.domain.waits import named, pools_of, shown, wait_of, waits_in
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, PoolState, State
@@ -29,7 +30,7 @@ def explain(state: State, job: JobRecord, now: int) -> WhyView:
     wait = wait_of(state, job, now)
     pool = waits_in(state, job)
     blockers = _in_the_way(job, pool) if pool is not None and wait.reason in FOR_CAPACITY else wait.blockers
-    start, assumption = (None, "") if pool is None else expected_start(state, job, pool, now)
+    start, assumption = (None, "") if pool is None else expected_start(state, job, pools_of(state, job), now)[:2]
     return WhyView(
         job=job.key,
         state="pending",
@@ -50,20 +51,6 @@ def _not_waiting(job: JobRecord) -> str:
         )
     where = ", ".join(sorted({lease.node for lease in job.leases.values()}))
     return f"it is not waiting: it is {job.state}" + (f" on {where}" if where else "")
-
-
-def position(state: State, job: JobRecord) -> int:
-    """The job's place in its queue, from 1; 0 when it does not stand in line (a dependency, a nomination)."""
-    group = state.pending.group_of(job)
-    if group is None:
-        return 0
-    mine = (-job.priority, job.admitted_at, job.order, job.key)
-    ahead = 0
-    for other_group in state.pending.groups.values():
-        if other_group.policy is job.policy and other_group.profile == job.profile:
-            for other in other_group.members.values():
-                ahead += (-other.priority, other.admitted_at, other.order, other.key) < mine
-    return ahead + 1
 
 
 def _in_the_way(job: JobRecord, pool: PoolState) -> tuple[str, ...]:

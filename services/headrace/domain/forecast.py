@@ -1,90 +1,220 @@
-"""When a waiting job may start: the running jobs' time limits played forward on the state, which is left as it was."""
+"""When a waiting job may start: what is known of the future played forward on the state, which is left as it was. Pure.
+
+Strategy: running jobs end when `ends` says; behind each end, whoever ranks before the job and finds room goes first (R15, R18), within its
+limits and its reservation, and ends in its turn; then the job itself. Accounts and free places change as they would in the fold and are
+given back at the end. Simpler than what will really happen: who ranks behind the job takes nothing from it, nobody new comes, nobody takes
+anything back, and only the job's own pools are looked at. The work is bounded; past the bound the answer is "not before".
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import heapq
+from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.contracts.durations import format_time
 from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
+from headrace.domain.ends import Ends
+from headrace.domain.line import Entry, Line
 from headrace.domain.placement import find_places
-from headrace.domain.scopes import over_capacity, over_limit, scopes_of
-from headrace.domain.state import JobState
+from headrace.domain.scopes import over_capacity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
 
+EFFORT_MAX = 20_000
+"""Ends and waiting jobs looked at in one forecast."""
 
-NO_LIMIT = "the jobs that hold what it needs have no time limit"
-BY_LIMITS = "running jobs end at their time limits and nobody else goes first"
+NO_LIMIT = "nothing says when the jobs that hold what it needs will end: no time limit, no run of their queue in the last hour"
+BY_LIMITS = "running jobs end at their time limits"
+BY_HISTORY = "those without one after the mean run time of their queue in the last hour"
+IN_TURN = "jobs that rank before it go first"
+NOBODY_NEW = "and nobody new goes before it"
 BY_GRACE = "those that make room for it are gone at the end of their grace"
 OVERDUE = "a job that makes room for it is overdue"
+UNKNOWN_DEPENDENCY = "nothing says when the job that it waits for will end"
 
 
-def expected_start(state: State, job: JobRecord, pool: PoolState, now: int) -> tuple[int | None, str]:
-    """(log time, assumption) of the earliest start in `pool`; None where the running jobs' limits do not tell.
+class Forecast(NamedTuple):
+    """The earliest start (log time; None where nothing tells), what it rests on, and the job whose end makes room, if it is one."""
 
-    Each running job is taken to end at its time limit, and nobody else to go first. A job for which places are kept starts there,
-    when those that make room have left (R27).
+    start: int | None
+    assumption: str
+    after: JobRecord | None = None
+
+
+def expected_start(state: State, job: JobRecord, pools: Sequence[PoolState], now: int) -> Forecast:
+    """The earliest start of a waiting job in `pools`, those of its order.
+
+    A job for which places are kept starts there, when those that make room have left (R27).
     """
+    ends = Ends(state, now)
     if job.nomination is not None:
-        ends = [_end_of(victim, now) for victim in _leaving(state, job.nomination)]
-        known = [end for end in ends if end is not None]
-        return (max(known, default=now), BY_GRACE) if len(known) == len(ends) else (None, OVERDUE)
-    holders = {lease.job.key: lease.job for node in pool.nodes.values() for lease in node.leases.values()}
-    timed = sorted((end, key) for key, holder in holders.items() if (end := _end_of(holder, now)) is not None)
-    gone: list[JobRecord] = []
+        gone = kept_until(state, job.nomination, ends, now)
+        return Forecast(gone, BY_GRACE) if gone is not None else Forecast(None, OVERDUE)
+    ready = _ready_at(state, job, ends, now)
+    if ready is None:
+        return Forecast(None, UNKNOWN_DEPENDENCY)
+    run = _Run(state, job, pools, now, ends)
     try:
-        for end, key in timed:
-            gone.append(holders[key])
-            _let_go(state, holders[key], pool)
-            if _fits(state, job, pool):
-                return end, BY_LIMITS
+        return run.forward(ready)
     finally:
-        for holder in reversed(gone):
-            _hold_again(state, holder, pool)
-    return None, NO_LIMIT
+        run.undo()
 
 
-def _leaving(state: State, preemption: Preemption) -> list[JobRecord]:
-    return [state.jobs[key] for key in preemption.leaving if key in state.jobs]
-
-
-def _end_of(holder: JobRecord, now: int) -> int | None:
-    """When a job that holds leases will be gone at the latest; None where nothing says so."""
-    if any(lease.overdue for lease in holder.leases.values()):
+def kept_until(state: State, preemption: Preemption, ends: Ends, now: int) -> int | None:
+    """When the last of those that make room will be gone; None: nobody knows."""
+    known = [ends.of(state.jobs[key]) for key in preemption.leaving if key in state.jobs]
+    if None in known:
         return None
-    if holder.state is JobState.STOPPING and holder.stop is not None:
-        return max(now, holder.stop_at + holder.stop.callback_grace + holder.stop.term_grace)
-    if holder.time_limit is None or not holder.started_at or len({lease.pool for lease in holder.leases.values()}) != 1:
+    return max((end for end in known if end is not None), default=now)
+
+
+def _ready_at(state: State, job: JobRecord, ends: Ends, now: int) -> int | None:
+    """From when on it stands in line: its back-off is over (R32), what it depends on has ended; None: nobody knows."""
+    others = [state.jobs.get(key) for key in job.waits_for]
+    known = [ends.of(other) if other is not None else None for other in others]
+    if job.doomed_by or None in known:
         return None
-    return max(now, holder.started_at + holder.time_limit)
+    return max((now, job.not_before, *(end for end in known if end is not None)))
 
 
-def _let_go(state: State, holder: JobRecord, pool: PoolState) -> None:
-    """As the fold would release its leases; use that yields is out of the accounts already (R17)."""
-    for place in _places(holder):
-        capacity.give_back(state, holder, pool, place)
-        if holder.yields_to:
-            capacity.yield_use(state, holder, pool, place.amounts, -1)
+class _Holding(NamedTuple):
+    """What one job holds in a pool: places of its leases, or what is kept for it."""
+
+    job: JobRecord
+    pool: PoolState
+    places: tuple[Place, ...]
+    kept: Preemption | None = None
 
 
-def _hold_again(state: State, holder: JobRecord, pool: PoolState) -> None:
-    """The inverse of `_let_go`."""
-    for place in _places(holder):
-        if holder.yields_to:
-            capacity.yield_use(state, holder, pool, place.amounts, 1)
-        capacity.take(state, holder, pool, place)
+class _Run:
+    """One run forward. Everything it changes in the state, `undo` changes back."""
+
+    def __init__(self, state: State, job: JobRecord, pools: Sequence[PoolState], now: int, ends: Ends) -> None:
+        self._state = state
+        self._job = job
+        self._pools = {pool.document.name: pool for pool in pools if pool.document.name != job.barred_from}
+        self._now = now
+        self._ends = ends
+        self._effort = EFFORT_MAX
+        self._changed: list[tuple[_Holding, int]] = []
+        self._due: list[tuple[int, int, _Holding | None]] = []
+        self._told = 0
+        self._line = Line(state, job, self._pools)
+        self._others_went = False
+
+    def forward(self, ready: int) -> Forecast:
+        """Play until the job starts, nothing more is known to happen, or the bound is reached."""
+        self._note_ends()
+        if ready > self._now:
+            self._happens(ready, None)
+        moment, after = self._now, None
+        while True:
+            if self._hand_out(moment, own=moment >= ready):
+                return Forecast(moment, self._assumption(), after)
+            if not self._due:
+                return Forecast(None, NO_LIMIT)
+            if self._effort <= 0:
+                return Forecast(None, f"more happens before it than is looked ahead: not before {format_time(moment)}")
+            moment, after = self._due[0][0], None
+            while self._due and self._due[0][0] == moment:
+                gone = heapq.heappop(self._due)[2]
+                if gone is not None:
+                    self._hold(gone, -1)
+                    after = gone.job if after is None and gone.job.leases else after
+
+    def undo(self) -> None:
+        """Leave the state as it was found."""
+        for holding, sign in reversed(self._changed):
+            _apply(self._state, holding, -sign)
+
+    def _assumption(self) -> str:
+        parts = [BY_LIMITS]
+        parts += [BY_HISTORY] if self._ends.by_history else []
+        parts += [IN_TURN] if self._others_went else []
+        return ", ".join([*parts, NOBODY_NEW])
+
+    def _note_ends(self) -> None:
+        """The ends of all that hold leases in these pools; what is kept for a preemptor is held until that has run."""
+        for policy in (*self._state.policies.values(), *self._state.deleted_policies.values()):
+            for holder in policy.jobs.values():
+                pool = self._pools.get(next(iter(holder.leases.values())).pool) if holder.leases else None
+                end = self._ends.of(holder) if pool is not None else None
+                if pool is not None and end is not None:
+                    self._happens(end, _Holding(holder, pool, _places(holder)))
+        for kept in self._state.preemptions.values():
+            pool = self._pools.get(kept.pool) if kept.kept else None
+            span = self._ends.span(kept.job) if pool is not None else None
+            start = kept_until(self._state, kept, self._ends, self._now) if span is not None else None
+            if pool is not None and span is not None and start is not None:
+                self._happens(start + span, _Holding(kept.job, pool, (), kept))
+
+    def _happens(self, moment: int, holding: _Holding | None) -> None:
+        self._told += 1
+        heapq.heappush(self._due, (moment, self._told, holding))
+
+    def _hold(self, holding: _Holding, sign: int) -> None:
+        _apply(self._state, holding, sign)
+        self._changed.append((holding, sign))
+        self._line.mark(holding.job.policy)
+        self._effort -= 1
+
+    def _hand_out(self, moment: int, *, own: bool) -> bool:
+        """Whoever ranks before the job takes what fits; whether it then starts itself, where `own` says that it takes part."""
+        full: set[tuple[str, int]] = set()
+        self._effort -= self._line.refresh()
+        for _, pool in sorted(self._pools.items()):
+            while True:
+                best = self._best(pool, full, own=own)
+                if best is None:
+                    break
+                entry, places = best
+                if entry.job is self._job:
+                    return True
+                holding = _Holding(entry.job, pool, places)
+                self._hold(holding, 1)
+                self._others_went = True
+                span = self._ends.span(entry.job)
+                if span is not None:
+                    self._happens(moment + span, holding)
+                self._line.leave(entry)
+                self._effort -= self._line.refresh()
+        return False
+
+    def _best(self, pool: PoolState, full: set[tuple[str, int]], *, own: bool) -> tuple[Entry, tuple[Place, ...]] | None:
+        """The first in line that has room, up to the job itself."""
+        name = pool.document.name
+        for entry in self._line.of(name):
+            mine, request = entry.job is self._job, entry.job.request
+            if not entry.closed and (own or not mine) and (name, request.order) not in full:
+                places = find_places(self._state, entry.job, pool) if over_capacity(pool, request.total) is None else None
+                self._effort -= 1
+                if places is not None:
+                    return entry, places
+                full.add((name, request.order))
+            if mine:
+                return None
+        return None
 
 
-def _places(holder: JobRecord) -> list[Place]:
-    return [Place(node=lease.node, devices=lease.devices, amounts=lease.amounts) for lease in holder.leases.values()]
+def _places(holder: JobRecord) -> tuple[Place, ...]:
+    return tuple(Place(node=lease.node, devices=lease.devices, amounts=lease.amounts) for lease in holder.leases.values())
 
 
-def _fits(state: State, job: JobRecord, pool: PoolState) -> bool:
-    total = job.request.total
-    return (
-        over_capacity(pool, total) is None
-        and over_limit(scopes_of(state, job.policy, pool.document.name), pool.governed, total, beyond=job.beyond) is None
-        and find_places(state, job, pool) is not None
-    )
+def _apply(state: State, holding: _Holding, sign: int) -> None:
+    """With sign -1: as the fold would release it; use that yields is out of the accounts already (R17). With 1: the inverse."""
+    job, pool, places, kept = holding
+    if kept is not None:
+        (capacity.nominate if sign > 0 else capacity.lift)(state, kept)
+        return
+    for place in places if sign < 0 else reversed(places):
+        if sign < 0:
+            capacity.give_back(state, job, pool, place)
+        if job.yields_to:
+            capacity.yield_use(state, job, pool, place.amounts, sign)
+        if sign > 0:
+            capacity.take(state, job, pool, place)

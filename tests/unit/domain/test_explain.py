@@ -1,6 +1,6 @@
 """R22: the whole answer: who is in the way, the place in line, the earliest start."""
 
-from headrace.domain.explain import explain, position
+from headrace.domain.explain import explain
 from tests.unit.domain.hall import Hall
 
 
@@ -11,14 +11,6 @@ def test_other_tenants_are_one_line_and_never_a_name():
     hall.policy("mine", size=1)
     why = explain(hall.state, hall.admit("mine", "j"), hall.now)
     assert why.blockers == ("other tenants: 2 GPUs",)
-
-
-def test_the_place_in_line_counts_the_whole_queue():
-    hall = Hall(devices=1)
-    hall.policy("p", limit=1)
-    hall.run("p", "first", ("n1", 0, 1))
-    jobs = [hall.admit("p", name, priority=priority) for name, priority in (("a", 0), ("b", 5), ("c", 0))]
-    assert [position(hall.state, job) for job in jobs] == [2, 1, 3]
 
 
 def test_the_whole_answer_names_the_earliest_start_by_the_time_limits_of_those_who_run():

@@ -8,10 +8,25 @@ from hypothesis import strategies as st
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
-from headrace.domain.forecast import BY_GRACE, BY_LIMITS, NO_LIMIT, OVERDUE, expected_start
+from headrace.contracts.facts.admission import Dependency
+from headrace.domain import forecast as module
+from headrace.domain.forecast import (
+    BY_GRACE,
+    BY_HISTORY,
+    IN_TURN,
+    NO_LIMIT,
+    NOBODY_NEW,
+    OVERDUE,
+    UNKNOWN_DEPENDENCY,
+    expected_start,
+)
+from headrace.domain.forecast import BY_LIMITS as LIMITS
 from headrace.domain.state import JobRecord
 from tests.unit.domain.site import START, Site, gpus, place, policy, pool
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
+
+BY_LIMITS = f"{LIMITS}, {NOBODY_NEW}"
+BEHIND_OTHERS = f"{LIMITS}, {IN_TURN}, {NOBODY_NEW}"
 
 
 @pytest.fixture
@@ -25,7 +40,8 @@ def site() -> Site:
 def start_of(site: Site, job: JobRecord, *, later: int = 0) -> tuple[int | None, str]:
     """The expected start in seconds after the beginning, `later` seconds from now."""
     before = snapshot(site.state)
-    moment, assumption = expected_start(site.state, job, site.state.pools["hall"], site.now + later * SECOND)
+    pools = list(site.state.pools.values())
+    moment, assumption, _ = expected_start(site.state, job, pools, site.now + later * SECOND)
     assert differences(before, snapshot(site.state)) == []
     return None if moment is None else (moment - START) // SECOND, assumption
 
@@ -37,7 +53,8 @@ def test_when_nobody_runs_no_limit_tells(site):
 def test_the_first_end_that_makes_room(site):
     site.run("late", place("n1", 0), time_limit=90 * SECOND)
     site.run("soon", place("n1", 1), time_limit=60 * SECOND)
-    assert [start_of(site, site.admit(name, f"dev/{name}")) for name in ("one", "two")] == [(60, BY_LIMITS), (90, BY_LIMITS)]
+    two = start_of(site, site.admit("two", "dev/two"))
+    assert [two, start_of(site, site.admit("one", priority=1))] == [(90, BY_LIMITS), (60, BY_LIMITS)]
 
 
 def test_a_limit_counts_from_the_real_start(site):
@@ -48,7 +65,7 @@ def test_a_limit_counts_from_the_real_start(site):
     seen = [start_of(site, waiting)]
     site.now += 10 * SECOND
     site.start(job)
-    assert [*seen, start_of(site, waiting)] == [(None, NO_LIMIT), (70, BY_LIMITS)]
+    assert [*seen, start_of(site, waiting)] == [(None, NO_LIMIT), (70, BEHIND_OTHERS)]
 
 
 def test_one_without_a_limit_may_be_in_the_way_for_ever(site):
@@ -156,6 +173,73 @@ def test_a_preemptor_does_not_know_when_one_that_is_overdue_will_make_room(site)
     assert start_of(site, preemptor) == (None, OVERDUE)
 
 
+def test_whoever_ranks_before_it_goes_first_and_ends_in_its_turn(site):  # R15
+    site.run("a", place("n1", 0, 1), time_limit=60 * SECOND)
+    site.admit("first", "dev/two", time_limit=30 * SECOND)
+    site.admit("second", "dev/two", time_limit=20 * SECOND)
+    assert start_of(site, site.admit("third", "dev/two")) == (110, BEHIND_OTHERS)
+
+
+def test_whoever_ranks_behind_it_takes_nothing_from_it(site):
+    site.run("a", place("n1", 0), time_limit=60 * SECOND)
+    site.run("b", place("n1", 1), time_limit=90 * SECOND)
+    site.admit("small")
+    assert start_of(site, site.admit("large", "dev/two", priority=1)) == (90, BY_LIMITS)
+
+
+def test_those_of_another_policy_go_first_while_they_are_inside_their_reservation_and_no_longer():  # R15 (1)
+    site = Site(policy("dev"), policy("ops", reservation=gpus(1)))
+    site.node(count=1)
+    site.run("a", place("n1", 0), time_limit=60 * SECOND)
+    mine = site.admit("mine")
+    for name in ("o1", "o2"):
+        site.admit(name, "ops/one", time_limit=30 * SECOND)
+    assert start_of(site, mine) == (120, BEHIND_OTHERS), "each of them is inside when it is its turn"
+    site.say(f.PolicyAppliedV1(author="a.b", policy=policy("ops")), by="governance")
+    assert start_of(site, mine) == (60, BY_LIMITS)
+
+
+def test_one_that_its_own_limit_keeps_out_is_before_nobody():  # R16
+    site = Site(policy("dev"), policy("ops", limit=gpus(1)))
+    site.node(count=2)
+    site.run("o", place("n1", 0), queue="ops/one")
+    site.run("a", place("n1", 1), time_limit=60 * SECOND)
+    site.admit("blocked", "ops/one", priority=9)
+    assert start_of(site, site.admit("mine")) == (60, BY_LIMITS)
+
+
+def test_without_a_limit_the_runs_of_its_queue_tell_how_long_one_takes(site):
+    by_history = f"{LIMITS}, {BY_HISTORY}, {NOBODY_NEW}"
+    for number, seconds in enumerate((20, 40, 90)):
+        run = site.run(f"past-{number}", place("n1", 0))
+        site.now += seconds * SECOND
+        site.leave(run)
+        site.say(f.JobEndedV1(job=run.key, attempt=1, state="succeeded", cause="exited", exit_code=0), by="allocator")
+    began = (site.now - START) // SECOND
+    site.run("a", place("n1", 0, 1))
+    waiting = site.admit("b")
+    assert start_of(site, waiting) == (began + 50, by_history)
+    assert start_of(site, waiting, later=45) == (began + 90, by_history), "of those that ran longer than it has by now"
+    assert start_of(site, waiting, later=95) == (None, NO_LIMIT)
+
+
+def test_a_job_with_a_dependency_starts_behind_its_end(site):
+    first = site.run("first", place("n1", 0), time_limit=60 * SECOND)
+    second = site.run("second", place("n1", 1))
+    waits = site.admit("waits", after=(Dependency(job=first.key),))
+    unknown = site.admit("unknown", after=(Dependency(job=second.key),))
+    assert [start_of(site, job) for job in (waits, unknown)] == [(60, BY_LIMITS), (None, UNKNOWN_DEPENDENCY)]
+
+
+def test_what_is_too_far_ahead_is_not_before(site, monkeypatch):
+    monkeypatch.setattr(module, "EFFORT_MAX", 12)
+    site.run("a", place("n1", 0, 1), time_limit=60 * SECOND)
+    for number in range(9):
+        site.admit(f"j{number}", "dev/two", time_limit=10 * SECOND)
+    start, assumption = start_of(site, site.admit("last", "dev/two"))
+    assert (start, assumption.partition(": ")[0]) == (None, "more happens before it than is looked ahead")
+
+
 @given(
     st.lists(st.tuples(st.sampled_from([1, 1, 2]), st.none() | st.integers(1, 5), st.booleans()), max_size=5),
     st.integers(1, 4),
@@ -174,7 +258,10 @@ def test_the_forecast_comes_true_if_everybody_ends_as_assumed(running, wanted, l
     job = site.admit("waits", request=gpus(wanted))
     forecast = start_of(site, job)
     assert kept(site.state) == naive(site.state)
-    expected = None
+    free = sum(device.open for device in site.state.nodes["n1"].devices)
+    held = job.policy.wide.use.get("gpu", 0)
+    fits_now = free >= gpus(wanted)["gpu"] and held + gpus(wanted)["gpu"] <= gpus(limit)["gpu"]
+    expected = 0 if fits_now else None
     for seconds, one in sorted((pair for pair in jobs if pair[0]), key=lambda pair: pair[0]):
         site.leave(one)
         ours = job.policy.wide.use.get("gpu", 0)
