@@ -83,12 +83,16 @@ class GetRequest(Value, frozen=True, kw_only=True):
 
 
 class DocumentView(Value, frozen=True, kw_only=True):
-    """An object as its document would stand in a file, and the revision that a change of it is to be based on."""
+    """An object as its document would stand in a file, and the revision that a change of it is to be based on.
+
+    `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted under it until it is applied again.
+    """
 
     kind: str
     name: str
     revision: int
     document: dict[str, object]
+    closed: str = ""
 
 
 class GetAnswer(Value, frozen=True, kw_only=True):
@@ -185,7 +189,7 @@ class ScopeView(Value, frozen=True, kw_only=True):
 
 
 class QueueView(Value, frozen=True, kw_only=True):
-    """A queue, and what its policy holds."""
+    """A queue, and what its policy holds. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted."""
 
     name: str
     tenant: str
@@ -194,6 +198,7 @@ class QueueView(Value, frozen=True, kw_only=True):
     pending: int
     running: int
     scopes: tuple[ScopeView, ...] = ()
+    closed: str = ""
 
 
 class PoolKeyView(Value, frozen=True, kw_only=True):

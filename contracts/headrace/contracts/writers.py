@@ -44,6 +44,7 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.ProfileDeletedV1, "a profile", "exists"),
     Law(GOVERNANCE, f.PolicyAppliedV1, "a policy", "any"),
     Law(GOVERNANCE, f.PolicyDeletedV1, "a policy", "exists"),
+    Law(GOVERNANCE, f.ObjectClosedV1, "an object", "exists"),
     Law(GOVERNANCE, f.NodeCordonedV1, "a node", "registered"),
     Law(GOVERNANCE, f.NodeUncordonedV1, "a node", "cordoned"),
     Law(ADMISSION, f.JobAdmittedV1, "a job", "unknown"),

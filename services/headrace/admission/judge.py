@@ -15,6 +15,7 @@ from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX, JobText
 from headrace.domain.access import is_member
 from headrace.domain.admissible import Rejection, never_fits, open_pools
+from headrace.domain.closings import GOING, pool_closing, queue_closing, sentence
 from headrace.domain.requests import make_request
 
 if TYPE_CHECKING:
@@ -220,7 +221,17 @@ def _queue(state: State, asker: Asker) -> tuple[PolicyState, Profile] | Rejectio
         return Rejection(RejectReason.NOT_ALLOWED, message)
     if any(name in state.pools for name in profile.pools) and not open_pools(state, policy, profile):
         return Rejection(RejectReason.NOT_ALLOWED, f"no pool of profile {asker.profile} is open to {asker.tenant}")
-    return policy, profile
+    return _on_its_way_out(state, policy, profile) or (policy, profile)
+
+
+def _on_its_way_out(state: State, policy: PolicyState, profile: Profile) -> Rejection | None:
+    """R11: what is drained or cancelled takes nothing new; what is frozen does, and it waits."""
+    closings = [queue_closing(state, policy, profile.name)]
+    if closings[0] is None and (pools := open_pools(state, policy, profile)):
+        closings = [pool_closing(state, pool.document.name) for pool in pools]
+    if any(closing is None or closing.mode not in GOING for closing in closings):
+        return None
+    return Rejection(RejectReason.QUEUE_DELETED, "; ".join(sentence(closing) for closing in closings if closing is not None))
 
 
 def _link(policy: PolicyState | None, profile: str) -> PolicyProfile | None:

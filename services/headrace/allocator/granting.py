@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
 from headrace.domain import capacity
+from headrace.domain.closings import is_closed
 from headrace.domain.eligibility import RECLAIM, anybody_above, causes
 from headrace.domain.placement import find_places
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
@@ -59,6 +60,8 @@ class _Round:
         for preemption in list(self.state.preemptions.values()):
             job = preemption.job
             if job.nomination is not preemption or job.key in self.skip or job.state is not JobState.PENDING:
+                continue
+            if is_closed(self.state, job, preemption.pool):
                 continue
             pool = self.state.pools[preemption.pool]
             capacity.lift(self.state, preemption)

@@ -12,6 +12,7 @@ from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.reasons import RejectReason
 from headrace.domain.admissible import Rejection, never_fits
+from headrace.domain.closings import holding_under, waiting_under
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _NODE_CAUSES = {"lost": "node_lost", "revoked": "node_lost", "refused": "refused
 def settle(state: State, now: int) -> Iterator[AnyFact]:
     """Everything that is due, each job at most once."""
     seen: set[str] = set()
-    for source in (_endings, _cancels, _doomed, _time_limits):
+    for source in (_endings, _cancels, _doomed, _time_limits, _closed):
         for job, facts in source(state, now):
             if job.key not in seen:
                 seen.add(job.key)
@@ -121,10 +122,10 @@ def _ended(job: JobRecord, final: str, cause: str, exit_code: int | None) -> f.J
     return f.JobEndedV1(job=job.key, attempt=job.attempt, state=final, cause=cause, exit_code=exit_code)
 
 
-def stop(job: JobRecord, cause: str, *, preemptor: str = "") -> f.StopOrderedV1:
+def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> f.StopOrderedV1:
     """The order to stop, with the whole ladder the policy gives (R28)."""
     terms = job.policy.document.preemption
-    then = {"preempted": terms.on_preempt, "cancelled": "cancel", "time_limit": "cancel"}.get(cause, "requeue")
+    then = then or {"preempted": terms.on_preempt, "cancelled": "cancel", "time_limit": "cancel"}.get(cause, "requeue")
     ladder = Ladder(
         cause=cause, callback_grace=terms.callback_grace, term_grace=terms.term_grace, then=then, preemptor=preemptor
     )
@@ -148,6 +149,21 @@ def _time_limits(state: State, now: int) -> Iterator[tuple[JobRecord, list[AnyFa
     for job in list(state.limited.values()):
         if job.time_limit is not None and job.started_at + job.time_limit <= now and job.state is JobState.RUNNING:
             yield job, [stop(job, "time_limit")]
+
+
+def _closed(state: State, _now: int) -> Iterator[tuple[JobRecord, list[AnyFact]]]:
+    """What is deleted with its jobs (R11): those that wait are cancelled, those that run walk the ladder.
+
+    A pool's jobs are stopped there only, and wait for another pool.
+    """
+    for closing in state.closings.values():
+        if closing.mode != "cancel":
+            continue
+        for job in waiting_under(state, closing):
+            yield job, [_ended(job, "cancelled", "deleted", None)]
+        for job in holding_under(state, closing):
+            if job.stop is None:
+                yield job, [stop(job, "deleted", then="requeue" if closing.kind == "pool" else "cancel")]
 
 
 def review_pending(state: State) -> Iterator[f.JobDismissedV1]:

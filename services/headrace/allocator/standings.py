@@ -11,6 +11,7 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.access import may_enter
+from headrace.domain.closings import is_closed
 from headrace.domain.eligibility import causes, may_reclaim
 from headrace.domain.ranking import Rank, is_inside, rank
 from headrace.domain.scopes import over_limit, scopes_of
@@ -86,7 +87,12 @@ class Standings:
         borrow = next((link.borrow for link in group.policy.document.profiles if link.name == group.profile), True)
         for place, name in enumerate(profile.pools):
             pool = self._state.pools.get(name)
-            if pool is None or name == group.barred_from or not may_enter(pool, *_party(group)):
+            if (
+                pool is None
+                or name == group.barred_from
+                or not may_enter(pool, *_party(group))
+                or is_closed(self._state, group, name)
+            ):
                 continue
             inside = is_inside(self._state, group, pool)
             if not inside and not (group.preemptible and borrow):

@@ -54,15 +54,18 @@ def add(nouns: Nouns) -> None:
         nouns,
         "delete",
         delete,
-        "remove a document that nothing needs any more",
-        "headrace delete profile half\nheadrace delete policy ai-dev --tenant acme",
+        "remove a document that nothing needs any more, or close what is in use",
+        """headrace delete profile half
+        headrace delete policy ai-dev --tenant acme --mode drain     what runs goes on; the policy is deleted when it has ended
+        headrace get policy ai-dev | headrace apply -f -             what is closed is open again""",
     )
     parser.add_argument("kind", metavar="KIND", type=_kind, help=kinds)
     parser.add_argument("name", metavar="NAME")
     parser.add_argument(
         "--mode",
         default="",
-        help="what becomes of jobs under it: freeze, drain or cancel (default: refuse while there are any)",
+        help="freeze: keep everything, grant nothing; drain: grant nothing, delete when what runs has ended; "
+        "cancel: cancel what waits, stop what runs, then delete (default: refuse while it is in use)",
     )
     parser.add_argument("--reason", default="", help="kept with the fact")
     add_asker(parser)

@@ -74,7 +74,7 @@ async def queues(args: argparse.Namespace) -> int:
     """Policy x profile, and the policy's use."""
     async with client(args) as hr:
         found = await hr.queues()
-    heads = ("QUEUE", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT")
+    heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT")
     print(
         as_json(found)
         if args.json
@@ -86,14 +86,14 @@ async def queues(args: argparse.Namespace) -> int:
 
 
 def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
-    first: tuple[object, ...] = (queue.name, queue.pending, queue.running)
+    first: tuple[object, ...] = (queue.name, queue.closed, queue.pending, queue.running)
     for scope in queue.scopes or (None,):
         if scope is None:
             yield (*first, "", "", "", "", "")
         else:
             amounts = (scope.used, scope.reservation, scope.borrowed, scope.limit)
             yield (*first, scope.key, *("" if amount is None else format_amount(scope.key, amount) for amount in amounts))
-        first = ("", "", "")
+        first = ("", "", "", "")
 
 
 async def pools(args: argparse.Namespace) -> int:

@@ -30,7 +30,9 @@ def explain(state: State, job: JobRecord, now: int) -> WhyView:
     wait = wait_of(state, job, now)
     pool = waits_in(state, job)
     blockers = _in_the_way(job, pool) if pool is not None and wait.reason in FOR_CAPACITY else wait.blockers
-    start, assumption = (None, "") if pool is None else expected_start(state, job, pools_of(state, job), now)[:2]
+    start, assumption = None, ""
+    if pool is not None and wait.reason is not WaitReason.FROZEN:
+        start, assumption = expected_start(state, job, pools_of(state, job), now)[:2]
     return WhyView(
         job=job.key,
         state="pending",

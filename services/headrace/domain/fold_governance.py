@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.domain.capacity import recount
 from headrace.domain.scopes import policy_scope
-from headrace.domain.state import PolicyState, PoolState, Scope, Written
+from headrace.domain.state import Closing, PolicyState, PoolState, Scope, Written
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Policy, Tenant
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def _tenant_applied(state: State, fact: f.TenantAppliedV1, sequence: int, _place: int) -> None:
     tenant = fact.tenant
+    _open(state, "tenant", "", tenant.name)
     state.tenants[tenant.name] = Written(tenant, sequence)
     _set_shares(state, tenant)
     _changed(state, sequence)
@@ -46,6 +47,7 @@ def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
 
 def _tenant_deleted(state: State, fact: f.TenantDeletedV1, sequence: int, _place: int) -> None:
     state.tenants.pop(fact.name, None)
+    _open(state, "tenant", "", fact.name)
     for key in [key for key in state.shares if key[0] == fact.name]:
         del state.shares[key]
     _changed(state, sequence)
@@ -60,14 +62,18 @@ def _user_deleted(state: State, fact: f.UserDeletedV1, _sequence: int, _place: i
 
 
 def _group_applied(state: State, fact: f.GroupAppliedV1, sequence: int, _place: int) -> None:
+    if _open(state, "group", fact.group.tenant, fact.group.name):
+        _changed(state, sequence)
     state.groups[fact.group.tenant, fact.group.name] = Written(fact.group, sequence)
 
 
 def _group_deleted(state: State, fact: f.GroupDeletedV1, _sequence: int, _place: int) -> None:
     state.groups.pop((fact.tenant, fact.name), None)
+    _open(state, "group", fact.tenant, fact.name)
 
 
 def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: int) -> None:
+    _open(state, "pool", "", fact.pool.name)
     pool = state.pools.get(fact.pool.name)
     if pool is None:
         pool = state.pools[fact.pool.name] = PoolState(fact.pool, sequence)
@@ -83,6 +89,7 @@ def _pool_deleted(state: State, fact: f.PoolDeletedV1, sequence: int, _place: in
     if pool is None or pool.leased or pool.nominated:  # a grant came first: the pool stays until it is asked for again
         return
     del state.pools[fact.name]
+    _open(state, "pool", "", fact.name)
     for node in list(pool.nodes.values()):
         pool.index.remove(node)
         node.pool = None
@@ -116,18 +123,21 @@ def join_pool(state: State, node: NodeState) -> None:
 
 
 def _profile_applied(state: State, fact: f.ProfileAppliedV1, sequence: int, _place: int) -> None:
+    _open(state, "profile", fact.profile.tenant, fact.profile.name)
     state.profiles[fact.profile.tenant, fact.profile.name] = Written(fact.profile, sequence)
     _changed(state, sequence)
 
 
 def _profile_deleted(state: State, fact: f.ProfileDeletedV1, sequence: int, _place: int) -> None:
     state.profiles.pop((fact.tenant, fact.name), None)
+    _open(state, "profile", fact.tenant, fact.name)
     _changed(state, sequence)
 
 
 def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place: int) -> None:
     document = fact.policy
     key = (document.tenant, document.name)
+    _open(state, "policy", *key)
     policy = state.policies.get(key) or state.deleted_policies.pop(key, None)
     if policy is None:
         wide = Scope("policy", f"policy {document.tenant}/{document.name}")
@@ -164,10 +174,23 @@ def _wide_reservation(document: Policy) -> dict[str, int] | None:
 
 
 def _policy_deleted(state: State, fact: f.PolicyDeletedV1, sequence: int, _place: int) -> None:
+    _open(state, "policy", fact.tenant, fact.name)
     policy = state.policies.pop((fact.tenant, fact.name), None)
     if policy is not None:
         state.deleted_policies[fact.tenant, fact.name] = policy
     _changed(state, sequence)
+
+
+def _object_closed(state: State, fact: f.ObjectClosedV1, sequence: int, _place: int) -> None:
+    key = (fact.kind, fact.tenant, fact.name)
+    state.closings.pop(key, None)
+    state.closings[key] = Closing(*key, fact.mode, fact.author, state.now)
+    _changed(state, sequence)
+
+
+def _open(state: State, kind: str, tenant: str, name: str) -> bool:
+    """What is applied again is open again, what is gone is not closed any more (R11); whether it was closed."""
+    return state.closings.pop((kind, tenant, name), None) is not None
 
 
 def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
@@ -209,6 +232,7 @@ HANDLERS: dict[type, Any] = {
     f.ProfileDeletedV1: _profile_deleted,
     f.PolicyAppliedV1: _policy_applied,
     f.PolicyDeletedV1: _policy_deleted,
+    f.ObjectClosedV1: _object_closed,
     f.NodeCordonedV1: _node_cordoned,
     f.NodeUncordonedV1: _node_uncordoned,
 }

@@ -309,6 +309,18 @@ class Written:
 
 
 @dataclass(slots=True, eq=False)
+class Closing:
+    """An object under which nothing is granted (R11): `mode` is `freeze`, `drain` or `cancel`; asked for by `author` at `at`."""
+
+    kind: str
+    tenant: str
+    name: str
+    mode: str
+    author: str
+    at: int
+
+
+@dataclass(slots=True, eq=False)
 class State:
     """The fold of a prefix of the ledger."""
 
@@ -335,6 +347,8 @@ class State:
     shares: dict[tuple[str, str], Scope] = field(default_factory=dict)
     """(tenant, pool) to the tenant's share there; a tenant without one is transparent (R7)."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
+    closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
+    """(kind, tenant, name) of what is closed (R11), in the order in which it was."""
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     pending: Pending = field(default_factory=Pending, metadata=AID)

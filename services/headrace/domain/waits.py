@@ -17,6 +17,7 @@ from headrace.contracts.durations import format_time
 from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain import capacity
 from headrace.domain.admissible import open_pools
+from headrace.domain.closings import pool_closing, queue_closing, sentence
 from headrace.domain.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.placement import find_places, model_allowed
 from headrace.domain.ranking import is_inside, rank
@@ -118,10 +119,14 @@ def wait_in(state: State, job: JobRecord, pool: PoolState, now: int) -> Wait | N
 
 
 def waits_in(state: State, job: JobRecord) -> PoolState | None:
-    """The pool in which the reason is looked for: where units are kept for the job, else the first of its order that is open to it."""
+    """The pool in which the reason is looked for: where units are kept for the job, else the first of its order that is open to it.
+
+    One that is closed (R11) only where all are.
+    """
     if job.nomination is not None:
         return state.pools.get(job.nomination.pool)
-    return next(iter(pools_of(state, job)), None)
+    pools = pools_of(state, job)
+    return next((pool for pool in pools if pool_closing(state, pool.document.name) is None), next(iter(pools), None))
 
 
 def pools_of(state: State, job: JobRecord) -> list[PoolState]:
@@ -183,6 +188,16 @@ def _of_the_pool(case: Case) -> Wait | None:
         if found is not None:
             return Wait(reason, *found)
     return None
+
+
+def _frozen(state: State, job: JobRecord, _now: int) -> Grounds | None:
+    """Its queue is closed, or every pool that it could go to (R11)."""
+    closing = queue_closing(state, job.policy, job.profile)
+    if closing is not None:
+        return Grounds(sentence(closing))
+    closings = [pool_closing(state, pool.document.name) for pool in pools_of(state, job)] if state.closings else []
+    shut = [sentence(closing) for closing in closings if closing is not None]
+    return Grounds("; ".join(shut)) if shut and len(shut) == len(closings) else None
 
 
 def _dependency(_state: State, job: JobRecord, _now: int) -> Grounds | None:
@@ -320,7 +335,10 @@ def _no_free_capacity(case: Case) -> Grounds | None:
     return None if case.has_room else Grounds(f"{case.asks}; {case.free}")
 
 
-OF_THE_JOB: tuple[tuple[WaitReason, JobTest], ...] = ((WaitReason.DEPENDENCY, _dependency),)
+OF_THE_JOB: tuple[tuple[WaitReason, JobTest], ...] = (
+    (WaitReason.FROZEN, _frozen),
+    (WaitReason.DEPENDENCY, _dependency),
+)
 """What keeps the job from starting anywhere."""
 
 OF_THE_POOL: tuple[tuple[WaitReason, PoolTest], ...] = (

@@ -214,6 +214,16 @@ class Projector:
         for tenant in (fact.tenant,) if fact.tenant else tenants_of(self._state):
             yield Piece(tenant, "profile", "deleted", fact.name, {"profile": fact.name} | _authored(fact, tenant))
 
+    def tell_closed(self, fact: f.ObjectClosedV1) -> Iterator[Piece]:
+        """To its tenant, and to those who see a pool; what is the provider's to everybody."""
+        pool = self._pools.get(fact.name) if fact.kind == "pool" else None
+        owner = fact.name if fact.kind == "tenant" else fact.tenant
+        for tenant in (owner,) if owner else tenants_of(self._state):
+            if pool is None or sees_pool(tenant, pool):
+                yield Piece(
+                    tenant, fact.kind, "closed", fact.name, {fact.kind: fact.name, "mode": fact.mode} | _authored(fact, tenant)
+                )
+
     def tell_node(self, verb: str, fact: AnyFact, name: str, public: dict[str, Any]) -> Iterator[Piece]:
         """To those who see the node."""
         node = self._state.nodes.get(name)
@@ -310,6 +320,7 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     f.PoolDeletedV1: Projector.tell_pool_deleted,
     f.ProfileAppliedV1: Projector.tell_profile,
     f.ProfileDeletedV1: Projector.tell_profile_deleted,
+    f.ObjectClosedV1: Projector.tell_closed,
     f.NodeRegisteredV1: _registered,
     f.NodeStoppedV1: lambda projector, fact: projector.tell_node("stopped", fact, fact.node, {"at_node": fact.at}),
     f.NodeLostV1: lambda projector, fact: projector.tell_node("lost", fact, fact.node, {"silent_for": fact.silent_for}),

@@ -18,6 +18,7 @@ from headrace.contracts.queries import (
     ScopeView,
     WhyView,
 )
+from headrace.domain.closings import queue_closing
 from headrace.domain.explain import explain
 from headrace.domain.scopes import borrowed, free_of
 from headrace.domain.state import HOLDING, JobState
@@ -157,6 +158,7 @@ def queue_views(state: State, roster: Roster, tenant: str) -> Iterator[QueueView
         scopes = tuple(_scope_views(state, policy))
         for link in sorted(policy.document.profiles, key=lambda link: link.name):
             line = roster.lines.get((*key, link.name), Line())
+            closing = queue_closing(state, policy, link.name)
             yield QueueView(
                 name=f"{key[1]}/{link.name}",
                 tenant=tenant,
@@ -165,6 +167,7 @@ def queue_views(state: State, roster: Roster, tenant: str) -> Iterator[QueueView
                 pending=line.pending,
                 running=line.holding,
                 scopes=scopes,
+                closed=closing.mode if closing is not None else "",
             )
 
 

@@ -19,6 +19,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest, NodeRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
+from headrace.governance.closing import Ends
 from headrace.governance.findings import unknown
 from headrace.governance.objects import REASON_MAX
 from headrace.governance.plan import make_plan
@@ -48,13 +49,17 @@ class Governance:
         self.state = state
         self._waiting: deque[tuple[Wish, Answered]] = deque()
         self._stated: tuple[Decision, Answered] | None = None
+        self._ends = Ends(state)
 
     def ask(self, wish: Wish, answered: Answered) -> None:
         """Put a request in line."""
         self._waiting.append((wish, answered))
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:  # noqa: ARG002  # no rule of governance looks at the time
-        """The facts of the next request that changes something; those before it are answered. The loop has read back what it appended."""
+        """The facts of the next request that changes something; those before it are answered. Else the end of what is closed (R11).
+
+        The loop has read back what it appended.
+        """
         self._answer_stated()
         while self._waiting:
             wish, answered = self._waiting.popleft()
@@ -67,7 +72,7 @@ class Governance:
                 self._stated = decision, answered
                 return decision.facts
             answered(decision)
-        return ()
+        return self._ends.due()
 
     def next_wakeup(self) -> int | None:
         """Governance waits for requests only."""

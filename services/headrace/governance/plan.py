@@ -85,8 +85,11 @@ def _changes(state: State, documents: Iterable[Placed]) -> tuple[list[Change], l
     for one in documents:
         there = current(state, one.name)
         was, revision = (None, 0) if there is None else there
-        action = "create" if was is None else "keep" if was == one.document else "update"
+        closing = state.closings.get((one.name.kind, one.name.tenant, one.name.name))
+        action = "create" if was is None else "keep" if was == one.document and closing is None else "update"
         fields = changed_fields(one.name.kind, was, one.document) if was is not None else ()
+        if closing is not None:  # what is applied again is open again (R11)
+            fields = (f"closed: {closing.mode} -> no", *fields)
         changes.append(Change(kind=one.name.kind, name=one.name.full, action=action, fields=fields, revision=revision))
         if action != "keep":
             changed.append(one)

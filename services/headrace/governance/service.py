@@ -25,7 +25,7 @@ from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.decide import Decision, Governance, Wish, applying, cordoning, deleting, first_of
 from headrace.governance.findings import unknown
-from headrace.governance.objects import held, name_of, names
+from headrace.governance.objects import Name, held, name_of, names
 from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
 
@@ -142,6 +142,11 @@ def _first(lines: tuple[str, ...]) -> tuple[str, ...]:
     return lines if len(lines) <= LINES_MAX else (*lines[:LINES_MAX], f"and {len(lines) - LINES_MAX} more")
 
 
+def _closed(state: State, name: Name) -> str:
+    closing = state.closings.get((name.kind, name.tenant, name.name))
+    return "" if closing is None else closing.mode
+
+
 def find(state: State, request: GetRequest) -> GetAnswer:
     """The documents of a kind, or those of one name (`acme/ai-dev`, or `ai-dev` in whichever tenant), sorted by name."""
     if request.kind not in KINDS:
@@ -152,6 +157,7 @@ def find(state: State, request: GetRequest) -> GetAnswer:
             name=name.full,
             revision=written.revision,
             document=write_document(written.document),
+            closed=_closed(state, name),
         )
         for written in held(state, request.kind).values()
         for name in (name_of(written.document),)

@@ -142,11 +142,6 @@ def _check_moment(moment: Moment) -> Iterator[Complaint]:
         yield (), f"one thing happens in each entry, here are {len(happenings)}; write more entries with the same 'at'"
 
 
-def _check_delete(delete: Delete) -> Iterator[Complaint]:
-    if delete.mode:
-        yield ("mode",), f"this version cannot {delete.mode}; leave the mode out"
-
-
 def _check_names(file: _File) -> Iterator[Complaint]:
     """No two are called alike, and what something happens to is there by then."""
     nodes: set[str] = set()
@@ -217,7 +212,6 @@ DELETE = Shape(
         "mode": w.choice("freeze", "drain", "cancel"),
         "tenant": w.TOKEN,
     },
-    check=_check_delete,
 )
 EXPECT = Shape(
     Expect,

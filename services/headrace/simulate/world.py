@@ -23,6 +23,7 @@ from headrace.contracts.subjects import cancel, ledger, node_writer, submit
 from headrace.contracts.wishes import JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
 from headrace.domain.ledger import Ledger
+from headrace.governance.decide import Governance
 from headrace.governance.objects import applied, placed
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
@@ -79,6 +80,7 @@ class World:
         self.admission = Admission(self.state, lambda _tenant, _job, _text: "")
         self.allocator = Allocator(self.state)
         self.preemption = PreemptionWatch(self.state)
+        self.governance = Governance(self.state)
         self.machines = Machines()
         self.history: list[Stated] = []
         self.names: dict[str, str] = {}
@@ -128,6 +130,7 @@ class World:
             spoken |= self._append(ADMISSION, self.admission.decide(self.now))
             spoken |= self._append(ALLOCATOR, self.allocator.decide(self.now))
             spoken |= self._append(PREEMPTION, self.preemption.decide(self.now))
+            spoken |= self._append(GOVERNANCE, self.governance.decide(self.now))
             if not spoken:
                 return
         raise Unrest(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - START)}")

@@ -89,6 +89,14 @@ class Installation:
             self.say(granted, by="allocator")
         return key
 
+    def release(self, key: str) -> None:
+        """The job's lease ends, and the job with it."""
+        job = self.state.jobs[key]
+        (lease,) = job.leases.values()
+        told = {"outcome": "exited", "exit_code": 0, "exited_at": self.state.now, "at": self.state.now}
+        self.say(f.LeaseEndedV1(job=key, attempt=job.attempt, rank=0, **told), by=f"node.{lease.node}")
+        self.say(f.JobEndedV1(job=key, attempt=job.attempt, state="succeeded", cause="exited", exit_code=0), by="allocator")
+
 
 @pytest.fixture
 def installation() -> Iterator[Installation]:

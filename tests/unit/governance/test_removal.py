@@ -26,6 +26,10 @@ def old(site):
     return site
 
 
+def closed(kind, name, mode, tenant="", **more):
+    return f.ObjectClosedV1(author="default.admin", kind=kind, tenant=tenant, name=name, mode=mode, **more)
+
+
 def ask(installation, kind, name, **fields):
     return remove(installation.state, DeleteRequest(kind=kind, name=name, **fields), "default.admin")
 
@@ -101,7 +105,7 @@ def test_both_reasons_stand_in_one_line(old):
     old.job("web/own", tenant="acme")
     assert ask(old, "profile", "own", tenant="acme").error == (
         "profile acme/own is in use (pending=1 running=0) and named by policy acme/web: "
-        "cancel its jobs or let them end, and change or delete those first (R11)"
+        "cancel its jobs or let them end, or choose a mode: freeze, drain, cancel, and change or delete those first (R11)"
     )
 
 
@@ -110,7 +114,8 @@ def test_a_pool_in_which_something_runs_cannot_go_although_nobody_names_it_any_m
     site.job("p/both", on="e1")
     site.write("profiles: [{name: both, request: {gpu: 1}, pools: [west]}]")
     assert ask(site, "pool", "east").error == (
-        "pool east is in use (pending=0 running=1): cancel its jobs or let them end (R11)"
+        "pool east is in use (pending=0 running=1): "
+        "cancel its jobs or let them end, or choose a mode: freeze, drain, cancel (R11)"
     )
 
 
@@ -132,9 +137,9 @@ def test_ended_jobs_are_in_nobodys_way(site):
         ),
         ({"kind": "policy", "name": "web"}, "NOT_FOUND", "there is no policy default/web; did you mean acme/web?"),
         (
-            {"kind": "policy", "name": "acme/web", "mode": "drain"},
+            {"kind": "user", "name": "acme/ann", "mode": "drain"},
             "INVALID",
-            "mode: this version cannot drain; leave the mode out, and delete the policy once it is not in use",
+            "mode: a user has none; take the user out of its groups and cancel the jobs, then delete without a mode",
         ),
         (
             {"kind": "policy", "name": "acme/web", "mode": "dry"},
@@ -152,3 +157,42 @@ def test_ended_jobs_are_in_nobodys_way(site):
 def test_what_cannot_be_understood_or_is_overtaken(old, fields, code, error):
     removal = remove(old.state, DeleteRequest(**fields), "default.admin")
     assert (removal.code, removal.error, bool(removal.facts)) == (code, error, not code)
+
+
+def test_by_a_mode_it_is_closed_now_whatever_is_under_it_or_names_it(old):
+    old.job("web/own", tenant="acme", on="e1")
+    old.job("web/own", tenant="acme")
+    fields = ("closed: no -> freeze",)
+    change = Change(kind="profile", name="acme/own", action="update", fields=fields, revision=4)
+    fact = closed("profile", "own", "freeze", "acme", reason="ticket")
+    assert ask(old, "profile", "acme/own", mode="freeze", reason="ticket") == Removal((change,), (fact,), running=1, pending=1)
+    old.say(fact)
+    again = Change(kind="profile", name="acme/own", action="keep", revision=4)
+    assert ask(old, "profile", "acme/own", mode="freeze") == Removal((again,), running=1, pending=1)
+    drained = ask(old, "profile", "acme/own", mode="drain")
+    assert drained.facts == (closed("profile", "own", "drain", "acme"),)
+    assert drained.changes[0].fields == ("closed: freeze -> drain", "with it: policy acme/web loses it")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "mode", "error"),
+    [
+        ("policy", "acme/web", "drain", "policy acme/web cannot be deleted: it is named by pool south"),
+        ("tenant", "let-in", "cancel", "tenant let-in cannot be deleted: it is named by pool south"),
+        ("group", "acme/web", "drain", "group acme/web cannot be deleted: it is named by pool south"),
+        (
+            "pool",
+            "west",
+            "drain",
+            (
+                "pool west cannot be deleted: it is the only pool of profile one, it is the only pool of profile three, "
+                "it is the only pool of profile spare"
+            ),
+        ),
+    ],
+)
+def test_what_could_never_go_is_not_drained(old, kind, name, mode, error):
+    removal = ask(old, kind, name, mode=mode)
+    assert (removal.code, removal.facts) == ("REFUSED", ())
+    assert removal.error == f"{error}: change or delete those first (R11)"
+    assert ask(old, kind, name, mode="freeze").code == ""

@@ -156,8 +156,8 @@ def test_a_queue_is_a_policy_and_a_profile(queue):
 
 
 def test_a_way_of_deleting_that_there_is_not_is_refused_and_not_ignored():
-    assert complaints("timeline: [{at: 0s, delete: {kind: policy, name: q, mode: drain}}]") == [
-        "line 1: timeline[0].delete.mode: this version cannot drain; leave the mode out"
+    assert complaints("timeline: [{at: 0s, delete: {kind: policy, name: q, mode: dry}}]") == [
+        "line 1: timeline[0].delete.mode: 'dry' is not one of freeze, drain, cancel"
     ]
 
 

@@ -30,6 +30,7 @@ from headrace.contracts.facts.governance import (
     GroupDeletedV1,
     NodeCordonedV1,
     NodeUncordonedV1,
+    ObjectClosedV1,
     PolicyAppliedV1,
     PolicyDeletedV1,
     PoolAppliedV1,
@@ -74,6 +75,7 @@ AnyFact = (
     | ProfileDeletedV1
     | PolicyAppliedV1
     | PolicyDeletedV1
+    | ObjectClosedV1
     | NodeCordonedV1
     | NodeUncordonedV1
     | JobAdmittedV1
@@ -130,6 +132,7 @@ __all__ = [
     "NodeStoppedV1",
     "NodeUncordonedV1",
     "NominationEndedV1",
+    "ObjectClosedV1",
     "PolicyAppliedV1",
     "PolicyDeletedV1",
     "PoolAppliedV1",

@@ -93,6 +93,19 @@ class PolicyDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="policy.delet
     name: str
 
 
+class ObjectClosedV1(AuthoredFact, frozen=True, kw_only=True, tag="object.closed.v1"):
+    """Nothing new is granted under the object (R11), until it is applied again or gone.
+
+    `kind` is one of `documents.KINDS`, `tenant` empty for what no tenant owns. `mode`: `freeze` keeps everything as it is; `drain` deletes
+    the object once what runs under it has ended; `cancel` cancels what waits, stops what runs, and then deletes it.
+    """
+
+    kind: str
+    tenant: str = ""
+    name: str
+    mode: str
+
+
 class NodeCordonedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.cordoned.v1"):
     """Nothing new is granted on the node."""
 

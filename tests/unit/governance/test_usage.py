@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from headrace.governance.objects import Name
+from headrace.governance.usage import jobs_under, naming_party, referring
+
+
+def test_a_group_has_no_jobs_of_its_own_because_whoever_was_admitted_stays(site):
+    site.write("policies: [{name: p, group: all, profiles: [one]}]")
+    site.job("p/one", on="w1")
+    assert jobs_under(site.state, Name("group", "default", "all")) == (0, 0)
+    assert jobs_under(site.state, Name("policy", "default", "p")) == (1, 0)
+
+
+def test_who_names_an_object_is_told_by_kind_and_name(site):
+    site.write("policies: [{name: p, group: all, profiles: [one]}]")
+    assert list(referring(site.state, Name("profile", "", "one"))) == ["policy default/p"]
+    assert list(referring(site.state, Name("group", "default", "all"))) == ["policy default/p"]
+
+
+def test_pools_name_parties_in_their_access_and_as_owners(site):
+    site.write("""
+    policies: [{name: p, group: all, profiles: [one]}]
+    pools: [{name: west, selector: {site: west}, access: {deny: [default/all]}, dedicated_to: {policy: p}}]
+    """)
+    assert list(naming_party(site.state, Name("group", "default", "all"))) == ["pool west"]
+    assert list(naming_party(site.state, Name("policy", "default", "p"))) == ["pool west"]
+    assert list(naming_party(site.state, Name("profile", "", "one"))) == []
