@@ -86,6 +86,7 @@ class Auditor:
         self.tenants: dict[str, Json] = {}
         self.pools: dict[str, Json] = {}
         self.policies: dict[tuple[str, str], Json] = {}
+        self.closed: set[tuple[str, str, str]] = set()
         self.nodes: dict[str, Json] = {}
         self.away: set[str] = set()
         self.cordoned: set[str] = set()
@@ -133,12 +134,19 @@ class Auditor:
 
     def _pool_applied(self, fact: Json) -> None:
         self.pools[fact["pool"]["name"]] = fact["pool"]
+        self.closed.discard(("pool", "", fact["pool"]["name"]))
 
     def _policy_applied(self, fact: Json) -> None:
-        self.policies[fact["policy"].get("tenant", "default"), fact["policy"]["name"]] = fact["policy"]
+        key = (fact["policy"].get("tenant", "default"), fact["policy"]["name"])
+        self.policies[key] = fact["policy"]
+        self.closed.discard(("policy", *key))
 
     def _policy_deleted(self, fact: Json) -> None:
         self.policies.pop((fact["tenant"], fact["name"]), None)
+        self.closed.discard(("policy", fact["tenant"], fact["name"]))
+
+    def _object_closed(self, fact: Json) -> None:
+        self.closed.add((fact["kind"], fact.get("tenant", ""), fact["name"]))
 
     def _node_registered(self, fact: Json) -> None:
         self.nodes[fact["node"]] = fact
@@ -176,6 +184,8 @@ class Auditor:
             self._complain(f"{job.key} is granted attempt {fact['attempt']} rank {rank}; it is at attempt {job.attempt}")
         if job.barred_from == pool:
             self._complain(f"{job.key} is back in pool {pool} before the job it yielded to has started")
+        if not self.closed.isdisjoint({("policy", *job.policy), ("pool", "", pool)}):
+            self._complain(f"{job.key} is granted a lease where nothing is to be granted (R11)")
         devices = {share["device"]: share["units"] for share in fact.get("devices", ())}
         self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, fact["amounts"])
         self._check_place(self.leases[job.key, rank])

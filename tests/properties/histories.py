@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
+from headrace.simulate.scenario import Delete, Expect, Moment, Nodes, Scenario, Submit
 
 QUARTER = GPU_UNITS // 4
 QUIET_AT = 24 * HOUR
@@ -160,6 +160,16 @@ def edits(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.Docum
 
 
 @st.composite
+def closings(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> Delete:
+    """A policy or a pool, by mode; where it is not to be had, nothing happens."""
+    mode = draw(st.sampled_from(["freeze", "drain", "cancel"]))
+    if draw(number(0, 3)) == 0:
+        return Delete(kind="pool", name=draw(st.sampled_from(pools)).name, mode=mode)
+    policy = draw(st.sampled_from(law))
+    return Delete(kind="policy", name=policy.name, tenant=policy.tenant, mode=mode)
+
+
+@st.composite
 def scenarios(draw: Draw) -> Scenario:
     nodes, pools, has = draw(supply())
     links = draw(profiles([pool.name for pool in pools]))
@@ -180,13 +190,15 @@ def scenarios(draw: Draw) -> Scenario:
     moments = [Moment(at=draw(MOMENTS), submit=job) for job in jobs]
     submitted = {name: moment.at for moment in moments if moment.submit for name in _names(moment.submit)}
     for _ in range(draw(number(0, 8))):
-        at, what = draw(MOMENTS), draw(st.sampled_from(["cancel", "finish", "fail", "lost", "apply"]))
+        at, what = draw(MOMENTS), draw(st.sampled_from(["cancel", "finish", "fail", "lost", "apply", "delete"]))
         if what == "lost":
             node = draw(st.sampled_from(machines))
             back = at + draw(st.sampled_from([0, 30 * SECOND, 5 * MINUTE]))
             moments += [Moment(at=at, node_lost=node), Moment(at=back, node_back=node)]
         elif what == "apply":
             moments.append(Moment(at=at, apply=draw(edits(law, pools))))
+        elif what == "delete":
+            moments.append(Moment(at=at, delete=draw(closings(law, pools))))
         else:
             name = draw(st.sampled_from(names))
             moments.append(Moment(at=max(at, submitted[name]), **{what: name}))

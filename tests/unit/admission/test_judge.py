@@ -337,3 +337,27 @@ def test_the_digest_names_the_content_and_the_queue_and_not_the_trace():
 
     assert len(digests) == 5
     assert wish_digest(ANN, msgspec.structs.replace(WISH, trace="00-1-2-01")) == wish_digest(ANN, WISH)
+
+
+def close(told: History, kind: str, name: str, mode: str, tenant: str = "default") -> None:
+    told.say(f.ObjectClosedV1(author="default.root", kind=kind, tenant=tenant, name=name, mode=mode))
+
+
+@pytest.mark.parametrize("mode", ["drain", "cancel"])
+@pytest.mark.parametrize(
+    ("kind", "tenant", "name"),
+    [("policy", "default", "ml"), ("profile", "", "two"), ("group", "default", "all"), ("pool", "", "hall")],
+)
+def test_what_is_on_its_way_out_takes_nothing_new(told, mode, kind, tenant, name):
+    close(told, kind, name, mode, tenant)
+    fact = judged(told)
+    assert (fact.reason, fact.message.split(" by ")[0].split(" is ")[0]) == (
+        "QUEUE_DELETED",
+        f"{kind} {tenant}/{name}" if tenant else f"{kind} {name}",
+    )
+
+
+def test_what_is_frozen_takes_jobs_which_wait(told):
+    close(told, "policy", "ml", "freeze")
+    close(told, "pool", "hall", "freeze", "")
+    assert isinstance(judged(told), f.JobAdmittedV1)

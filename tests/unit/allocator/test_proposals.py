@@ -248,3 +248,20 @@ def test_an_ended_nomination_is_not_ended_twice_and_its_job_stands_in_line_again
 
     assert list(end_nominations(told.state, told.now)) == []
     assert (preemptor.nomination, told.state.pending.group_of(preemptor).head()) == (None, preemptor)
+
+
+def test_a_plan_for_a_job_to_which_nothing_may_be_granted_any_more_is_dropped():
+    told, _, _ = searching()
+    propose(told)
+    told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="freeze"))
+
+    assert judged(told) == [dismissed(told, "nothing is granted there any more")]
+
+
+def test_what_is_kept_for_a_job_to_which_nothing_may_be_granted_is_given_back():
+    told, _, _ = searching()
+    order(told)
+    told.say(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="drain"))
+
+    (ended,) = end_nominations(told.state, told.now)
+    assert ended.why == "nothing is granted there any more"

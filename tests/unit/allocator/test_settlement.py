@@ -416,3 +416,31 @@ def test_a_larger_profile_does_not_touch_what_was_admitted_with_the_old_one():
     told.law(d.Documents(profiles=tuple(profile("one", 64) if link.name == "one" else link for link in PROFILES)))
 
     assert list(review_pending(told.state)) == []
+
+
+def test_what_is_deleted_with_its_jobs_cancels_who_waits_and_stops_who_runs():
+    told = history()
+    runs, waits = told.run("ml/one"), told.admit("ml/two")
+    told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode="cancel"))
+
+    assert settled(told) == [ended(waits, "cancelled", "deleted", attempt=0), stop(runs, "deleted", then="cancel")]
+    told.say(stop(runs, "deleted", then="cancel"), ended(waits, "cancelled", "deleted", attempt=0), by="allocator")
+    assert settled(told) == []
+
+
+def test_a_pool_that_is_deleted_with_its_jobs_only_sends_them_away():
+    told = history()
+    runs, _waits = told.run("ml/one"), told.admit("ml/two")
+    told.say(f.ObjectClosedV1(author="a.b", kind="pool", name="hall", mode="cancel"))
+
+    assert settled(told) == [stop(runs, "deleted", then="requeue")]
+
+
+@pytest.mark.parametrize("mode", ["freeze", "drain"])
+def test_what_is_frozen_or_drained_stops_nobody(mode):
+    told = history()
+    told.run("ml/one")
+    told.admit("ml/one")
+    told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode=mode))
+
+    assert settled(told) == []

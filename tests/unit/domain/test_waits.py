@@ -130,3 +130,29 @@ def test_a_full_pool_is_told_as_borrowers_or_as_no_free_capacity():
     hall.policy("other", size=1)
     hall.run("lender", "v", ("n1", 0, 2))
     assert reason(hall, hall.admit("other", "o")) is WaitReason.WOULD_EXCEED_RESERVATION
+
+
+def closed(hall, kind, name, tenant="", mode="freeze"):
+    hall.say("governance", f.ObjectClosedV1(author="acme.root", kind=kind, tenant=tenant, name=name, mode=mode))
+
+
+def test_a_closed_queue_comes_before_everything():
+    hall = Hall()
+    hall.policy("p", limit=1)
+    first = hall.run("p", "first", ("n1", 0, 1))
+    job = hall.admit("p", "j", after=(Dependency(job=first.key),))
+    closed(hall, "policy", "p", "acme", "drain")
+    wait = wait_of(hall.state, job, hall.now)
+    assert wait.reason is WaitReason.FROZEN
+    assert wait.numbers.startswith("policy acme/p is being drained, then deleted, by acme.root since ")
+
+
+def test_a_closed_pool_is_a_reason_where_there_is_no_other():
+    hall = Hall()
+    hall.policy("p", limit=1)
+    hall.run("p", "first", ("n1", 0, 1))
+    job = hall.admit("p", "j")
+    closed(hall, "pool", "attic")
+    assert reason(hall, job) is WaitReason.AT_POLICY_LIMIT
+    closed(hall, "pool", "hall")
+    assert reason(hall, job) is WaitReason.FROZEN

@@ -449,3 +449,14 @@ def test_a_restarted_feed_numbers_behind_what_feed_has(hall):
     projector.resume(FeedPlace(2, 7))
     projector.resume(FeedPlace(2, 5))
     assert projector.head(("acme", "dev", "one"), Head(), 80)[:2] == (2, 8)
+
+
+def test_what_is_closed_is_heard_by_its_owner_or_by_everybody(tell):
+    told = {"author": "acme.root", "reason": "", "mode": "drain"}
+    close = f.ObjectClosedV1(author="acme.root", kind="policy", tenant="acme", name="dev", mode="drain")
+    assert tell(close) == {"acme.policy.closed.dev": {"policy": "dev", **told}}
+    close = f.ObjectClosedV1(author="acme.root", kind="tenant", name="acme", mode="drain")
+    assert tell(close) == {"acme.tenant.closed.acme": {"tenant": "acme", **told}}
+    close = f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze")
+    heard = {"profile": "one", "mode": "freeze"}
+    assert tell(close) == {f"{tenant}.profile.closed.one": heard for tenant in ("acme", "default", "rival")}
