@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import Closing, JobRecord, PolicyState, State
+    from headrace.domain.state import JobRecord, PolicyState, State
+    from headrace.domain.terms import Closing
 
 GOING = ("drain", "cancel")
 """The modes after which the object is deleted: nothing new is admitted there."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.domain.capacity import recount
 from headrace.domain.scopes import policy_scope
-from headrace.domain.state import Closing, PolicyState, PoolState, Scope, Written
+from headrace.domain.state import PolicyState, PoolState, Scope, Written
+from headrace.domain.terms import Closing
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Policy, Tenant

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
     from headrace.domain.takings import Preemption, Search
+    from headrace.domain.terms import Closing
 
 
 class Nothing(dict[Any, Any]):
@@ -306,18 +307,6 @@ class Written:
 
     document: Tenant | User | Group | Profile
     revision: int
-
-
-@dataclass(slots=True, eq=False)
-class Closing:
-    """An object under which nothing is granted (R11): `mode` is `freeze`, `drain` or `cancel`; asked for by `author` at `at`."""
-
-    kind: str
-    tenant: str
-    name: str
-    mode: str
-    author: str
-    at: int
 
 
 @dataclass(slots=True, eq=False)

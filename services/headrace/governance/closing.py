@@ -17,7 +17,8 @@ from headrace.contracts.documents import Document, Documents, Policy, Profile, T
 from headrace.contracts.facts import AnyFact
 from headrace.domain.closings import GOING, holding_under, waiting_under
 from headrace.domain.record_room import RecordRoom
-from headrace.domain.state import Closing, State
+from headrace.domain.state import State
+from headrace.domain.terms import Closing
 from headrace.governance.objects import PLURALS, Name, deleted, name_of, names
 from headrace.governance.plan import make_plan
 from headrace.governance.usage import naming_party

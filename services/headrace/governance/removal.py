@@ -11,7 +11,8 @@ from headrace.contracts.documents import KINDS
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.queries import Change, DeleteRequest
 from headrace.domain.closings import holding_under, waiting_under
-from headrace.domain.state import Closing, State
+from headrace.domain.state import State
+from headrace.domain.terms import Closing
 from headrace.governance.closing import GOES_WITH_NOTHING, company
 from headrace.governance.findings import listed, unknown
 from headrace.governance.objects import REASON_MAX, Name, current, deleted, full_name, names
