@@ -1,7 +1,8 @@
 """Simulated nodes and the jobs on them: what a node executor would state, in virtual time.
 
 A granted lease starts at once. A job ends when its `duration` is over, or never; told to stop, it leaves after `abort_takes`, and if its
-duration ends within that time it has declared itself finished (R30). Checkpoints come every `checkpoint_every`.
+duration ends within that time it has declared itself finished (R30). Checkpoints come every `checkpoint_every`, and with `saves_on_abort`
+also when it is told to stop. An attempt that resumes from a checkpoint has only the rest of its `duration` before it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Run:
     finished: bool = False
     over: bool = False
     checkpoints: int = 0
+    done_before: int = 0
+    """What the checkpoint it resumed from had saved, microseconds of work."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +49,8 @@ class Machines:
     runs: dict[tuple[str, int, int], Run] = field(default_factory=dict)
     nodes: dict[str, Nodes] = field(default_factory=dict)
     lost: dict[str, list[Run]] = field(default_factory=dict)
+    saved: dict[str, int] = field(default_factory=dict)
+    """Microseconds of work in each checkpoint, by its URI."""
     _due: list[tuple[int, int, str, Run]] = field(default_factory=list)
     _stated: list[tuple[str, AnyFact]] = field(default_factory=list)
     _order: int = 0
@@ -63,8 +68,9 @@ class Machines:
         if fact.node in self.lost:
             return
         behaviour = self.behaviours[fact.job]
-        ends = None if behaviour.duration is None else now + behaviour.duration
-        run = Run(fact.job, fact.attempt, fact.rank, fact.node, behaviour, now, ends)
+        done = self.saved.get(fact.resume_from, 0)
+        ends = None if behaviour.duration is None else now + max(0, behaviour.duration - done)
+        run = Run(fact.job, fact.attempt, fact.rank, fact.node, behaviour, now, ends, done_before=done)
         self.runs[run.job, run.attempt, run.rank] = run
         self._state(run, f.LeaseStartedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now, isolation="simulated"))
         if ends is not None:
@@ -78,6 +84,8 @@ class Machines:
         run.stopping = True
         told = f.LeaseRungV1(job=run.job, attempt=run.attempt, rank=run.rank, rung="told", at=now, took=0, result="ok")
         self._state(run, told)
+        if run.behaviour.saves_on_abort:
+            self._save(run, now)
         leaves = now + run.behaviour.abort_takes
         if run.ends is not None and run.ends <= leaves:
             run.finished = True
@@ -138,10 +146,14 @@ class Machines:
                 self._end(run, now)
 
     def _checkpoint(self, run: Run, now: int) -> None:
+        self._save(run, now)
+        self._at(now + (run.behaviour.checkpoint_every or 0), "checkpoint", run)
+
+    def _save(self, run: Run, now: int) -> None:
         run.checkpoints += 1
         uri = f"sim:{run.job}/{run.attempt}/{run.checkpoints}"
+        self.saved[uri] = run.done_before + now - run.started
         self._state(run, f.CheckpointRegisteredV1(job=run.job, attempt=run.attempt, uri=uri, step=run.checkpoints, at=now))
-        self._at(now + (run.behaviour.checkpoint_every or 0), "checkpoint", run)
 
     def _end(self, run: Run, now: int) -> None:
         run.over = True

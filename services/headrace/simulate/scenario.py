@@ -60,6 +60,7 @@ class Submit(Part, frozen=True, kw_only=True):
     max_retries: int = 0
     abort_takes: int = 0
     checkpoint_every: int | None = None
+    saves_on_abort: bool = False
     request: dict[str, str] = {}
 
 
@@ -200,6 +201,7 @@ SUBMIT = Shape(
         "max_retries": w.whole(0, 1_000),
         "abort_takes": w.DURATION,
         "checkpoint_every": w.DURATION,
+        "saves_on_abort": w.FLAG,
         "request": _WORDS,
     },
     check=_check_submit,

@@ -20,8 +20,11 @@ class Hall:
         self.machines = Machines()
         self.machines.behaviours[JOB] = Submit(name="j", queue="q/one", **behaviour)
 
-    def grant(self, now, rank=0, node="n", attempt=1):
-        fact = f.LeaseGrantedV1(job=JOB, attempt=attempt, rank=rank, node=node, pool="hall", amounts={GPU: GPU_UNITS})
+    def grant(self, now, rank=0, node="n", attempt=1, resume_from=""):
+        amounts = {GPU: GPU_UNITS}
+        fact = f.LeaseGrantedV1(
+            job=JOB, attempt=attempt, rank=rank, node=node, pool="hall", amounts=amounts, resume_from=resume_from
+        )
         self.machines.hear(fact, now)
 
     def stop(self, now, attempt=1):
@@ -85,6 +88,37 @@ def test_checkpoints_come_one_after_the_other_until_the_end(hall):
         for step in (1, 2)
     ]
     assert [hall.said(at) for at in (119, 120, 140, 150, 160)] == [[], points[:1], points[1:], [ended(150)], []]
+
+
+def saved(at, step, attempt=1):
+    return f.CheckpointRegisteredV1(job=JOB, attempt=attempt, uri=f"sim:{JOB}/{attempt}/{step}", step=step, at=at)
+
+
+def test_an_attempt_that_resumes_has_only_the_rest_of_its_work_before_it(hall):
+    hall = hall(duration=50, checkpoint_every=20)
+    hall.grant(100)
+    hall.said(120)
+    hall.said(140)
+    hall.stop(145)
+    hall.said(145)
+    hall.grant(200, attempt=2, resume_from=f"sim:{JOB}/1/2")
+    assert hall.said(209) == [started(200, attempt=2)]
+    ending = f.LeaseEndedV1(job=JOB, attempt=2, outcome="exited", exit_code=0, exited_at=210, at=210)
+    assert hall.said(210) == [ending]
+
+
+def test_a_job_that_saves_when_it_is_told_to_stop_loses_nothing(hall):
+    hall = hall(duration=50, saves_on_abort=True)
+    hall.grant(100)
+    hall.stop(130)
+    assert hall.said(130) == [started(100), told(130), saved(130, 1), ended(130, exit_code=143, stopping=True)]
+    hall.grant(200, attempt=2, resume_from=f"sim:{JOB}/1/1")
+    hall.stop(205, attempt=2)
+    told_again = f.LeaseRungV1(job=JOB, attempt=2, rung="told", at=205, took=0, result="ok")
+    left = f.LeaseEndedV1(job=JOB, attempt=2, outcome="exited", exit_code=143, stopping=True, exited_at=205, at=205)
+    assert hall.said(205) == [started(200, attempt=2), told_again, saved(205, 1, attempt=2), left]
+    hall.grant(300, attempt=3, resume_from=f"sim:{JOB}/2/1")
+    assert hall.machines.next_due() == 315
 
 
 class TestStopping:
