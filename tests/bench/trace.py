@@ -19,13 +19,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import philly
 import trace_baselines
+from philly import Job
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
-from philly import Job
 
 DAY = 86_400
 DAYS_AFTER = 60
@@ -154,34 +155,48 @@ def figures(jobs: list[Job], nodes: int, found: Outcome, seconds: float) -> dict
     }
 
 
-HEAD = "                                           use %   wait mean      p50      p95      p99   >=8 GPUs  completion  preempted  lost GPU-h  took s"
-PUBLISHED = {
-    80: (
-        ("borrowing and reclaim, work lost *", 84.6, 7_763, 933, 44_226, 56_465, 27_710, 20_827, 10_666, 17_982),
-        ("the same with free checkpoints *", 82.9, 5_020, 267, 20_729, 53_283, 22_819, 17_460, 9_424, 0),
-    ),
-    96: (
-        ("borrowing and reclaim, work lost *", 70.8, 682, None, 3_201, 16_819, None, 13_144, None, None),
-        ("the same with free checkpoints *", 70.4, 607, None, 3_112, 16_727, None, 12_948, None, None),
-    ),
+HEAD = f"{'':<40} {'use %':>5} {'wait mean':>9} {'p50':>8} {'p95':>8} {'p99':>8} {'>=8 GPUs':>8} {'completed':>9}" + (
+    f" {'preempted':>9} {'lost GPU-h':>10} {'took s':>6}"
+)
+_COLUMNS = (
+    "use_percent",
+    "wait_mean_s",
+    "wait_p50_s",
+    "wait_p95_s",
+    "wait_p99_s",
+    "wait_large_mean_s",
+    "completion_mean_s",
+    "preemptions",
+    "lost_gpu_hours",
+)
+QUOTED = {
+    80: {
+        "borrowing, reclaim, work lost *": (84.6, 7_763, 933, 44_226, 56_465, 27_710, 20_827, 10_666, 17_982),
+        "borrowing, reclaim, free checkpoints *": (82.9, 5_020, 267, 20_729, 53_283, 22_819, 17_460, 9_424, 0),
+    },
+    96: {
+        "borrowing, reclaim, work lost *": (70.8, 682, None, 3_201, 16_819, None, 13_144, None, None),
+        "borrowing, reclaim, free checkpoints *": (70.4, 607, None, 3_112, 16_727, None, 12_948, None, None),
+    },
 }
 """Reference figures on the same jobs, from an independent simulator; None where it gives none."""
 
 
 def show(name: str, row: dict[str, Any]) -> str:
-    """One line of the table."""
-    values = [
-        row[key] for key in ("wait_mean_s", "wait_p50_s", "wait_p95_s", "wait_p99_s", "wait_large_mean_s", "completion_mean_s")
-    ]
-    waits = " ".join(f"{value:>9,.0f}" for value in values)
-    return f"{name:<42} {row['use_percent']:>5.1f}  {waits}  {row['preemptions']:>9,}  {row['lost_gpu_hours']:>9,.0f} {row['seconds']:>7.1f}"
-
-
-def show_published(row: tuple[Any, ...]) -> str:
-    """One line of the table, of figures that were not measured here."""
-    name, use, *rest = row
-    shown = ["-" if value is None else f"{value:,}" for value in rest]
-    return f"{name:<42} {use:>5.1f}  " + " ".join(f"{value:>9}" for value in shown[:6]) + f"  {shown[6]:>9}  {shown[7]:>9}"
+    """One line of the table; "-" for what is not known."""
+    widths = {
+        "wait_mean_s": 9,
+        "wait_p50_s": 8,
+        "wait_p95_s": 8,
+        "wait_p99_s": 8,
+        "wait_large_mean_s": 8,
+        "completion_mean_s": 9,
+        "preemptions": 9,
+        "lost_gpu_hours": 10,
+        "seconds": 6,
+    }
+    shown = {key: "-" if row.get(key) is None else f"{row[key]:,.0f}" for key in widths}
+    return f"{name:<40} {row['use_percent']:>5.1f} " + " ".join(f"{shown[key]:>{width}}" for key, width in widths.items())
 
 
 def measure(jobs: list[Job], nodes: int, *, progress: bool, only_engine: bool = False) -> dict[str, Any]:
@@ -199,8 +214,8 @@ def measure(jobs: list[Job], nodes: int, *, progress: bool, only_engine: bool = 
         found = run()
         rows[name] = figures(jobs, nodes, found, time.perf_counter() - began)
         print(show(name, rows[name]), flush=True)
-    for row in PUBLISHED.get(nodes, ()):
-        print(show_published(row), flush=True)
+    for name, row in QUOTED.get(nodes, {}).items():
+        print(show(name, dict(zip(_COLUMNS, row, strict=True))), flush=True)
     return rows
 
 
