@@ -155,7 +155,8 @@ def figures(jobs: list[Job], nodes: int, found: Outcome, seconds: float) -> dict
     }
 
 
-HEAD = f"{'':<40} {'use %':>5} {'wait mean':>9} {'p50':>8} {'p95':>8} {'p99':>8} {'>=8 GPUs':>8} {'completed':>9}" + (
+HEAD = (
+    f"{'':<40} {'use %':>5} {'wait mean':>9} {'p50':>8} {'p95':>8} {'p99':>8} {'>=8 GPUs':>8} {'completed':>9}"
     f" {'preempted':>9} {'lost GPU-h':>10} {'took s':>6}"
 )
 _COLUMNS = (
