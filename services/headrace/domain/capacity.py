@@ -54,22 +54,20 @@ def discharge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -
 
 
 def _charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
-    _add(pool.leased, amounts, sign)
-    _add(pool.use, amounts, sign)
-    state.mark(job.policy, pool.document.name)
-    for scope in scopes_of(state, job.policy, pool.document.name):
-        _add(scope.leased, amounts, sign)
-        _add(scope.use, amounts, sign)
-        if not job.preemptible:
-            _add(scope.firm, amounts, sign)
+    scopes = scopes_of(state, job.policy, pool.document.name)
+    uses = [pool.use, *[scope.use for scope in scopes]]
+    if not job.preemptible:
+        uses += [scope.firm for scope in scopes]
+    _add(uses, amounts, sign)
+    state.mark(job.policy)
 
 
 def yield_use(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
     """With sign 1: `amounts` make room for a nominated preemptor and count no more in tests (R17). With -1: they do again."""
-    _add(pool.use, amounts, -sign)
-    state.mark(job.policy, pool.document.name)
-    for scope in scopes_of(state, job.policy, pool.document.name):
-        _add(scope.use, amounts, -sign)
+    scopes = scopes_of(state, job.policy, pool.document.name)
+    _add([pool.use, *[scope.use for scope in scopes]], amounts, -sign)
+    _add([pool.apart, *[scope.apart for scope in scopes]], amounts, sign)
+    state.mark(job.policy)
 
 
 def nominate(state: State, preemption: Preemption) -> None:
@@ -85,23 +83,23 @@ def lift(state: State, preemption: Preemption) -> None:
 def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     pool, job, total = state.pools[preemption.pool], preemption.job, preemption.total
     _keep(state, preemption.places, sign)
-    _add(pool.use, total, sign)
-    _add(pool.nominated, total, sign)
-    state.mark(job.policy, preemption.pool)
-    for scope in scopes_of(state, job.policy, preemption.pool):
-        _add(scope.use, total, sign)
-        if not job.preemptible:
-            _add(scope.firm, total, sign)
+    scopes = scopes_of(state, job.policy, preemption.pool)
+    _add([pool.use, pool.nominated, *[scope.use for scope in scopes]], total, sign)
+    _add([pool.apart, *[scope.apart for scope in scopes]], total, -sign)
+    if not job.preemptible:
+        _add([scope.firm for scope in scopes], total, sign)
+    state.mark(job.policy)
 
 
-def _add(total: Amounts, amounts: Amounts, sign: int) -> None:
+def _add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:
     """Keys that reach zero go, so that equal states look equal."""
-    for key, value in amounts.items():
-        after = total.get(key, 0) + sign * value
-        if after:
-            total[key] = after
-        else:
-            total.pop(key, None)
+    for total in totals:
+        for key, value in amounts.items():
+            after = total.get(key, 0) + sign * value
+            if after:
+                total[key] = after
+            else:
+                total.pop(key, None)
 
 
 def _keep(state: State, places: Iterable[Place], sign: int) -> None:

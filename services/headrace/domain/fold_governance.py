@@ -41,7 +41,7 @@ def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
         held = policy.scopes.get(pool)
         if policy.document.tenant != tenant or held is None:
             continue
-        for total, part in ((share.leased, held.leased), (share.use, held.use), (share.firm, held.firm)):
+        for total, part in ((share.use, held.use), (share.firm, held.firm), (share.apart, held.apart)):
             for key, value in part.items():
                 total[key] = total.get(key, 0) + value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.domain.pending import place_in_line
 from headrace.domain.scopes import over_reservation, policy_scope, with_reservation
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ SHARE_STEPS = 32
 """The dominant share is a fraction of 2^32 (R15)."""
 
 Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
+StaticRank = tuple[int, int, int]
+"""(2)-(4) of the list: what depends on documents alone."""
 
 
 def is_inside(state: State, group: JobGroup, pool: PoolState) -> bool:
@@ -33,19 +36,15 @@ def rank(state: State, group: JobGroup, job: JobRecord, pool: PoolState, *, insi
     5. dominant share of borrowed use, smaller first (borrowers only), 6. job priority, higher first, 7. time admitted,
     8. order of submission, then the job's key.
     """
-    document = group.policy.document
-    profile = state.profile(document.tenant, group.profile)
-    return (
-        0 if inside else 1,
-        _position(pool.document.profile_order, group.profile),
-        _policy_position(profile, document.tenant, document.name),
-        -document.priority,
-        0 if inside else dominant_share(state, group.policy),
-        -job.priority,
-        job.admitted_at,
-        job.order,
-        job.key,
-    )
+    static = static_rank(state, group.policy, group.profile, pool)
+    return (0 if inside else 1, *static, 0 if inside else dominant_share(state, group.policy), *place_in_line(job))
+
+
+def static_rank(state: State, policy: PolicyState, profile: str, pool: PoolState) -> StaticRank:
+    """(2)-(4): the pool's profile order, the profile's policy order, policy priority."""
+    document = policy.document
+    order = _policy_position(state.profile(document.tenant, profile), document.tenant, document.name)
+    return _position(pool.document.profile_order, profile), order, -document.priority
 
 
 def _position(order: tuple[str, ...], name: str) -> int:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from headrace.contracts.amounts import plus
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
 from headrace.domain.node_index import NodeIndex
@@ -70,21 +71,30 @@ AID = MappingProxyType({"aid": True})
 """Marks a field as no truth but an aid to finding it fast: snapshots and copies leave it out, and begin with its default."""
 
 
+def _leased(use: Amounts, apart: Amounts) -> Amounts:
+    return {key: value for key, value in plus(use, apart).items() if value} if apart else use
+
+
 @dataclass(slots=True, eq=False)
 class Scope:
     """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool (R7).
 
-    `leased` is what leases hold. `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is
-    the part of `leased` that is non-preemptible. `reservation` None means that the document has no such block.
+    `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is the part of `use` that is
+    non-preemptible; `apart` is leased - use, and mostly empty. `reservation` None means that the document has no such block.
     """
 
     kind: str
     name: str
     reservation: Amounts | None = None
     limit: Amounts = field(default_factory=dict)
-    leased: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)
     firm: Amounts = field(default_factory=dict)
+    apart: Amounts = field(default_factory=dict)
+
+    @property
+    def leased(self) -> Amounts:
+        """What leases hold."""
+        return _leased(self.use, self.apart)
 
 
 @dataclass(slots=True, eq=False)
@@ -165,8 +175,8 @@ class PoolState:
     index: NodeIndex = field(default_factory=NodeIndex, metadata=AID)
     known: Amounts = field(default_factory=dict)
     usable: Amounts = field(default_factory=dict)
-    leased: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)
+    apart: Amounts = field(default_factory=dict)
     nominated: Amounts = field(default_factory=dict)
     governed: frozenset[str] = frozenset()
     epoch: int = 0
@@ -175,6 +185,11 @@ class PoolState:
     rest: int = 0
     rests_until: int = 0
     next_retry: int = 0
+
+    @property
+    def leased(self) -> Amounts:
+        """What leases hold in it; `use` and `apart` as in `Scope`."""
+        return _leased(self.use, self.apart)
 
 
 @dataclass(slots=True, eq=False)
@@ -370,14 +385,10 @@ class State:
         self.watch()
         return groups, policies
 
-    def mark(self, policy: PolicyState, pool: str) -> None:
-        """The policy's accounts in a pool have changed; with a tenant share, that concerns all policies of the tenant."""
-        if self.stale is None:
-            return
-        self.stale[policy] = None
-        tenant = policy.document.tenant
-        if (tenant, pool) in self.shares:
-            self.stale.update((other, None) for key, other in self.policies.items() if key[0] == tenant)
+    def mark(self, policy: PolicyState) -> None:
+        """The policy's accounts have changed."""
+        if self.stale is not None:
+            self.stale[policy] = None
 
     def profile(self, tenant: str, name: str) -> Profile | None:
         """A tenant's own profile of that name, else the provider's."""

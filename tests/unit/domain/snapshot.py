@@ -19,7 +19,7 @@ from headrace.domain.requests import Request
 from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
 from headrace.domain.takings import Preemption
 
-AIDS = {"share_base", "stale", "index", "heap"}
+AIDS = {"share_base", "stale", "index", "heap", "lines"}
 
 
 def snapshot(state: State) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _opened(value: Any) -> Any:
 
 
 def _is_untouched(scope: Scope) -> bool:
-    return scope.reservation is None and not (scope.limit or scope.leased or scope.use or scope.firm)
+    return scope.reservation is None and not (scope.limit or scope.apart or scope.use or scope.firm)
 
 
 def _line(pending: Pending) -> list[str]:
