@@ -9,11 +9,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from headrace.domain.scopes import free_of, is_bounded
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.domain.requests import Request
-    from headrace.domain.state import Scope
+    from headrace.domain.state import PoolState, Scope
 
 EVERY = -1
 """The set of all requests, known or not."""
@@ -58,6 +60,14 @@ class Needs:
         steps = sorted({need for need in needs if need})
         fitting = [sum(1 << number for number, need in enumerate(needs) if need <= step) for step in (0, *steps)]
         return steps, fitting
+
+    def fitting_in(self, pool: PoolState) -> int:
+        """The requests for which enough is left of every key that the pool bounds: `over_capacity` for all of them."""
+        fitting = EVERY
+        for key in self.keys:
+            if is_bounded(pool, key):
+                fitting &= self.fitting(key, free_of(pool, key))
+        return fitting
 
     def within_limits(self, scopes: Iterable[Scope], governed: frozenset[str]) -> int:
         """The requests that exceed no account's limit on a governed key: `over_limit` for all of them."""

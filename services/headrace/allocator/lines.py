@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from headrace.allocator.strands import Post
     from headrace.domain.pending import Place
     from headrace.domain.ranking import Rank, StaticRank
+    from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PolicyState, PoolState
+
+PLACEABLE_KEPT = 4_096
+"""Answers to which requests are placeable that are kept."""
 
 InsideEntry = tuple["StaticRank", "Place", "Post"]
 """No two have the same place in line, so posts are never compared."""
@@ -78,7 +82,7 @@ class Line:
 
     def _leave(self) -> None:
         lines = self._ladder.lines
-        del lines[bisect_left(lines, (self.share, self._number))]  # type: ignore[type-var]
+        del lines[bisect_left(lines, (self.share, self._number))]
 
 
 class Ladder:
@@ -114,10 +118,24 @@ class Ladder:
 class Board:
     """All candidates of one pool. `version` counts changes of who stands there with what request, not those of their order.
 
-    `asking`: posts that might take something back, and `fresh`, those of them that were never searched for (R23).
+    `asking`: posts that might take something back; `fresh`, those of them that may have requests that were never searched for (R23).
     """
 
-    __slots__ = ("_across", "_inside", "_ladders", "_order", "_within", "asking", "inside", "name", "pool", "version")
+    __slots__ = (
+        "_across",
+        "_inside",
+        "_ladders",
+        "_of_shape",
+        "_order",
+        "_placeable",
+        "_within",
+        "asking",
+        "fresh",
+        "inside",
+        "name",
+        "pool",
+        "version",
+    )
 
     def __init__(self, pool: PoolState) -> None:
         self.pool = pool
@@ -125,11 +143,33 @@ class Board:
         self.version = 0
         self.inside = 0
         self.asking: dict[Post, None] = {}
+        self.fresh: dict[Post, None] = {}
+        self._of_shape: dict[int, int] = {}
+        self._placeable: dict[int, int] = {}
         self._inside: dict[int, list[InsideEntry]] = {}
         self._ladders: dict[StaticRank, Ladder] = {}
         self._order: list[StaticRank] = []
         self._within: dict[str, dict[PolicyState, None]] = {}
         self._across: dict[str, dict[PolicyState, None]] = {}
+
+    def know(self, number: int, request: Request) -> None:
+        """Somebody waits here for this request."""
+        shape = self.pool.index.number(request.shape)
+        self._of_shape[shape] = self._of_shape.get(shape, 0) | 1 << number
+        self._placeable.clear()
+
+    def placeable(self) -> int:
+        """The requests of which some node takes one replica now."""
+        shapes = self.pool.index.feasible()
+        requests = self._placeable.get(shapes)
+        if requests is None:
+            if len(self._placeable) > PLACEABLE_KEPT:
+                self._placeable.clear()
+            requests = 0
+            for shape in bits_of(shapes):
+                requests |= self._of_shape.get(shape, 0)
+            self._placeable[shapes] = requests
+        return requests
 
     def ladder(self, static: StaticRank) -> Ladder:
         """The borrowers of a static rank."""
@@ -156,9 +196,10 @@ class Board:
     def ask(self, post: Post) -> None:
         """Note whether the post might take something back."""
         if post.asking:
-            self.asking[post] = None
+            self.asking[post] = self.fresh[post] = None
         else:
             self.asking.pop(post, None)
+            self.fresh.pop(post, None)
 
     def lend(self, policy: PolicyState, *, within: bool, across: bool) -> None:
         """Note whether a policy holds something that others of its tenant, or other tenants, might take back."""

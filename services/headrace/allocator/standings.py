@@ -13,6 +13,7 @@ from headrace.allocator.headroom import Needs
 from headrace.allocator.lines import Board, Line
 from headrace.allocator.strands import Post, Share, Stand, Strand
 from headrace.domain.access import may_enter
+from headrace.domain.closings import is_closed
 from headrace.domain.ranking import dominant_share, static_rank
 
 if TYPE_CHECKING:
@@ -49,20 +50,23 @@ class Standings:
         groups, policies = state.take_stale()
         if self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
             self._documents = state.documents_sequence
-            self.forget()
+            self._start_again()
             groups, policies = dict.fromkeys(state.pending.groups.values()), {}
         changed: dict[PolicyState, None] = {}
         for group in groups:
             if self._see(group):
                 changed[group.policy] = None
         for policy in policies:
-            if policy not in changed and policy in self._stands:
+            if policy not in changed:
                 self._measure(policy, moved=False)
         for policy in changed:
             self._measure(policy, moved=True)
 
     def forget(self) -> None:
-        """Remember nothing of what was worked out."""
+        """Remember nothing: the next `refresh` works out everything."""
+        self._documents = -1
+
+    def _start_again(self) -> None:
         for memo in (self.boards, self._strands, self._stands, self._shares, self._lines, self._borrowed):
             memo.clear()
         self.needs = Needs()
@@ -96,14 +100,22 @@ class Standings:
         strand = Strand(group, borrows=borrows, reclaims_first=profile.reclaim_before_spill)
         for name in profile.pools:
             pool = self._state.pools.get(name)
-            if pool is None or name == group.barred_from or not may_enter(pool, policy.document.tenant, policy.document.group):
+            if pool is None or name == group.barred_from or is_closed(self._state, group, name):
                 continue
-            board = self.boards.get(name)
-            if board is None:
-                board = self.boards[name] = Board(pool)
+            if not may_enter(pool, policy.document.tenant, policy.document.group):
+                continue
+            board = self._board(pool)
             static = static_rank(self._state, policy, group.profile, pool)
             Post(strand, self._stand(policy, board), board, self._line(policy, board, static), static)
         return strand
+
+    def _board(self, pool: PoolState) -> Board:
+        board = self.boards.get(pool.document.name)
+        if board is None:
+            board = self.boards[pool.document.name] = Board(pool)
+            for policy in self._state.policies.values():
+                self._measure(policy, moved=False)
+        return board
 
     def _stand(self, policy: PolicyState, board: Board) -> Stand:
         stands = self._stands.setdefault(policy, {})
@@ -123,8 +135,11 @@ class Standings:
         return line
 
     def _measure(self, policy: PolicyState, *, moved: bool) -> None:
-        """A policy's accounts have changed, or (`moved`) what it waits for has."""
-        for stand in self._stands[policy].values():
+        """A policy's accounts have changed, or (`moved`) what it waits for has. It has a stand wherever it holds or wants anything."""
+        for name in policy.scopes:
+            if name in self.boards and self._state.policies.get(policy.key) is policy:
+                self._stand(policy, self.boards[name])
+        for stand in self._stands.get(policy, {}).values():
             share = stand.share
             if share.measure(self.needs):
                 for other in share.stands:
@@ -137,7 +152,7 @@ class Standings:
         borrowed = dominant_share(self._state, policy)
         if self._borrowed.get(policy, 0) != borrowed:
             self._borrowed[policy] = borrowed
-            for line in self._lines[policy].values():
+            for line in self._lines.get(policy, {}).values():
                 line.move(borrowed)
 
 

@@ -90,7 +90,18 @@ class Stand:
 class Strand:
     """`present`: the requests of which it has jobs; by the number of each, the group and its head with the head's place in line."""
 
-    __slots__ = ("beyond", "borrows", "groups", "heads", "policy", "posts", "preemptible", "present", "reclaims_first", "takes_lower")
+    __slots__ = (
+        "beyond",
+        "borrows",
+        "groups",
+        "heads",
+        "policy",
+        "posts",
+        "preemptible",
+        "present",
+        "reclaims_first",
+        "takes_lower",
+    )
 
     def __init__(self, group: JobGroup, *, borrows: bool, reclaims_first: bool) -> None:
         self.policy = group.policy
@@ -114,6 +125,9 @@ class Strand:
             self.present &= ~(1 << number)
             return True
         is_new = number not in self.groups
+        if is_new:
+            for post in self.posts:
+                post.board.know(number, group.request)
         self.groups[number] = group
         if is_new or self.heads[number][1] is not head:
             self.heads[number] = (place_in_line(head), head)
@@ -166,6 +180,7 @@ class Post:
         if asking != self.asking:
             self.asking = asking
             self.board.ask(self)
+            self.board.version += 1
 
     def move(self, number: int) -> None:
         """The head of a request has changed."""
@@ -173,10 +188,10 @@ class Post:
             self.board.step_out(self, number)
             self.board.step_in(self, number)
 
-    def rank(self, number: int) -> Rank:
-        """What the head of a request is ordered by in this pool (R15)."""
+    def rank(self, number: int, place: Place | None = None) -> Rank:
+        """What the head of a request, or another at this place in line, is ordered by in this pool (R15)."""
         is_inside = self.fits(number)
-        place, _ = self.strand.heads[number]
+        place = place or self.strand.heads[number][0]
         return (0 if is_inside else 1, *self.static, 0 if is_inside else self.line.share, *place)
 
     def fits(self, number: int) -> bool:

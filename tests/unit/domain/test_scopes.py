@@ -125,7 +125,9 @@ def test_a_request_against_limits(accounts, asked, beyond, short):  # R5, R7, R1
 
 
 def supply(usable, *, leased=None, use=None):
-    return SimpleNamespace(governed=GOVERNED, usable=usable, leased=leased or {}, use=use or {})
+    apart = dict(leased or {})
+    take_from(apart, use or {})
+    return SimpleNamespace(governed=GOVERNED, usable=usable, use=use or {}, apart=apart)
 
 
 @pytest.mark.parametrize(
