@@ -59,7 +59,7 @@ def _charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sig
     if not job.preemptible:
         uses += [scope.firm for scope in scopes]
     _add(uses, amounts, sign)
-    state.mark(job.policy)
+    _mark(state, job)
 
 
 def yield_use(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
@@ -67,7 +67,7 @@ def yield_use(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, s
     scopes = scopes_of(state, job.policy, pool.document.name)
     _add([pool.use, *[scope.use for scope in scopes]], amounts, -sign)
     _add([pool.apart, *[scope.apart for scope in scopes]], amounts, sign)
-    state.mark(job.policy)
+    _mark(state, job)
 
 
 def nominate(state: State, preemption: Preemption) -> None:
@@ -88,7 +88,13 @@ def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     _add([pool.apart, *[scope.apart for scope in scopes]], total, -sign)
     if not job.preemptible:
         _add([scope.firm for scope in scopes], total, sign)
-    state.mark(job.policy)
+    _mark(state, job)
+
+
+def _mark(state: State, job: JobRecord) -> None:
+    """For whoever watches: the accounts of the job's policy have changed."""
+    if state.stale is not None:
+        state.stale[job.policy] = None
 
 
 def _add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:

@@ -71,10 +71,6 @@ AID = MappingProxyType({"aid": True})
 """Marks a field as no truth but an aid to finding it fast: snapshots and copies leave it out, and begin with its default."""
 
 
-def _leased(use: Amounts, apart: Amounts) -> Amounts:
-    return {key: value for key, value in plus(use, apart).items() if value} if apart else use
-
-
 @dataclass(slots=True, eq=False)
 class Scope:
     """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool (R7).
@@ -94,7 +90,7 @@ class Scope:
     @property
     def leased(self) -> Amounts:
         """What leases hold."""
-        return _leased(self.use, self.apart)
+        return plus(self.use, self.apart) if self.apart else self.use
 
 
 @dataclass(slots=True, eq=False)
@@ -189,7 +185,7 @@ class PoolState:
     @property
     def leased(self) -> Amounts:
         """What leases hold in it; `use` and `apart` as in `Scope`."""
-        return _leased(self.use, self.apart)
+        return plus(self.use, self.apart) if self.apart else self.use
 
 
 @dataclass(slots=True, eq=False)
@@ -384,11 +380,6 @@ class State:
         groups, policies = self.pending.stale or {}, self.stale or {}
         self.watch()
         return groups, policies
-
-    def mark(self, policy: PolicyState) -> None:
-        """The policy's accounts have changed."""
-        if self.stale is not None:
-            self.stale[policy] = None
 
     def profile(self, tenant: str, name: str) -> Profile | None:
         """A tenant's own profile of that name, else the provider's."""

@@ -7,13 +7,8 @@ import pytest
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
-<<<<<<< HEAD
 from headrace.domain.state import FINAL, HOLDING, NOTHING, DeviceState, JobState, NodeState, State, nothing
-from tests.unit.domain.site import Site, gpus, place, policy, pool, profile
-=======
-from headrace.domain.state import FINAL, HOLDING, DeviceState, JobState, NodeState, State
 from tests.unit.domain.site import Site, gpus, place, policy, profile
->>>>>>> 1254e3e (Who is granted next is found by sets of requests, without a look at those that do not fit)
 
 
 def test_every_job_waits_holds_leases_or_is_out():
@@ -101,7 +96,8 @@ def test_who_watches_is_told_each_change_once():
 
 def test_nobody_watches_and_nothing_is_collected():
     site = Site()
-    site.state.mark(site.state.policies["default", "dev"])
+    site.node()
+    site.grant(site.admit("one"), place("n1", 0))
     assert (site.state.stale, site.state.pending.stale) == (None, None)
     assert told(site) == ([], [])
 
