@@ -148,10 +148,10 @@ def _check_names(file: _File) -> Iterator[Complaint]:
     nodes: set[str] = set()
     jobs: set[str] = set()
     for place, row in enumerate(file.nodes):
-        yield from _named_anew("node", row, nodes, ("nodes", place, "name"))
+        yield from named_anew("node", row, nodes, ("nodes", place, "name"))
     for place, moment in sorted(enumerate(file.timeline), key=lambda entry: entry[1].at):
         if moment.submit is not None:
-            yield from _named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
+            yield from named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
         for what in ("cancel", "finish", "fail"):
             if (name := getattr(moment, what)) and name not in jobs:
                 yield ("timeline", place, what), f"no job {name} has been submitted by then; with a count they are NAME-1 ..."
@@ -160,7 +160,8 @@ def _check_names(file: _File) -> Iterator[Complaint]:
                 yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
 
 
-def _named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
+def named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
+    """A complaint if a node or job of the row is in `taken` already; then they are."""
     names = numbered(row.name, row.count)
     again = next((name for name in names if name in taken), None)
     if again is not None:
