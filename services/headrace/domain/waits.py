@@ -106,7 +106,9 @@ def wait_of(state: State, job: JobRecord, now: int) -> Wait:
 
 def wait_in(state: State, job: JobRecord, pool: PoolState, now: int) -> Wait | None:
     """The one reason why a pending job does not run in this pool; None: nothing is in its way there."""
-    own = _of_the_job(state, job, now)
+    own, closing = _of_the_job(state, job, now), pool_closing(state, pool.document.name)
+    if closing is not None:
+        return Wait(WaitReason.FROZEN, sentence(closing))
     if own is not None:
         return own
     kept = job.nomination
