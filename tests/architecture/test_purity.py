@@ -27,6 +27,7 @@ SHELLS = (
     "headrace.contracts.durations",  # writes moments as dates; never asks what time it is
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.simulate.command",  # reads the scenario file
+    "headrace.simulate.whatif",  # plays two worlds
     "headrace.simulate.world",  # feeds the in-memory log, in virtual time
     "headrace.accounting.database",  # the books' database
     "headrace.accounting.schema",  # makes its tables

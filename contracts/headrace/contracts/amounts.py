@@ -102,11 +102,8 @@ def format_amounts(amounts: Amounts) -> str:
 
 
 def plus(left: Amounts, right: Amounts) -> Amounts:
-    """Key by key sum, a new dict."""
-    total = dict(left)
-    for key, value in right.items():
-        total[key] = total.get(key, 0) + value
-    return total
+    """Key by key sum, a new dict; keys that come to zero go."""
+    return {key: total for key in {**left, **right} if (total := left.get(key, 0) + right.get(key, 0))}
 
 
 def add_to(total: Amounts, amounts: Amounts) -> None:

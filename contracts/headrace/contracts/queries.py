@@ -142,10 +142,7 @@ class AttemptView(Value, frozen=True, kw_only=True):
 
 
 class JobView(Value, frozen=True, kw_only=True):
-    """A job as its tenant sees it. `state` is one of the states of the interfaces page; `reason` a wait or reject reason.
-
-    `mig` is the slice each replica takes, if it takes one; `gpu` in `request` is then its charge (R4).
-    """
+    """A job as its tenant sees it. `state` is one of the states of the interfaces page; `reason` a wait or reject reason."""
 
     id: str
     job: str
@@ -167,7 +164,6 @@ class JobView(Value, frozen=True, kw_only=True):
     checkpoint: str = ""
     labels: dict[str, str] = {}
     attempts: tuple[AttemptView, ...] = ()
-    mig: str = ""
 
 
 class FactView(Value, frozen=True, kw_only=True):
@@ -227,11 +223,7 @@ class PoolView(Value, frozen=True, kw_only=True):
 
 
 class NodeView(Value, frozen=True, kw_only=True):
-    """A node; `state` is `ready`, `cordoned`, `stopped` or `lost`. `gpus` counts devices; what is free is in units of its key.
-
-    `slices`: of each device in MIG mode those that are held or kept, such as `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not
-    everybody's: `tenant` or `tenant/policy` (R21).
-    """
+    """A node; `state` is `ready`, `cordoned`, `stopped` or `lost`. `gpus` counts devices; what is free is in units of its key."""
 
     name: str
     pool: str
@@ -246,12 +238,85 @@ class NodeView(Value, frozen=True, kw_only=True):
     memory_free: int = 0
     leases: int = 0
     last_heard: int = 0
-    slices: dict[str, tuple[str, ...]] = {}
-    dedicated_to: str = ""
+
+
+class KeyNeed(Value, frozen=True, kw_only=True):
+    """One key that a waiting job asks for in a pool, in units of the key: what it asks, what is free for it, what is missing."""
+
+    key: str
+    asked: int
+    free: int
+    missing: int = 0
+
+
+class PoolNeed(Value, frozen=True, kw_only=True):
+    """One pool of a waiting job's order: what is in its way there; `reason` is empty where nothing is.
+
+    `fit`: `yes`; `sum` (too little of a key is free), `node` (no node has it together), `device` (no device has it). `scope` is the
+    account that has no room for it, where one is in the way.
+    """
+
+    pool: str
+    reason: str = ""
+    message: str = ""
+    fit: str = ""
+    keys: tuple[KeyNeed, ...] = ()
+    scope: str = ""
+
+
+class Waiter(Value, frozen=True, kw_only=True):
+    """A waiting job that goes before it: one of its own tenant, or, with `job` empty, all of others together (R22)."""
+
+    job: str = ""
+    request: dict[str, int] = {}
+
+
+class Holder(Value, frozen=True, kw_only=True):
+    """Who holds what a waiting job needs: a job of its own tenant, or, with `job` empty, all of others together (R22).
+
+    `request`: what it holds, in units. `until`: when it will be gone at the latest; None where nothing says so.
+    """
+
+    job: str = ""
+    request: dict[str, int] = {}
+    pool: str = ""
+    nodes: tuple[str, ...] = ()
+    preemptible: bool = True
+    until: int | None = None
+
+
+class ReclaimView(Value, frozen=True, kw_only=True):
+    """Whether a waiting job could take something back (R23), by which cause, and from when on; else why not."""
+
+    could: bool
+    why: str
+    cause: str = ""
+    at: int | None = None
+    victims: tuple[Holder, ...] = ()
+
+
+class ChangeView(Value, frozen=True, kw_only=True):
+    """One change that would start a waiting job, tried on the state with the rules in force.
+
+    `kind`: `wait` (for `job` to end), `request` (ask for less), `queue` (submit it to `queue`), `preemptible` (let it be preempted).
+    `start`: when it would start then; None: when `job` ends, which nothing tells.
+    """
+
+    kind: str
+    text: str
+    start: int | None = None
+    pool: str = ""
+    job: str = ""
+    queue: str = ""
+    request: dict[str, int] = {}
 
 
 class WhyView(Value, frozen=True, kw_only=True):
-    """Why a job waits (R22): the one reason, a sentence with the numbers, who or what is in the way, and the place in line."""
+    """Why a job waits (R22): the one reason, a sentence with the numbers, who or what is in the way, and the place in line.
+
+    `pools`: each pool of its order. `behind`, `holders`: of the pool in which the reason was found; `*_more` of its own tenant are not
+    listed. `expected_start` is by the `assumption`. The answer is that of log time `now`, behind ledger record `sequence`.
+    """
 
     job: str
     state: str
@@ -262,6 +327,15 @@ class WhyView(Value, frozen=True, kw_only=True):
     could_reclaim: bool = False
     expected_start: int | None = None
     assumption: str = ""
+    pools: tuple[PoolNeed, ...] = ()
+    behind: tuple[Waiter, ...] = ()
+    behind_more: int = 0
+    holders: tuple[Holder, ...] = ()
+    holders_more: int = 0
+    reclaim: ReclaimView | None = None
+    cheapest: ChangeView | None = None
+    sequence: int = 0
+    now: int = 0
 
 
 class ServiceView(Value, frozen=True, kw_only=True):

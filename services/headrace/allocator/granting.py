@@ -1,33 +1,34 @@
 """Handing out what is free (R15-R19): the best-ranked candidate of each pool, one grant, then look again.
 
 Strategy: grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects. Within a
-round use only grows and free amounts only shrink, so a request that does not fit a pool is not asked for there again. Which candidate is
-best is kept from round to round (`standings`).
+round use only grows and free amounts only shrink, so what was found not to fit a pool is not looked at there again. Who is best is kept
+from round to round (`standings`), and found by sets of requests: those that fit, and those that somebody waits for.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.allocator.headroom import bits_of
+from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.domain import capacity
 from headrace.domain.closings import is_closed
-from headrace.domain.dedication import COMMON, has_owners, reach_in
-from headrace.domain.eligibility import RECLAIM, anybody_above, causes
+from headrace.domain.eligibility import RECLAIM
+from headrace.domain.pending import place_in_line
 from headrace.domain.placement import find_places
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
-from headrace.domain.searches import is_worthwhile
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from headrace.allocator.standings import Candidate, Standings
+    from headrace.allocator.lines import Board, Candidate
+    from headrace.allocator.standings import Standings
+    from headrace.allocator.strands import Post
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
     from headrace.domain.pending import JobGroup
-    from headrace.domain.ranking import Rank
     from headrace.domain.record_room import RecordRoom
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
@@ -42,18 +43,17 @@ class _Round:
     def __init__(self, state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom) -> None:
         self.state = state
         self.standings = standings
-        self.now = now
         self.skip = skip
         self.room = room
         self.is_full = False
         self.facts: list[AnyFact] = []
-        self.opened: dict[str, JobRecord] = {}
+        self.searching = Searching(now)
         self._tried: list[tuple[JobRecord, PoolState, Place]] = []
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
-        self._full: set[tuple[str, int, tuple[str, ...]]] = set()
-        self._failed: set[tuple[str, JobGroup]] = set()
-        self._lenders: dict[tuple[str, tuple[str, str]], bool] = {}
+        self._failed: dict[str, int] = {}
+        self._fits: dict[str, int] = {}
+        self._idle: dict[str, tuple[object, ...]] = {}
 
     def grant_nominated(self) -> None:
         """Preemptors first: what they wait for is kept for them, so nobody's turn is taken (R27)."""
@@ -75,92 +75,76 @@ class _Round:
     def grant_pending(self) -> None:
         """The best of each pool, pools by name, until nothing more fits or the round is full; then searches for who found no room."""
         self.standings.refresh()
+        boards = [self.standings.boards[name] for name in sorted(self.standings.boards)]
+        self._fits = {board.name: self._fitting(board) for board in boards}
         while len(self._tried) < GRANTS_MAX and not self.is_full:
-            if not any(self._grant_best(self.state.pools[name]) for name in self.standings.pools()):
+            if not any(self._grant_best(board) for board in boards):
                 break
-        for name in self.standings.pools():
-            self._open_search(self.state.pools[name])
+        for board in boards:
+            self.searching.open(board, self._fits, self.skip)
 
-    def _grant_best(self, pool: PoolState) -> bool:
+    def _fitting(self, board: Board) -> int:
+        """The requests of which one replica could be placed in the pool now, as far as the pool goes."""
+        pool, needs = board.pool, self.standings.needs
+        fitting = needs.fitting_in(pool) & ~self._failed.get(board.name, 0)
+        return board.placeable() & fitting if fitting else 0
+
+    def _grant_best(self, board: Board) -> bool:
         """Grant the pool's best candidate; False when it has none that fits."""
+        stamp = (sum(board.version for board in self.standings.boards.values()), *self._fits.values())
+        if self._idle.get(board.name) == stamp:
+            return False
         while True:
-            best = self._best(pool)
+            best = board.best(self._fits[board.name], self._allowed)
             if best is None:
+                self._idle[board.name] = stamp
                 return False
-            places = self._places(best.job, pool)
-            if places is None or not self._hold(best.job, pool, places, inside=best.inside, rule="R15"):
+            if self._is_kept_from(best, board.pool):
+                return False
+            job = best.job
+            places = find_places(self.state, job, board.pool)
+            if places is None:  # a gang, of which one replica would fit
+                self._failed[board.name] = self._failed.get(board.name, 0) | 1 << best.number
+                self._fits[board.name] &= ~(1 << best.number)
+                continue
+            if not self._hold(job, board.pool, places, inside=best.inside, rule="R15"):
                 if self.is_full:
                     return False
-                self._failed.add((pool.document.name, best.group))  # a gang, of which one replica would fit
+                self._failed[board.name] = self._failed.get(board.name, 0) | 1 << best.number
+                self._fits[board.name] &= ~(1 << best.number)
                 continue
-            self._leave_line(best.group, best.job)
+            self._leave_line(best.post.strand.groups[best.number], job)
             self.standings.refresh()
+            self._fits[board.name] = self._fitting(board)
             return True
 
-    def _best(self, pool: PoolState) -> Candidate | None:
-        best: Candidate | None = None
-        name = pool.document.name
-        kept_from = self._kept_from(pool)
-        for number in self.standings.requests(name):
-            for candidate in self._fitting(pool, number):
-                if kept_from is not None and candidate.standing > kept_from:
-                    break
-                if not self._goes_elsewhere(candidate):
-                    if best is None or candidate.standing < best.standing:
-                        best = candidate
-                    break
-        return best
+    def _allowed(self, post: Post, requests: int) -> int:
+        """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""
+        if self.skip:
+            for number in bits_of(requests):
+                if post.strand.heads[number][1].key in self.skip:
+                    requests &= ~(1 << number)
+        for earlier in post.earlier:
+            if not requests:
+                break
+            requests &= ~((earlier.inside | earlier.borrowing) & self._fits[earlier.board.name])
+            if post.strand.reclaims_first:
+                requests &= ~self.searching.worthwhile(earlier, requests & earlier.inside)
+        return requests
 
-    def _fitting(self, pool: PoolState, number: int) -> Iterator[Candidate]:
-        name = pool.document.name
-        if (name, number, (COMMON,)) in self._full and not has_owners(pool.document):
-            return
-        for candidate in self.standings.in_order(name, number):
-            if not self._could_fit(candidate.group, pool):
-                if has_owners(pool.document):
-                    continue  # another policy may find room on nodes of its own (R21)
-                return
-            if candidate.job.key not in self.skip and (name, candidate.group) not in self._failed:
-                yield candidate
-
-    def _could_fit(self, group: JobGroup, pool: PoolState) -> bool:
-        """Whether one replica could be placed; what cannot be, cannot be for the rest of the round."""
-        request, owners = group.request, reach_in(pool.document, group.policy.key)
-        asked = (pool.document.name, request.order, owners)
-        if asked in self._full:
-            return False
-        if over_capacity(pool, request.sums) is None and pool.index.find(request.shape, owners) is not None:
-            return True
-        self._full.add(asked)
-        return False
-
-    def _kept_from(self, pool: PoolState) -> Rank | None:
+    def _is_kept_from(self, candidate: Candidate, pool: PoolState) -> bool:
         """While a search is under way, what is free is kept from everybody who ranks below the job it is for (R19)."""
-        return None if pool.search is None else self.standings.standing_of(pool.search.job, pool)
-
-    def _goes_elsewhere(self, candidate: Candidate) -> bool:
-        """Whether an earlier pool of its order satisfies it now, or has to be tried for something to take back first (R18, R19)."""
-        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
-        for pool, earlier in self._before(candidate):
-            if self._has_room(earlier, pool):
-                return True
-            if earlier.inside and profile is not None and profile.reclaim_before_spill and self._may_search(earlier, pool):
-                return True
-        return False
-
-    def _before(self, candidate: Candidate) -> Iterator[tuple[PoolState, Candidate]]:
-        """The earlier pools of its order, and itself as it stands there; none where a limit, its reservation or a bar is in its way."""
-        if not candidate.place:
-            return
-        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
-        for name in profile.pools[: candidate.place] if profile is not None else ():
-            earlier = self.standings.of(candidate.group, name)
-            if earlier is not None:
-                yield self.state.pools[name], earlier
+        if pool.search is None:
+            return False
+        found = self.standings.post_of(pool.search.job, pool.document.name)
+        if found is None:
+            return False
+        post, number = found
+        return candidate.rank > post.rank(number, place_in_line(pool.search.job))
 
     def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
         total = job.request.total
-        if over_capacity(pool, job.request.sums) is not None:
+        if over_capacity(pool, total) is not None:
             return None
         if over_limit(scopes_of(self.state, job.policy, pool.document.name), pool.governed, total, beyond=job.beyond):
             return None
@@ -182,43 +166,6 @@ class _Round:
             self._tried.append((job, pool, place))
         self.facts += facts
         return True
-
-    def _open_search(self, pool: PoolState) -> None:
-        """The best-ranked job that finds no room but may take some back opens a search, one for each pool at a time (R19).
-
-        A job searches in one pool after the other, in its order.
-        """
-        if pool.search is not None:
-            return
-        best: Candidate | None = None
-        for candidate in self.standings.hopeful(pool, self.now):
-            if candidate.job.key in self.skip or (best is not None and best.standing <= candidate.standing):
-                continue
-            if (self._has_room(candidate, pool) and not candidate.limited) or not self._may_search(candidate, pool):
-                continue
-            if not any(self._may_search(earlier, other) for other, earlier in self._before(candidate)):
-                best = candidate
-        if best is not None:
-            self.opened[pool.document.name] = best.job
-
-    def _has_room(self, candidate: Candidate, pool: PoolState) -> bool:
-        return (pool.document.name, candidate.group) not in self._failed and self._could_fit(candidate.group, pool)
-
-    def _may_search(self, candidate: Candidate, pool: PoolState) -> bool:
-        """Whether a search for the job is under way in the pool, or could find somebody."""
-        job = candidate.job
-        if pool.search is not None:
-            return pool.search.job is job
-        if not is_worthwhile(pool, job, self.now) or not self._somebody_lends(candidate.group, pool):
-            return False
-        return bool(causes(self.state, job, pool))
-
-    def _somebody_lends(self, group: JobGroup, pool: PoolState) -> bool:
-        key = (pool.document.name, group.policy.key)
-        found = self._lenders.get(key)
-        if found is None:
-            found = self._lenders[key] = anybody_above(self.state, group.policy, pool)
-        return found
 
     def undo(self) -> None:
         """Leave the state as it was found."""
@@ -262,8 +209,5 @@ def grant(state: State, standings: Standings, now: int, skip: AbstractSet[str], 
         turn.grant_pending()
     finally:
         turn.undo()
-    opened = [
-        f.ReclaimOpenedV1(job=job.key, pool=pool, cause=causes(state, job, state.pools[pool])[0])
-        for pool, job in sorted(turn.opened.items())
-    ]
+    opened = turn.searching.facts(state)
     return [*turn.facts, *room.fill(opened)]

@@ -1,189 +1,160 @@
-"""What each group of pending jobs stands at in each pool of its order, kept from round to round (R15).
+"""What all pending jobs stand at in each pool of their order, kept from round to round (R15).
 
-Strategy: a standing depends on the group's head, its policy's accounts and the documents, and those change for a few policies at a time. So
-standings are worked out anew only for groups that the fold has marked stale, and stand in one heap for each (pool, request); what is
-superseded is dropped when it comes up. A memo, not a truth: worked out from nothing it would be the same.
+Strategy: a standing depends on the head of a group, on accounts and on documents, and those change for a few policies at a time. What the
+fold has marked is worked out anew, as sets of requests (`headroom`), and only what has crossed a line is moved. A memo, not a truth:
+worked out from nothing it would be the same.
 """
 
 from __future__ import annotations
 
-import heapq
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from headrace.allocator.headroom import Needs
+from headrace.allocator.lines import Board, Line
+from headrace.allocator.strands import Post, Share, Stand, Strand
 from headrace.domain.access import may_enter
 from headrace.domain.closings import is_closed
-from headrace.domain.eligibility import causes, may_reclaim
-from headrace.domain.ranking import Rank, is_inside, rank
-from headrace.domain.scopes import over_limit, scopes_of
-from headrace.domain.searches import is_resting, was_searched
+from headrace.domain.ranking import dominant_share, static_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from headrace.contracts.documents import Profile
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
 
-_SLACK = 64
+REQUESTS_KEPT = 64
+"""Requests that nobody waits for any more are forgotten when they are more than this, and more than the live ones."""
 
-
-class Candidate(NamedTuple):
-    """The head of a group, as it stands in one pool. `place` is the pool's in its order; `stamp` is unique and ends comparisons.
-
-    `limited`: its tenant's limit is reached there, so it is granted nothing, but may take back from the tenant's other policies (R23).
-    """
-
-    standing: Rank
-    stamp: int
-    pool: str
-    place: int
-    group: JobGroup
-    job: JobRecord
-    limited: bool = False
-
-    @property
-    def inside(self) -> bool:
-        """Whether it fits in its unused reservation there."""
-        return self.standing[0] == 0
-
-
-def _party(group: JobGroup) -> tuple[str, str]:
-    return group.policy.document.tenant, group.policy.document.group
+StrandKey = tuple[object, ...]
 
 
 class Standings:
-    """All candidates of one state. Call `refresh` after anything has changed, before asking."""
+    """All candidates of one state. Call `refresh` after anything has changed, before asking. `boards`: by pool, those with candidates."""
 
     def __init__(self, state: State) -> None:
+        self.needs = Needs()
+        self.boards: dict[str, Board] = {}
         self._state = state
         self._documents = -1
-        self._of: dict[JobGroup, dict[str, Candidate]] = {}
-        self._stamp = 0
-        self._heaps: dict[str, dict[int, list[Candidate]]] = {}
-        self._hopeful: dict[str, dict[JobGroup, Candidate]] = {}
-        self._fresh: dict[str, dict[JobGroup, Candidate]] = {}
+        self._requests_max = REQUESTS_KEPT
+        self._strands: dict[StrandKey, Strand] = {}
+        self._stands: dict[PolicyState, dict[str, Stand]] = {}
+        self._shares: dict[tuple[str, str], Share] = {}
+        self._lines: dict[PolicyState, dict[tuple[object, ...], Line]] = {}
+        self._borrowed: dict[PolicyState, int] = {}
+        self._made = 0
         state.watch()
 
     def refresh(self) -> None:
         """Work out anew what the fold, or a trial grant, has made stale."""
         state = self._state
         groups, policies = state.take_stale()
-        if self._documents != state.documents_sequence:
+        if self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
             self._documents = state.documents_sequence
-            for memo in (self._of, self._heaps, self._hopeful, self._fresh):
-                memo.clear()
-            groups = dict.fromkeys(state.pending.groups.values())
-        else:
-            for policy in policies:
-                groups.update(state.pending.by_policy.get(policy.key, {}))
+            self._start_again()
+            groups, policies = dict.fromkeys(state.pending.groups.values()), {}
+        changed: dict[PolicyState, None] = {}
         for group in groups:
-            self._work_out(group)
+            if self._see(group):
+                changed[group.policy] = None
+        for policy in policies:
+            if policy not in changed:
+                self._measure(policy, moved=False)
+        for policy in changed:
+            self._measure(policy, moved=True)
 
-    def _work_out(self, group: JobGroup) -> None:
-        self._forget(group)
-        job, profile = group.head(), self._state.profile(group.policy.document.tenant, group.profile)
-        if job is None or profile is None:
-            return
-        standings = self._of[group] = {}
-        borrow = next((link.borrow for link in group.policy.document.profiles if link.name == group.profile), True)
-        for place, name in enumerate(profile.pools):
-            pool = self._state.pools.get(name)
-            if (
-                pool is None
-                or name == group.barred_from
-                or not may_enter(pool, *_party(group))
-                or is_closed(self._state, group, name)
-            ):
-                continue
-            inside = is_inside(self._state, group, pool)
-            if not inside and not (group.preemptible and borrow):
-                continue
-            limit = self._limit(group, pool)
-            if limit == "policy":
-                continue
-            self._stamp += 1
-            standing = rank(self._state, group, job, pool, inside=inside)
-            candidate = Candidate(standing, self._stamp, name, place, group, job, limit == "tenant")
-            if not candidate.limited:
-                standings[name] = candidate
-                self._enter(candidate)
-            if (inside or self._may_take(job, pool)) and causes(self._state, job, pool):
-                self._hopeful.setdefault(name, {})[group] = candidate
-                if not was_searched(pool, job):
-                    self._fresh.setdefault(name, {})[group] = candidate
+    def forget(self) -> None:
+        """Remember nothing: the next `refresh` works out everything."""
+        self._documents = -1
 
-    def _may_take(self, job: JobRecord, pool: PoolState) -> bool:
-        """Whether a job beyond its reservation may take something back: by priority, or within its tenant's share (R23)."""
-        if job.policy.document.preemption.preempt_lower_priority:
-            return True
-        return (job.tenant, pool.document.name) in self._state.shares and may_reclaim(self._state, job, pool)
+    def _start_again(self) -> None:
+        for memo in (self.boards, self._strands, self._stands, self._shares, self._lines, self._borrowed):
+            memo.clear()
+        self.needs = Needs()
+        live = {group.request.order for group in self._state.pending.groups.values()}
+        self._requests_max = REQUESTS_KEPT + 2 * len(live)
 
-    def _enter(self, candidate: Candidate) -> None:
-        heap = self._heaps.setdefault(candidate.pool, {}).setdefault(candidate.group.request.order, [])
-        if len(heap) > _SLACK and len(heap) > 4 * len(self._of):
-            heap[:] = [kept for kept in heap if self._is_current(kept)]
-            heapq.heapify(heap)
-        heapq.heappush(heap, candidate)
-
-    def _forget(self, group: JobGroup) -> None:
-        self._of.pop(group, None)
-        for table in (*self._hopeful.values(), *self._fresh.values()):
-            table.pop(group, None)
-
-    def _limit(self, group: JobGroup, pool: PoolState) -> str:
-        """Whose limit is in the way there: the policy's own, else the tenant's, else nobody's."""
-        scopes = scopes_of(self._state, group.policy, pool.document.name)
-        short = over_limit(scopes, pool.governed, group.request.total, beyond=group.beyond)
-        return "" if short is None else short.scope.kind
-
-    def _is_current(self, candidate: Candidate) -> bool:
-        return self.of(candidate.group, candidate.pool) is candidate
-
-    def of(self, group: JobGroup, pool: str) -> Candidate | None:
-        """The group's candidate in a pool; None where a limit or the reservation is in its way there."""
-        standings = self._of.get(group)
-        return None if standings is None else standings.get(pool)
-
-    def pools(self) -> list[str]:
-        """Pools that have candidates, by name."""
-        return sorted({*self._heaps, *self._hopeful})
-
-    def requests(self, pool: str) -> list[int]:
-        """The numbers of the requests that have candidates in a pool."""
-        return list(self._heaps.get(pool, ()))
-
-    def in_order(self, pool: str, request: int) -> Iterator[Candidate]:
-        """The candidates of a pool with a request, best first. What is passed over stays where it is."""
-        heap = self._heaps.get(pool, {}).get(request, [])
-        passed: list[Candidate] = []
-        try:
-            while heap:
-                candidate = heap[0]
-                if not self._is_current(candidate):
-                    heapq.heappop(heap)
-                    continue
-                yield candidate
-                if heap and heap[0] is candidate:
-                    passed.append(heapq.heappop(heap))
-        finally:
-            for candidate in passed:
-                heapq.heappush(heap, candidate)
-
-    def hopeful(self, pool: PoolState, now: int) -> list[Candidate]:
-        """Candidates that might take something back in a pool: inside their reservation, or allowed to take by priority (R23).
-
-        While the pool rests from fruitless searches, only those that were never searched for.
-        """
-        name = pool.document.name
-        if not is_resting(pool, now):
-            return list(self._hopeful.get(name, {}).values())
-        fresh = self._fresh.get(name, {})
-        for group in [group for group, candidate in fresh.items() if was_searched(pool, candidate.job)]:
-            del fresh[group]
-        return list(fresh.values())
-
-    def standing_of(self, job: JobRecord, pool: PoolState) -> Rank | None:
-        """What a pending job's group stands at in a pool, if it stands in line."""
+    def post_of(self, job: JobRecord, pool: str) -> tuple[Post, int] | None:
+        """Where a job that is the head of its group stands in a pool, and the number of its request; None: nowhere there."""
         group = self._state.pending.group_of(job)
-        if group is None:
+        strand = self._strands.get(_key(group)) if group is not None else None
+        if group is None or strand is None:
             return None
-        return rank(self._state, group, job, pool, inside=is_inside(self._state, group, pool))
+        post = next((post for post in strand.posts if post.board.name == pool), None)
+        return None if post is None else (post, self.needs.number(group.request))
+
+    def _see(self, group: JobGroup) -> bool:
+        """Look at a group's head; whether it has come, or gone for good."""
+        strand = self._strands.get(_key(group))
+        if strand is None:
+            if group.head() is None:
+                return False
+            profile = self._state.profile(group.policy.document.tenant, group.profile)
+            if profile is None:
+                return False
+            strand = self._strands[_key(group)] = self._make_strand(group, profile)
+        return strand.see(self.needs.number(group.request), group)
+
+    def _make_strand(self, group: JobGroup, profile: Profile) -> Strand:
+        policy = group.policy
+        borrows = next((link.borrow for link in policy.document.profiles if link.name == group.profile), True)
+        strand = Strand(group, borrows=borrows, reclaims_first=profile.reclaim_before_spill)
+        for name in profile.pools:
+            pool = self._state.pools.get(name)
+            if pool is None or name == group.barred_from or is_closed(self._state, group, name):
+                continue
+            if not may_enter(pool, policy.document.tenant, policy.document.group):
+                continue
+            board = self._board(pool)
+            static = static_rank(self._state, policy, group.profile, pool)
+            Post(strand, self._stand(policy, board), board, self._line(policy, board, static), static)
+        return strand
+
+    def _board(self, pool: PoolState) -> Board:
+        board = self.boards.get(pool.document.name)
+        if board is None:
+            board = self.boards[pool.document.name] = Board(pool)
+            for policy in self._state.policies.values():
+                self._measure(policy, moved=False)
+        return board
+
+    def _stand(self, policy: PolicyState, board: Board) -> Stand:
+        stands = self._stands.setdefault(policy, {})
+        if board.name not in stands:
+            key = (policy.document.tenant, board.name)
+            if key not in self._shares:
+                self._shares[key] = Share(board.pool, self._state.shares.get(key))
+            stands[board.name] = Stand(policy, board, self._shares[key])
+        return stands[board.name]
+
+    def _line(self, policy: PolicyState, board: Board, static: tuple[int, int, int]) -> Line:
+        lines = self._lines.setdefault(policy, {})
+        line = lines.get((board.name, static))
+        if line is None:
+            self._made += 1
+            line = lines[board.name, static] = Line(board.ladder(static), self._made, self._borrowed.get(policy, 0))
+        return line
+
+    def _measure(self, policy: PolicyState, *, moved: bool) -> None:
+        """A policy's accounts have changed, or (`moved`) what it waits for has. It has a stand wherever it holds or wants anything."""
+        for name in policy.scopes:
+            if name in self.boards and self._state.policies.get(policy.key) is policy:
+                self._stand(policy, self.boards[name])
+        for stand in self._stands.get(policy, {}).values():
+            share = stand.share
+            if share.measure(self.needs):
+                for other in share.stands:
+                    if other is not stand:
+                        other.settle()
+                stand.measure(self.needs)
+                stand.settle()
+            elif stand.measure(self.needs) or moved:
+                stand.settle()
+        borrowed = dominant_share(self._state, policy)
+        if self._borrowed.get(policy, 0) != borrowed:
+            self._borrowed[policy] = borrowed
+            for line in self._lines.get(policy, {}).values():
+                line.move(borrowed)
+
+
+def _key(group: JobGroup) -> StrandKey:
+    return (*group.policy.key, group.profile, group.preemptible, group.beyond, group.barred_from)

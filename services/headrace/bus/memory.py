@@ -6,7 +6,7 @@ is the same as the real one's. One test suite holds both to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from headrace.bus.log import LogBroken, LogRefused, Message, WrongLast
@@ -24,16 +24,27 @@ class _Known(NamedTuple):
 class MemoryLog:
     """One stream. `clock` gives the time of storage in microseconds; `cap` bounds the messages of one subject (0: no bound).
 
-    `begins_late`: the stream is purged on purpose, so a reader may find its beginning gone (SUBMIT).
+    `begins_late`: the stream is purged on purpose, so a reader may find its beginning gone (SUBMIT). `after`: so many messages have been
+    stored and forgotten before; `lasts` are the sequences of the last ones by subject.
     """
 
-    def __init__(self, clock: Callable[[], int], *, cap: int = 0, begins_late: bool = False) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        *,
+        cap: int = 0,
+        begins_late: bool = False,
+        after: int = 0,
+        lasts: Mapping[str, int] | None = None,
+    ) -> None:
         self._clock = clock
         self._cap = cap
         self.begins_late = begins_late
         self._messages: list[Message] = []
-        self._forgotten = 0
-        self._last_of: dict[str, Message] = {}
+        self._forgotten = after
+        self._last_of: dict[str, Message] = {
+            subject: Message(sequence, subject, 0, b"") for subject, sequence in (lasts or {}).items()
+        }
         self._count_of: dict[str, int] = {}
         self._known: dict[str, _Known] = {}
         self._readers: set[MemoryReader] = set()

@@ -95,6 +95,14 @@ def moment(text: str) -> int:
         ) from None
 
 
+def span(text: str) -> int:
+    """Microseconds for `90s`, `10m`, `2d`, for argparse."""
+    try:
+        return parse_duration(text)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def positive(text: str) -> int:
     """A whole number from 1 on, for argparse."""
     if not text.isdecimal() or int(text) < 1:

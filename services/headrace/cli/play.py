@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headrace.cli.arguments import Nouns, add_command, add_json
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, span
 
 
 def add(nouns: Nouns) -> None:
@@ -14,9 +14,21 @@ def add(nouns: Nouns) -> None:
         "simulate",
         simulate,
         "play scenario files in virtual time, and say whether what they expect holds",
-        "headrace simulate scenario.yaml\nheadrace simulate scenarios/*.yaml\nheadrace simulate scenario.yaml --json",
+        """headrace simulate scenario.yaml
+        headrace simulate scenarios/*.yaml
+        headrace simulate scenario.yaml --json
+        headrace simulate scenario.yaml --what-if changes.yaml              what would be otherwise with them, side by side
+        headrace simulate scenario.yaml --what-if changes.yaml --at 20s     the changes come then
+        echo 'submit: [{name: big, queue: rnd/three}]' | headrace simulate scenario.yaml --what-if /dev/stdin""",
     )
     parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument(
+        "--what-if",
+        metavar="CHANGES",
+        help="documents as `apply` takes them, `nodes:` and `submit:` as in scenarios, `delete:`",
+    )
+    parser.add_argument("--at", type=span, help="when the changes come (default: before the first moment)")
+    parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
     add_json(parser)
     parser = add_command(
         nouns,
@@ -30,9 +42,15 @@ def add(nouns: Nouns) -> None:
 
 def simulate(args: argparse.Namespace) -> int:
     """Play."""
-    from headrace.simulate.command import main  # noqa: PLC0415 - the other commands need none of it
+    from headrace.simulate.command import main, what_if  # noqa: PLC0415 - the other commands need none of it
 
-    return main(args.files, as_json=args.json)
+    if args.what_if is None:
+        if args.at is not None:
+            raise Failed("--at is when the changes come: name them with --what-if")
+        return main(args.files, as_json=args.json)
+    if len(args.files) > 1:
+        raise Failed("--what-if takes one scenario at a time")
+    return what_if(args.files[0], args.what_if, at=args.at, span=args.span, as_json=args.json)
 
 
 def demo(args: argparse.Namespace) -> int:

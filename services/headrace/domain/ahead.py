@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.domain.access import may_enter
+from headrace.domain.closings import is_closed
 from headrace.domain.pending import JobGroup
 from headrace.domain.ranking import is_inside, rank
 from headrace.domain.scopes import over_limit, scopes_of
@@ -50,7 +51,7 @@ def may_be_granted(state: State, group: JobGroup, pool: PoolState) -> bool:
     """Whether nothing but room keeps the group from being granted something in the pool: profile, access, bar, limits, reservation."""
     document, name = group.policy.document, pool.document.name
     profile = state.profile(document.tenant, group.profile)
-    if profile is None or name not in profile.pools or name == group.barred_from:
+    if profile is None or name not in profile.pools or name == group.barred_from or is_closed(state, group, name):
         return False
     if not may_enter(pool, document.tenant, document.group):
         return False

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY
-from headrace.domain.devices import counted
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, add_to
 from headrace.domain.scopes import scopes_of
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare, Place
-    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
+    from headrace.domain.state import JobRecord, NodeState, PoolState, State
     from headrace.domain.takings import Preemption
 
 
@@ -29,7 +28,7 @@ def take(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
     node.memory_free -= place.amounts.get(MEMORY, 0)
     if node.pool is not None:
         node.pool.index.put(node)
-    _charge(state, job, pool, place, 1)
+    charge(state, job, pool, place.amounts)
 
 
 def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
@@ -41,29 +40,34 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> No
         node.memory_free += place.amounts.get(MEMORY, 0)
         if node.pool is not None:
             node.pool.index.put(node)
-    _charge(state, job, pool, place, -1)
+    discharge(state, job, pool, place.amounts)
 
 
-def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: int) -> None:
-    """Count the place as leased, or no more, in the pool and in every account of the job."""
-    amounts = place.amounts
-    _add(pool.leased, counted(pool.cut.leased, place.node, place.devices, amounts, sign), sign)
-    _add(pool.use, counted(pool.cut.use, place.node, place.devices, amounts, sign), sign)
-    state.mark(job.policy, pool.document.name)
-    for scope in scopes_of(state, job.policy, pool.document.name):
-        _add(scope.leased, amounts, sign)
-        _add(scope.use, amounts, sign)
-        if not job.preemptible:
-            _add(scope.firm, amounts, sign)
+def charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:
+    """Count `amounts` as leased in the pool and in every account of the job."""
+    _charge(state, job, pool, amounts, 1)
 
 
-def yield_use(state: State, job: JobRecord, pool: PoolState, held: Place | LeaseState, sign: int) -> None:
-    """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
-    amounts = held.amounts
-    _add(pool.use, counted(pool.cut.use, held.node, held.devices, amounts, -sign), -sign)
-    state.mark(job.policy, pool.document.name)
-    for scope in scopes_of(state, job.policy, pool.document.name):
-        _add(scope.use, amounts, -sign)
+def discharge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:
+    """The inverse of `charge`."""
+    _charge(state, job, pool, amounts, -1)
+
+
+def _charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
+    scopes = scopes_of(state, job.policy, pool.document.name)
+    uses = [pool.use, *[scope.use for scope in scopes]]
+    if not job.preemptible:
+        uses += [scope.firm for scope in scopes]
+    _add(uses, amounts, sign)
+    _mark(state, job)
+
+
+def yield_use(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
+    """With sign 1: `amounts` make room for a nominated preemptor and count no more in tests (R17). With -1: they do again."""
+    scopes = scopes_of(state, job.policy, pool.document.name)
+    _add([pool.use, *[scope.use for scope in scopes]], amounts, -sign)
+    _add([pool.apart, *[scope.apart for scope in scopes]], amounts, sign)
+    _mark(state, job)
 
 
 def nominate(state: State, preemption: Preemption) -> None:
@@ -79,24 +83,29 @@ def lift(state: State, preemption: Preemption) -> None:
 def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     pool, job, total = state.pools[preemption.pool], preemption.job, preemption.total
     _keep(state, preemption.places, sign)
-    for place in preemption.places:
-        _add(pool.use, counted(pool.cut.use, place.node, place.devices, place.amounts, sign), sign)
-        _add(pool.nominated, counted(pool.cut.nominated, place.node, place.devices, place.amounts, sign), sign)
-    state.mark(job.policy, preemption.pool)
-    for scope in scopes_of(state, job.policy, preemption.pool):
-        _add(scope.use, total, sign)
-        if not job.preemptible:
-            _add(scope.firm, total, sign)
+    scopes = scopes_of(state, job.policy, preemption.pool)
+    _add([pool.use, pool.nominated, *[scope.use for scope in scopes]], total, sign)
+    _add([pool.apart, *[scope.apart for scope in scopes]], total, -sign)
+    if not job.preemptible:
+        _add([scope.firm for scope in scopes], total, sign)
+    _mark(state, job)
 
 
-def _add(total: Amounts, amounts: Amounts, sign: int) -> None:
+def _mark(state: State, job: JobRecord) -> None:
+    """For whoever watches: the accounts of the job's policy have changed."""
+    if state.stale is not None:
+        state.stale[job.policy] = None
+
+
+def _add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:
     """Keys that reach zero go, so that equal states look equal."""
-    for key, value in amounts.items():
-        after = total.get(key, 0) + sign * value
-        if after:
-            total[key] = after
-        else:
-            total.pop(key, None)
+    for total in totals:
+        for key, value in amounts.items():
+            after = total.get(key, 0) + sign * value
+            if after:
+                total[key] = after
+            else:
+                total.pop(key, None)
 
 
 def _keep(state: State, places: Iterable[Place], sign: int) -> None:
@@ -104,10 +113,9 @@ def _keep(state: State, places: Iterable[Place], sign: int) -> None:
         node = state.nodes.get(place.node)
         if node is None:
             continue
-        shares = {share.device: share for share in place.devices}
+        names = {share.device: share.units for share in place.devices}
         for device in node.devices:
-            if device.name in shares:
-                device.keep(shares[device.name], sign)
+            device.nominated += sign * names.get(device.name, 0)
         node.cpu_nominated += sign * place.amounts.get(CPU, 0)
         node.memory_nominated += sign * place.amounts.get(MEMORY, 0)
         if node.pool is not None:
@@ -118,7 +126,34 @@ def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) ->
     for share in devices:
         for device in node.devices:
             if device.name == share.device:
-                device.take(share, sign)
+                device.free -= sign * share.units
                 if not 0 <= device.free <= GPU_UNITS:
                     raise AssertionError(f"{node.name}/{device.name} would have {device.free} units free")
                 break
+
+
+def recount(pool: PoolState) -> None:
+    """Work out known and usable capacity anew, after nodes or the document changed (R6)."""
+    document = pool.document
+    pool.governed = frozenset({GPU, *document.capacity})
+    known: Amounts = {GPU: 0, CPU: 0, MEMORY: 0}
+    usable: Amounts = {GPU: 0, CPU: 0, MEMORY: 0}
+    for node in pool.nodes.values():
+        has = {GPU: len(node.devices) * GPU_UNITS, CPU: node.cpu, MEMORY: node.memory}
+        add_to(known, has)
+        if node.healthy:
+            add_to(usable, has)
+    for key, ceiling in document.capacity.items():
+        if key in (GPU, CPU, MEMORY):
+            known[key] = min(known[key], ceiling)
+            usable[key] = min(usable[key], ceiling)
+        else:
+            known[key] = usable[key] = ceiling
+    pool.known, pool.usable = known, usable
+
+
+def capacity_of(pool: PoolState, key: str) -> int | None:
+    """Known capacity of a key (R5): None where nothing bounds it, 0 for a key that no `capacity` names."""
+    if key in pool.known:
+        return pool.known[key]
+    return None if key == JOB else 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
+from headrace.domain.capacity import recount
 from headrace.domain.scopes import policy_scope
 from headrace.domain.state import PolicyState, PoolState, Scope, Written
-from headrace.domain.supply import recount
 from headrace.domain.terms import Closing
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
         held = policy.scopes.get(pool)
         if policy.document.tenant != tenant or held is None:
             continue
-        for total, part in ((share.leased, held.leased), (share.use, held.use), (share.firm, held.firm)):
+        for total, part in ((share.use, held.use), (share.firm, held.firm), (share.apart, held.apart)):
             for key, value in part.items():
                 total[key] = total.get(key, 0) + value
 
@@ -81,8 +81,6 @@ def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: in
     pool.document, pool.revision = fact.pool, sequence
     for node in state.nodes.values():
         join_pool(state, node)
-    for node in pool.nodes.values():
-        pool.index.put(node)  # it may have another owner now (R21)
     recount(pool)
     _changed(state, sequence)
 

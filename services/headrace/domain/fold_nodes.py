@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import Place
-from headrace.contracts.mig import family_of
 from headrace.domain import capacity
-from headrace.domain.devices import DeviceState
 from headrace.domain.fold_governance import join_pool
 from headrace.domain.nominations import lift_bar
-from headrace.domain.state import Ending, JobState, NodeState
-from headrace.domain.supply import recount
+from headrace.domain.state import DeviceState, Ending, JobState, NodeState
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, LeaseState, State
@@ -37,7 +35,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     join_pool(state, node)
     if node.pool is not None:
         node.pool.index.put(node)
-        recount(node.pool)
+        capacity.recount(node.pool)
         node.pool.epoch += 1
     state.documents_sequence = sequence
     for policy in state.policies.values():
@@ -46,28 +44,17 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
 
 def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> None:
     """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
-    node.devices = [
-        DeviceState(
-            device.device,
-            device.model,
-            device.memory,
-            GPU_UNITS,
-            mig=device.mig,
-            family=family_of(device.model, device.memory) if device.mig else "",
-        )
-        for device in fact.devices
-    ]
-    there = {device.name: device for device in node.devices}
+    taken, kept = Counter[str](), Counter[str]()
     for lease in node.leases.values():
-        for share in lease.devices:
-            if share.device in there:
-                there[share.device].take(share, 1)
+        taken.update({share.device: share.units for share in lease.devices})
     places = [place for preemption in state.preemptions.values() if preemption.kept for place in preemption.places]
     for place in places:
-        for share in place.devices if place.node == node.name else ():
-            if share.device in there:
-                there[share.device].keep(share, 1)
-    node.has_mig = any(device.mig or device.slices or device.kept for device in node.devices)
+        if place.node == node.name:
+            kept.update({share.device: share.units for share in place.devices})
+    node.devices = [
+        DeviceState(device.device, device.model, device.memory, GPU_UNITS - taken[device.device], kept[device.device])
+        for device in fact.devices
+    ]
     models = sorted({device.model for device in fact.devices})
     node.model = "+".join(models)
 
@@ -84,7 +71,7 @@ def set_status(state: State, name: str, status: str) -> None:
     node.status = status
     if node.pool is not None:
         node.pool.index.put(node)
-        recount(node.pool)
+        capacity.recount(node.pool)
         node.pool.epoch += 1
     for lease in node.leases.values():
         state.unsettled[lease.job.key] = lease.job
@@ -134,7 +121,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     place = Place(node=lease.node, devices=lease.devices, amounts=lease.amounts)
     capacity.give_back(state, job, pool, place)
     if job.yields_to:
-        capacity.yield_use(state, job, pool, lease, -1)
+        capacity.yield_use(state, job, pool, lease.amounts, -1)
     node = state.nodes.get(lease.node)
     if node is not None:
         node.leases.pop(f"{job.key}/{lease.rank}", None)

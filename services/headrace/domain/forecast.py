@@ -12,9 +12,8 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.durations import format_time
-from headrace.contracts.facts.fact import Place
-from headrace.domain import capacity
 from headrace.domain.ends import Ends
+from headrace.domain.holdings import Holding, hold, holding_of, let_go
 from headrace.domain.line import Entry, Line
 from headrace.domain.placement import find_places
 from headrace.domain.scopes import over_capacity
@@ -22,6 +21,7 @@ from headrace.domain.scopes import over_capacity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.contracts.facts.fact import Place
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
 
@@ -82,15 +82,6 @@ def _ready_at(state: State, job: JobRecord, ends: Ends, now: int) -> int | None:
     return max((now, job.not_before, *(end for end in known if end is not None)))
 
 
-class _Holding(NamedTuple):
-    """What one job holds in a pool: places of its leases, or what is kept for it."""
-
-    job: JobRecord
-    pool: PoolState
-    places: tuple[Place, ...]
-    kept: Preemption | None = None
-
-
 class _Run:
     """One run forward. Everything it changes in the state, `undo` changes back."""
 
@@ -101,8 +92,8 @@ class _Run:
         self._now = now
         self._ends = ends
         self._effort = EFFORT_MAX
-        self._changed: list[tuple[_Holding, int]] = []
-        self._due: list[tuple[int, int, _Holding | None]] = []
+        self._changed: list[tuple[Holding, int]] = []
+        self._due: list[tuple[int, int, Holding | None]] = []
         self._told = 0
         self._line = Line(state, job, self._pools)
         self._others_went = False
@@ -130,7 +121,7 @@ class _Run:
     def undo(self) -> None:
         """Leave the state as it was found."""
         for holding, sign in reversed(self._changed):
-            _apply(self._state, holding, -sign)
+            (let_go if sign > 0 else hold)(self._state, holding)
 
     def _assumption(self) -> str:
         parts = [BY_LIMITS]
@@ -142,23 +133,24 @@ class _Run:
         """The ends of all that hold leases in these pools; what is kept for a preemptor is held until that has run."""
         for policy in (*self._state.policies.values(), *self._state.deleted_policies.values()):
             for holder in policy.jobs.values():
-                pool = self._pools.get(next(iter(holder.leases.values())).pool) if holder.leases else None
-                end = self._ends.of(holder) if pool is not None else None
-                if pool is not None and end is not None:
-                    self._happens(end, _Holding(holder, pool, _places(holder)))
+                first = next(iter(holder.leases.values()), None)
+                end = self._ends.of(holder) if first is not None and first.pool in self._pools else None
+                holding = holding_of(self._state, holder) if end is not None else None
+                if end is not None and holding is not None:
+                    self._happens(end, holding)
         for kept in self._state.preemptions.values():
             pool = self._pools.get(kept.pool) if kept.kept else None
             span = self._ends.span(kept.job) if pool is not None else None
             start = kept_until(self._state, kept, self._ends, self._now) if span is not None else None
             if pool is not None and span is not None and start is not None:
-                self._happens(start + span, _Holding(kept.job, pool, (), kept))
+                self._happens(start + span, Holding(kept.job, pool, (), kept))
 
-    def _happens(self, moment: int, holding: _Holding | None) -> None:
+    def _happens(self, moment: int, holding: Holding | None) -> None:
         self._told += 1
         heapq.heappush(self._due, (moment, self._told, holding))
 
-    def _hold(self, holding: _Holding, sign: int) -> None:
-        _apply(self._state, holding, sign)
+    def _hold(self, holding: Holding, sign: int) -> None:
+        (hold if sign > 0 else let_go)(self._state, holding)
         self._changed.append((holding, sign))
         self._line.mark(holding.job.policy)
         self._effort -= 1
@@ -175,7 +167,7 @@ class _Run:
                 entry, places = best
                 if entry.job is self._job:
                     return True
-                holding = _Holding(entry.job, pool, places)
+                holding = Holding(entry.job, pool, places)
                 self._hold(holding, 1)
                 self._others_went = True
                 span = self._ends.span(entry.job)
@@ -191,7 +183,7 @@ class _Run:
         for entry in self._line.of(name):
             mine, request = entry.job is self._job, entry.job.request
             if not entry.closed and (own or not mine) and (name, request.order) not in full:
-                places = find_places(self._state, entry.job, pool) if over_capacity(pool, request.sums) is None else None
+                places = find_places(self._state, entry.job, pool) if over_capacity(pool, request.total) is None else None
                 self._effort -= 1
                 if places is not None:
                     return entry, places
@@ -199,22 +191,3 @@ class _Run:
             if mine:
                 return None
         return None
-
-
-def _places(holder: JobRecord) -> tuple[Place, ...]:
-    return tuple(Place(node=lease.node, devices=lease.devices, amounts=lease.amounts) for lease in holder.leases.values())
-
-
-def _apply(state: State, holding: _Holding, sign: int) -> None:
-    """With sign -1: as the fold would release it; use that yields is out of the accounts already (R17). With 1: the inverse."""
-    job, pool, places, kept = holding
-    if kept is not None:
-        (capacity.nominate if sign > 0 else capacity.lift)(state, kept)
-        return
-    for place in places if sign < 0 else reversed(places):
-        if sign < 0:
-            capacity.give_back(state, job, pool, place)
-        if job.yields_to:
-            capacity.yield_use(state, job, pool, place, sign)
-        if sign > 0:
-            capacity.take(state, job, pool, place)

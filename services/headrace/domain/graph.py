@@ -18,14 +18,14 @@ import msgspec
 
 from headrace.contracts import documents
 from headrace.contracts.facts import admission, fact, preemption
-from headrace.domain import devices, requests, searches, state, takings, terms
+from headrace.domain import requests, searches, state, takings, terms
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MODULES = (documents, fact, admission, preemption, devices, requests, searches, state, takings, terms)
+MODULES = (documents, fact, admission, preemption, requests, searches, state, takings, terms)
 """Where the classes are declared; what else stands in the state is refused by name."""
 
 ATOMS = frozenset({type(None), bool, int, str, bytes})

@@ -6,12 +6,10 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.mig import charge, open_starts, placements_lost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.contracts.mig import Layout
     from headrace.domain.requests import Shape
 
 CPU_WEIGHT, GPU_WEIGHT = 126, 16
@@ -33,8 +31,8 @@ class ClassKey(NamedTuple):
     memory: int
     opens: tuple[int, ...]
     """Open units of each device, ascending; a device in MIG mode stands in `mig` instead."""
-    mig: tuple[tuple[str, Layout], ...]
-    """Family of each device in MIG mode, and what lies on it (R4), in order."""
+    mig: tuple[object, ...]
+    """What is open on each device in MIG mode (R4)."""
 
 
 Rating = tuple[int, int, int]
@@ -54,7 +52,7 @@ class NodeClass:
         self.tag = tag
         self.key = key
         self.whole = key.opens.count(GPU_UNITS)
-        self.free = key.cpu * CPU_WEIGHT + (sum(key.opens) + sum(_idle(*device) for device in key.mig)) * GPU_WEIGHT
+        self.free = key.cpu * CPU_WEIGHT + sum(key.opens) * GPU_WEIGHT
         self.names: list[str] = []
         self.mask = 0
         self.known = 0
@@ -77,20 +75,11 @@ class NodeClass:
         key = self.key
         if key.cpu < shape.cpu or key.memory < shape.memory or self.whole < shape.whole:
             return False
-        if shape.mig and not any(open_starts(family, layout, shape.mig) for family, layout in key.mig):
-            return False
         if shape.fraction and (not key.opens or key.opens[-1] < shape.fraction):
             return False
-        return not shape.models or self.tag.model in shape.models or not shape.needs_device
+        return not shape.models or self.tag.model in shape.models or not (shape.whole or shape.fraction)
 
     def rating(self, shape: Shape) -> Rating:
-        """The node with the least free amount, then the fullest device that fits (R20); a slice where it costs the fewest placements."""
-        if shape.mig:
-            lost, left = min(cost for device in self.key.mig if (cost := placements_lost(*device, shape.mig)) is not None)
-            return lost, self.free, left
+        """The node with the least free amount, then the fullest device that fits (R20)."""
         device = next((units for units in self.key.opens if units >= shape.fraction), 0) if shape.fraction else 0
         return 0, self.free, device
-
-
-def _idle(family: str, layout: Layout) -> int:
-    return max(0, GPU_UNITS - sum(charge(name, (family,)) for _, name in layout))

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.domain.dedication import COMMON, owner_of
 from headrace.domain.node_classes import ClassKey, Tag
 from headrace.domain.node_section import Seat, Section
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from headrace.domain.requests import Shape
     from headrace.domain.state import NodeState
 
@@ -63,41 +60,31 @@ class NodeIndex:
                 section.learn()
         return number
 
-    def feasible(self, owners: Collection[str] | None = None) -> int:
-        """The bits of the registered shapes of which some node takes one replica now; of these owners only (R21), if given. Exact."""
+    def feasible(self) -> int:
+        """The bits of the registered shapes of which some node takes one replica now. Exact."""
         mask = 0
         for section in self._sections.values():
-            if owners is None or section.tag.owner in owners:
-                mask |= section.feasible
+            mask |= section.feasible
         return mask
 
-    def find(self, shape: Shape, owners: Sequence[str] = (COMMON,)) -> str | None:
-        """The name of the best node for one replica (R20), of the first of these owners that has one (R21); None: no node takes it now."""
+    def find(self, shape: Shape) -> str | None:
+        """The name of the best node for one replica (R20); None where no node can take it now."""
         number = self.number(shape)
         found = [
-            (owners.index(section.tag.owner), best)
+            best
             for section in self._sections.values()
-            if section.feasible >> number & 1 and section.tag.owner in owners and (best := section.best(number)) is not None
+            if section.feasible >> number & 1 and (best := section.best(number)) is not None
         ]
-        return min(found)[1][1] if found else None
+        return min(found)[1] if found else None
 
 
 def _tag(node: NodeState) -> Tag:
-    return Tag(node.model, owner_of(node.pool.document, node.labels) if node.pool is not None else COMMON)
+    return Tag(node.model, "")
 
 
 def _key(node: NodeState) -> ClassKey:
-    if node.has_mig:
-        return _mixed_key(node)
     opens = [device.free - device.nominated for device in node.devices]
     opens.sort()
     if opens and opens[0] < 0:  # of a device that came back smaller, more is kept than is free
         opens = [max(0, units) for units in opens]
     return ClassKey(node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated, tuple(opens), ())
-
-
-def _mixed_key(node: NodeState) -> ClassKey:
-    """Of a node some of whose devices are, or were, in MIG mode."""
-    opens = sorted(device.open for device in node.devices if not device.mig)
-    mig = sorted((device.family, layout) for device in node.devices if (layout := device.layout) is not None)
-    return ClassKey(node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated, tuple(opens), tuple(mig))

@@ -8,6 +8,7 @@ back-off, a nomination of their own) stand outside the groups. Entries of jobs t
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,20 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, PolicyState
 
 
+Place = tuple[int, int, tuple[int, int], str]
+
+
+def place_in_line(job: JobRecord) -> Place:
+    """What jobs of one group are ordered by: priority, then time admitted, order of submission, key (R15 (6)-(8))."""
+    return -job.priority, job.admitted_at, job.order, job.key
+
+
 @dataclass(slots=True, eq=False)
 class JobGroup:
-    """Pending jobs that differ only in priority and age."""
+    """Pending jobs that differ only in priority and age.
+
+    Those of one priority mostly come in their order, so they stand in a plain line; who comes back stands in a heap beside the lines.
+    """
 
     policy: PolicyState
     profile: str
@@ -26,26 +38,45 @@ class JobGroup:
     preemptible: bool
     beyond: bool
     barred_from: str
-    heap: list[tuple[int, int, tuple[int, int], str, JobRecord]] = field(default_factory=list)
     members: dict[str, JobRecord] = field(default_factory=dict)
+    lines: dict[int, deque[JobRecord]] = field(default_factory=dict)
+    heap: list[Place] = field(default_factory=list)
 
     def head(self) -> JobRecord | None:
-        """The next job: priority, then time admitted, then order of submission, then key (R15 (6)-(8))."""
-        while self.heap and self.members.get(self.heap[0][3]) is not self.heap[0][4]:
-            heapq.heappop(self.heap)
-        return self.heap[0][4] if self.heap else None
+        """The next job (R15 (6)-(8))."""
+        members, heap, first = self.members, self.heap, None
+        for priority in sorted(self.lines, reverse=True) if len(self.lines) > 1 else list(self.lines):
+            line = self.lines[priority]
+            while line and members.get(line[0].key) is not line[0]:
+                line.popleft()
+            if line:
+                first = line[0]
+                break
+            del self.lines[priority]
+        while heap and heap[0][3] not in members:
+            heapq.heappop(heap)
+        if heap and (first is None or heap[0] < place_in_line(first)):
+            return members[heap[0][3]]
+        return first
 
     def join(self, job: JobRecord) -> None:
         """Stand in line here."""
-        if job.key not in self.members:
-            self.members[job.key] = job
-            heapq.heappush(self.heap, (-job.priority, job.admitted_at, job.order, job.key, job))
+        if job.key in self.members:
+            return
+        self.members[job.key] = job
+        line = self.lines.setdefault(job.priority, deque())
+        if not line or place_in_line(line[-1]) < place_in_line(job):
+            line.append(job)
+        elif place_in_line(job) < place_in_line(line[0]):
+            line.appendleft(job)
+        else:
+            heapq.heappush(self.heap, place_in_line(job))
 
     def leave(self, job: JobRecord) -> bool:
         """Stand here no more; False if the job did not."""
         if self.members.pop(job.key, None) is None:
             return False
-        self.head()  # drops the entry if it is on top: a job that comes back must not have two
+        self.head()  # drops what has left from the front
         return True
 
 

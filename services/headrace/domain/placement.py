@@ -4,48 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare, Place
-from headrace.contracts.mig import best_start, most_of, placements_lost
 from headrace.domain import capacity
-from headrace.domain.dedication import may_use, owner_of_new, reach_in
-from headrace.domain.devices import change
-from headrace.domain.supply import new_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.contracts.mig import Layout
     from headrace.domain.requests import Request, Shape
     from headrace.domain.state import JobRecord, NodeState, PoolState, State
 
-MANY = 1_000_000
-"""Replicas where nothing bounds them."""
-
 
 def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-    """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here, but for what slices count."""
-    places = _find(state, job, pool)
-    if places is None or (job.request.shape.mig and not _sums_hold(pool, places)):
-        return None
-    return places
-
-
-def _sums_hold(pool: PoolState, places: tuple[Place, ...]) -> bool:
-    """Whether the pool has what slices in these places count there, which depends on what else lies on the devices (R4, R6)."""
-    leased = pool.leased.get(GPU, 0) + change(pool.cut.leased, places)
-    use = pool.use.get(GPU, 0) + change(pool.cut.use, places)
-    return max(leased, use) <= pool.usable.get(GPU, 0)
-
-
-def _find(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-    request, owners = job.request, reach_in(pool.document, job.policy.key)
+    """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here."""
+    request = job.request
     if request.replicas == 1:
-        place = _find_place(state, pool, request, 0, owners)
+        place = _find_place(state, pool, request, 0)
         return None if place is None else (place,)
     places: list[Place] = []
     for rank in range(request.replicas):
-        place = _find_place(state, pool, request, rank, owners)
+        place = _find_place(state, pool, request, rank)
         if place is None:
             break
         capacity.take(state, job, pool, place)
@@ -55,15 +33,13 @@ def _find(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | 
     return tuple(places) if len(places) == request.replicas else None
 
 
-def _find_place(state: State, pool: PoolState, request: Request, rank: int, owners: Sequence[str]) -> Place | None:
-    name = pool.index.find(request.shape, owners)
+def _find_place(state: State, pool: PoolState, request: Request, rank: int) -> Place | None:
+    name = pool.index.find(request.shape)
     if name is None:
         return None
     node = state.nodes[name]
-    if request.shape.mig:
-        devices = pick_slice(node, [device.layout for device in node.devices], request)
-    else:
-        devices = pick_devices(node, [device.open for device in node.devices], request.shape)
+    opens = [device.open for device in node.devices]
+    devices = pick_devices(node, opens, request.shape)
     if devices is None:
         raise AssertionError(f"the index says that {request.shape} fits on {name}, the devices do not")
     return Place(node=name, devices=devices, amounts=request.lease_amounts(rank))
@@ -84,66 +60,26 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape) -> tuple[D
     return ()
 
 
-def pick_slice(node: NodeState, layouts: Sequence[Layout | None], request: Request) -> tuple[DeviceShare, ...] | None:
-    """The slice one replica takes, given what lies on each device; None in `layouts`: it takes no slices (R4).
-
-    Of the devices on which it fits, the one that loses the fewest open placements by it, then the fullest, then the first (R20).
-    """
-    name = request.shape.mig
-    best: tuple[tuple[int, int, int], DeviceShare] | None = None
-    for number, (device, layout) in enumerate(zip(node.devices, layouts, strict=True)):
-        start = best_start(device.family, layout, name) if layout is not None else None
-        cost = placements_lost(device.family, layout, name) if layout is not None else None
-        if start is None or cost is None:
-            continue
-        merit = (*cost, number)
-        if best is None or merit < best[0]:
-            best = (merit, DeviceShare(device=device.name, units=request.amounts.get(GPU, 0), mig=name, start=start))
-    return None if best is None else (best[1],)
+def model_allowed(node: NodeState, shape: Shape) -> bool:
+    """Whether the node's GPU model is one that the profile names, if it names any."""
+    return not shape.models or node.model in shape.models or not (shape.whole or shape.fraction)
 
 
-def may_hold(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
-    """Whether the job may go to the node at all: its GPU model is one that the profile names, and it is dedicated to nobody else (R21)."""
-    return model_allowed(node.model, job.request.shape) and may_use(pool.document, node, job.policy.key)
-
-
-def model_allowed(model: str, shape: Shape) -> bool:
-    """Whether a node's GPU model is one that the profile names, if it names any."""
-    return not shape.models or model in shape.models or not shape.needs_device
-
-
-def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
-    """How many replicas the known nodes that a policy may use could hold if all of them were empty (R13, R21)."""
-    nodes = [node for node in pool.nodes.values() if may_use(pool.document, node, policy)]
-    return sum(_replicas_on_empty(node, shape) for node in nodes) + _replicas_on_new(pool, shape, policy)
+def replicas_if_empty(pool: PoolState, shape: Shape) -> int:
+    """How many replicas the pool's known nodes could hold if all of them were empty (R13)."""
+    return sum(_replicas_on_empty(node, shape) for node in pool.nodes.values())
 
 
 def _replicas_on_empty(node: NodeState, shape: Shape) -> int:
-    if not model_allowed(node.model, shape):
+    if not model_allowed(node, shape):
         return 0
-    if shape.mig:
-        return min(sum(most_of(device.family, shape.mig) for device in node.devices), *_by_host(node.cpu, node.memory, shape))
-    whole = sum(not device.mig for device in node.devices)
-    return min(_by_devices(whole, shape), *_by_host(node.cpu, node.memory, shape))
-
-
-def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
-    """What the nodes could hold that the pool may still create (R6): of what is not said of them, as much as it takes."""
-    burst, count = pool.document.burst, new_nodes(pool)
-    if burst is None or not count or shape.mig or owner_of_new(pool.document) not in reach_in(pool.document, policy):
-        return 0
-    node = burst.node
-    if not model_allowed(node.gpu_model, shape):
-        return 0
-    host = _by_host(node.cpus * CPU_UNITS or shape.cpu * MANY, node.memory or shape.memory * MANY, shape)
-    return count * min(_by_devices(node.gpus, shape), *host)
-
-
-def _by_devices(devices: int, shape: Shape) -> int:
+    bounds = []
     if shape.whole:
-        return devices // shape.whole
-    return devices * (GPU_UNITS // shape.fraction) if shape.fraction else MANY
-
-
-def _by_host(cpu: int, memory: int, shape: Shape) -> tuple[int, int]:
-    return cpu // shape.cpu if shape.cpu else MANY, memory // shape.memory if shape.memory else MANY
+        bounds.append(len(node.devices) // shape.whole)
+    if shape.fraction:
+        bounds.append(len(node.devices) * (GPU_UNITS // shape.fraction))
+    if shape.cpu:
+        bounds.append(node.cpu // shape.cpu)
+    if shape.memory:
+        bounds.append(node.memory // shape.memory)
+    return min(bounds) if bounds else 1_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.domain.pending import place_in_line
 from headrace.domain.scopes import over_reservation, policy_scope, with_reservation
-from headrace.domain.supply import known_to
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
@@ -16,6 +16,8 @@ SHARE_STEPS = 32
 """The dominant share is a fraction of 2^32 (R15)."""
 
 Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
+StaticRank = tuple[int, int, int]
+"""(2)-(4) of the list: what depends on documents alone."""
 
 
 def is_inside(state: State, group: JobGroup, pool: PoolState) -> bool:
@@ -34,19 +36,15 @@ def rank(state: State, group: JobGroup, job: JobRecord, pool: PoolState, *, insi
     5. dominant share of borrowed use, smaller first (borrowers only), 6. job priority, higher first, 7. time admitted,
     8. order of submission, then the job's key.
     """
-    document = group.policy.document
-    profile = state.profile(document.tenant, group.profile)
-    return (
-        0 if inside else 1,
-        _position(pool.document.profile_order, group.profile),
-        _policy_position(profile, document.tenant, document.name),
-        -document.priority,
-        0 if inside else dominant_share(state, group.policy),
-        -job.priority,
-        job.admitted_at,
-        job.order,
-        job.key,
-    )
+    static = static_rank(state, group.policy, group.profile, pool)
+    return (0 if inside else 1, *static, 0 if inside else dominant_share(state, group.policy), *place_in_line(job))
+
+
+def static_rank(state: State, policy: PolicyState, profile: str, pool: PoolState) -> StaticRank:
+    """(2)-(4): the pool's profile order, the profile's policy order, policy priority."""
+    document = policy.document
+    order = _policy_position(state.profile(document.tenant, profile), document.tenant, document.name)
+    return _position(pool.document.profile_order, profile), order, -document.priority
 
 
 def _position(order: tuple[str, ...], name: str) -> int:
@@ -63,8 +61,7 @@ def _policy_position(profile: Profile | None, tenant: str, name: str) -> int:
 def dominant_share(state: State, policy: PolicyState) -> int:
     """The greatest share of any governed key that the policy borrows, divided by its weight, in steps of 2^-32, rounded down.
 
-    Borrowed is use above the policy-wide reservation; the share is of the known capacity of the pools its profiles reach, without what
-    is dedicated to others (R21).
+    Borrowed is use above the policy-wide reservation; the share is of the known capacity of the pools its profiles reach.
     """
     if not policy.share_base:
         policy.share_base = _capacity_reached(state, policy)
@@ -97,7 +94,6 @@ def _capacity_reached(state: State, policy: PolicyState) -> dict[str, int]:
                 reached[name] = state.pools[name]
     base: dict[str, int] = {}
     for pool in reached.values():
-        known = known_to(pool, policy.key)
         for key in sorted(pool.governed):
-            base[key] = base.get(key, 0) + known.get(key, 0)
+            base[key] = base.get(key, 0) + pool.known.get(key, 0)
     return base

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.domain.state import PolicyState, PoolState, State
 
-UNGOVERNED = frozenset({CPU, MEMORY, JOB})
+_UNGOVERNED = frozenset({CPU, MEMORY, JOB})
 """Keys that bind nothing here unless the pool's `capacity` names them (R5); any other key then has capacity 0."""
 
 
@@ -95,7 +95,7 @@ def over_capacity(pool: PoolState, asked: Amounts) -> tuple[str, int] | None:
     Both must hold: leases alone never exceed the usable capacity, nor would they with what is nominated in place of what yields.
     """
     for key, amount in asked.items():
-        if not amount or (key not in pool.governed and key in UNGOVERNED):
+        if not amount or not is_bounded(pool, key):
             continue
         left = free_of(pool, key)
         if amount > left:
@@ -103,9 +103,15 @@ def over_capacity(pool: PoolState, asked: Amounts) -> tuple[str, int] | None:
     return None
 
 
+def is_bounded(pool: PoolState, key: str) -> bool:
+    """Whether the pool's sum of a key binds what is granted (R5)."""
+    return key in pool.governed or key not in _UNGOVERNED
+
+
 def free_of(pool: PoolState, key: str) -> int:
     """Units of a governed key that anybody may be granted now."""
-    taken = max(pool.leased.get(key, 0), pool.use.get(key, 0))
+    used = pool.use.get(key, 0)
+    taken = max(used, used + pool.apart.get(key, 0))
     return max(0, pool.usable.get(key, 0) - taken)
 
 

@@ -12,9 +12,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from headrace.contracts.amounts import plus
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
-from headrace.domain.devices import CutDevices, DeviceState
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import JobGroup, Pending
 
@@ -75,17 +75,22 @@ AID = MappingProxyType({"aid": True})
 class Scope:
     """One account of use: a policy over all pools, a policy in a pool, a tenant's share in a pool (R7).
 
-    `leased` is what leases hold. `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is
-    the part of `leased` that is non-preemptible. `reservation` None means that the document has no such block.
+    `use` is what tests look at (R17): leased + nominated - yielding to a nominated preemptor. `firm` is the part of `use` that is
+    non-preemptible; `apart` is leased - use, and mostly empty. `reservation` None means that the document has no such block.
     """
 
     kind: str
     name: str
     reservation: Amounts | None = None
     limit: Amounts = field(default_factory=dict)
-    leased: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)
     firm: Amounts = field(default_factory=dict)
+    apart: Amounts = field(default_factory=dict)
+
+    @property
+    def leased(self) -> Amounts:
+        """What leases hold."""
+        return plus(self.use, self.apart) if self.apart else self.use
 
 
 @dataclass(slots=True, eq=False)
@@ -109,6 +114,22 @@ class PolicyState:
 
 
 @dataclass(slots=True, eq=False)
+class DeviceState:
+    """One GPU. `free` is what no lease holds, `nominated` what is kept for preemptors, in units (R1)."""
+
+    name: str
+    model: str
+    memory: int
+    free: int
+    nominated: int = 0
+
+    @property
+    def open(self) -> int:
+        """Units that anybody may be granted."""
+        return max(0, self.free - self.nominated)
+
+
+@dataclass(slots=True, eq=False)
 class NodeState:
     """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB."""
 
@@ -128,8 +149,6 @@ class NodeState:
     memory_nominated: int = 0
     leases: dict[str, LeaseState] = field(default_factory=dict)
     model: str = ""
-    has_mig: bool = False
-    """Whether any of its devices is cut into slices (R4)."""
 
     @property
     def healthy(self) -> bool:
@@ -152,12 +171,9 @@ class PoolState:
     index: NodeIndex = field(default_factory=NodeIndex, metadata=AID)
     known: Amounts = field(default_factory=dict)
     usable: Amounts = field(default_factory=dict)
-    leased: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)
+    apart: Amounts = field(default_factory=dict)
     nominated: Amounts = field(default_factory=dict)
-    cut: CutDevices = field(default_factory=CutDevices)
-    families: frozenset[str] = frozenset()
-    """How the devices in MIG mode here are cut (R4)."""
     governed: frozenset[str] = frozenset()
     epoch: int = 0
     search: Search | None = None
@@ -165,6 +181,11 @@ class PoolState:
     rest: int = 0
     rests_until: int = 0
     next_retry: int = 0
+
+    @property
+    def leased(self) -> Amounts:
+        """What leases hold in it; `use` and `apart` as in `Scope`."""
+        return plus(self.use, self.apart) if self.apart else self.use
 
 
 @dataclass(slots=True, eq=False)
@@ -359,15 +380,6 @@ class State:
         groups, policies = self.pending.stale or {}, self.stale or {}
         self.watch()
         return groups, policies
-
-    def mark(self, policy: PolicyState, pool: str) -> None:
-        """The policy's accounts in a pool have changed; with a tenant share, that concerns all policies of the tenant."""
-        if self.stale is None:
-            return
-        self.stale[policy] = None
-        tenant = policy.document.tenant
-        if (tenant, pool) in self.shares:
-            self.stale.update((other, None) for key, other in self.policies.items() if key[0] == tenant)
 
     def profile(self, tenant: str, name: str) -> Profile | None:
         """A tenant's own profile of that name, else the provider's."""

@@ -19,11 +19,10 @@ from headrace.domain import capacity
 from headrace.domain.admissible import open_pools
 from headrace.domain.closings import pool_closing, queue_closing, sentence
 from headrace.domain.eligibility import anybody_above, causes, may_reclaim
-from headrace.domain.placement import find_places, may_hold
+from headrace.domain.placement import find_places, model_allowed
 from headrace.domain.ranking import is_inside, rank
-from headrace.domain.scopes import Shortfall, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.scopes import Shortfall, free_of, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
 from headrace.domain.searches import search_key
-from headrace.domain.supply import left_for, sums_fit
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
@@ -88,7 +87,7 @@ class Case:
     @property
     def free(self) -> str:
         """`gpu 2 free in pool hall`."""
-        left = {key: left_for(self.pool, key, self.job.policy.key) for key in sorted(self.pool.governed)}
+        left = {key: free_of(self.pool, key) for key in sorted(self.pool.governed)}
         return f"{format_amounts(left)} free in pool {self.name}"
 
 
@@ -107,7 +106,9 @@ def wait_of(state: State, job: JobRecord, now: int) -> Wait:
 
 def wait_in(state: State, job: JobRecord, pool: PoolState, now: int) -> Wait | None:
     """The one reason why a pending job does not run in this pool; None: nothing is in its way there."""
-    own = _of_the_job(state, job, now)
+    own, closing = _of_the_job(state, job, now), pool_closing(state, pool.document.name)
+    if closing is not None:
+        return Wait(WaitReason.FROZEN, sentence(closing))
     if own is not None:
         return own
     kept = job.nomination
@@ -138,7 +139,7 @@ def pools_of(state: State, job: JobRecord) -> list[PoolState]:
 
 def has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
     """Whether all its replicas could be placed in what is free for it now (R3, R6). Limits are not looked at."""
-    return over_capacity(pool, job.request.sums) is None and find_places(state, job, pool) is not None
+    return over_capacity(pool, job.request.total) is None and find_places(state, job, pool) is not None
 
 
 def shown(job: JobRecord, other: str) -> str:
@@ -309,15 +310,16 @@ def _no_healthy_node(case: Case) -> Grounds | None:
     """No node in service could take it, whatever runs there; or its own node was lost and its back-off is not over (R32)."""
     if case.job.not_before > case.now:
         return Grounds(f"its node was lost; it is tried again at {format_time(case.job.not_before)}")
-    fitting = [node for node in case.pool.nodes.values() if may_hold(case.pool, node, case.job)]
-    if any(node.grantable for node in fitting):
+    shape = case.job.request.shape
+    if any(node.grantable and model_allowed(node, shape) for node in case.pool.nodes.values()):
         return None
-    return Grounds(f"{len(fitting)} nodes of pool {case.name} have what it takes, none is in service")
+    fitting = sum(model_allowed(node, shape) for node in case.pool.nodes.values())
+    return Grounds(f"{fitting} nodes of pool {case.name} have what it takes, none is in service")
 
 
 def _fragmented(case: Case) -> Grounds | None:
     """The sums fit, no device or node does (R3)."""
-    if case.has_room or not sums_fit(case.pool, case.job.request.total, case.job.policy.key):
+    if case.has_room or over_capacity(case.pool, case.job.request.total) is not None:
         return None
     return Grounds(f"{case.asks}; {case.free}")
 

@@ -72,7 +72,7 @@ OF_A_JOB: dict[type, _Shown] = {
         "job",
         "admitted",
         (
-            *("job", "policy", "profile", "request", "mig", "replicas", "preemptible", "priority"),
+            *("job", "policy", "profile", "request", "replicas", "preemptible", "priority"),
             *("max_retries", "time_limit", "after", "name", "labels"),
         ),
     ),

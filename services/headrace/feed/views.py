@@ -19,7 +19,6 @@ from headrace.contracts.queries import (
     WhyView,
 )
 from headrace.domain.closings import queue_closing
-from headrace.domain.dedication import owner_of
 from headrace.domain.explain import explain
 from headrace.domain.scopes import borrowed, free_of
 from headrace.domain.state import HOLDING, JobState
@@ -30,7 +29,6 @@ from headrace.feed.visibility import hide_others, sees_node, sees_pool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.domain.devices import DeviceState
     from headrace.domain.pending import JobGroup
     from headrace.domain.state import Attempt, JobRecord, NodeState, PolicyState, PoolState, Scope, State
     from headrace.feed.roster import Roster
@@ -103,7 +101,6 @@ def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
         exit_code=job.exit_code,
         checkpoint=job.checkpoint,
         labels=job.labels,
-        mig=job.request.shape.mig,
         attempts=tuple(_attempt_view(attempt) for attempt in (job.attempts if all_attempts else job.attempts[-1:])),
     )
 
@@ -258,17 +255,11 @@ def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
         labels=node.labels,
         model=node.model,
         gpus=len(node.devices),
-        gpu_free=sum(device.idle for device in node.devices),
+        gpu_free=sum(device.open for device in node.devices),
         cpu=node.cpu,
         cpu_free=node.cpu_free - node.cpu_nominated,
         memory=node.memory,
         memory_free=node.memory_free - node.memory_nominated,
         leases=sum(lease.job.tenant == tenant for lease in node.leases.values()),
         last_heard=heard,
-        slices={device.name: _slices(device) for device in node.devices if device.mig},
-        dedicated_to=owner_of(node.pool.document, node.labels) if node.pool is not None else "",
     )
-
-
-def _slices(device: DeviceState) -> tuple[str, ...]:
-    return tuple(f"{name}@{start}" for start, name in sorted(device.slices + device.kept))

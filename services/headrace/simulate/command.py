@@ -1,23 +1,30 @@
-"""`headrace simulate FILE...`: play scenario files and say whether they hold."""
+"""`headrace simulate FILE...`: play scenario files and say whether they hold, or what would be otherwise if."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.contracts.codec import encode
 from headrace.contracts.document_tree import DocumentErrors
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import SECOND, format_duration
 from headrace.contracts.facts import JobAdmittedV1, LeaseStartedV1
+from headrace.simulate.changes import read_changes
+from headrace.simulate.difference import as_text
 from headrace.simulate.expectations import differences, state_of
 from headrace.simulate.scenario import read_scenario
+from headrace.simulate.whatif import FOR, compare
 from headrace.simulate.world import START, Refused, Unrest, World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from headrace.contracts.document_tree import Tree
+
+T = TypeVar("T")
 
 
 def main(paths: Sequence[str], *, as_json: bool = False) -> int:
@@ -28,15 +35,51 @@ def main(paths: Sequence[str], *, as_json: bool = False) -> int:
     return worst
 
 
-def _play(path: str, *, as_json: bool) -> int:
-    try:
-        scenario = read_scenario(read_tree(Path(path).read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        print(f"{path}: cannot be read: {error}", file=sys.stderr)
+def what_if(path: str, changes_path: str, *, at: int | None = None, span: int = FOR, as_json: bool = False) -> int:
+    """Play a scenario up to `at` (microseconds since its start; None: before its first moment), and from there twice.
+
+    0 when both could be played, 1 otherwise, with each reason on a line of standard error.
+    """
+    scenario, changes = _read(path, read_scenario), _read(changes_path, read_changes)
+    if scenario is None or changes is None:
         return 1
+    world = World(scenario)
+    try:
+        world.begin()
+        if at is not None:
+            for _ in world.play(at):
+                pass
+            world.pass_to(max(world.now, world.start + at))
+    except (Unrest, Refused) as stop:
+        return _complain(path, str(stop))
+    try:
+        found = compare(world, changes, span=span)
+    except (Unrest, Refused) as stop:
+        return _complain(changes_path, str(stop))
+    print(encode(found).decode() if as_json else as_text(found, f"{path} at {format_duration(found.at)}, with {changes_path}"))
+    return 0
+
+
+def _complain(path: str, lines: str) -> int:
+    for line in lines.splitlines():
+        print(f"{path}: {line}", file=sys.stderr)
+    return 1
+
+
+def _read(path: str, read: Callable[[Tree], T]) -> T | None:
+    """What is in a file; None where it cannot be read, and every reason is on standard error."""
+    try:
+        return read(read_tree(Path(path).read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        _complain(path, f"cannot be read: {error}")
     except DocumentErrors as errors:
-        for wrong in errors.errors:
-            print(f"{path}: {wrong}", file=sys.stderr)
+        _complain(path, "\n".join(map(str, errors.errors)))
+    return None
+
+
+def _play(path: str, *, as_json: bool) -> int:
+    scenario = _read(path, read_scenario)
+    if scenario is None:
         return 1
     world = World(scenario)
     failed: list[str] = []

@@ -134,6 +134,18 @@ class Machines:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
+    def will_end(self) -> bool:
+        """Whether anything will end by itself; checkpoints alone go on for ever."""
+        return any(what == "end" and not run.over for _, _, what, run in self._due)
+
+    def adopt(self, run: Run, now: int, *, started: bool) -> None:
+        """A lease that is there already; `started`: it has said so."""
+        self.runs[run.job, run.attempt, run.rank] = run
+        if not started:
+            self._state(run, f.LeaseStartedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now, isolation="simulated"))
+        if run.ends is not None:
+            self._at(max(now, run.ends), "end", run)
+
     def pass_time(self, now: int) -> None:
         """Let everything happen that is due."""
         while self._due and self._due[0][0] <= now:

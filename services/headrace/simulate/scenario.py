@@ -12,7 +12,6 @@ from headrace.contracts.document_reader import DOCUMENTS
 from headrace.contracts.document_tree import Path, Tree
 from headrace.contracts.documents import DEFAULT_TENANT, Documents
 from headrace.contracts.durations import SECOND
-from headrace.contracts.mig import family_of
 from headrace.simulate.names import numbered
 
 if TYPE_CHECKING:
@@ -133,11 +132,6 @@ def _any_key(key: str) -> str:
     return key
 
 
-def _check_nodes(nodes: Nodes) -> Iterator[Complaint]:
-    if nodes.mig and not family_of(nodes.gpu_model):
-        yield ("mig",), f"a {nodes.gpu_model} cannot be cut into MIG slices; write gpu_model: H100-80GB, say"
-
-
 def _check_submit(submit: Submit) -> Iterator[Complaint]:
     if submit.queue.count("/") != 1:
         yield ("queue",), f"{submit.queue!r} is no queue; write <policy>/<profile>"
@@ -154,10 +148,10 @@ def _check_names(file: _File) -> Iterator[Complaint]:
     nodes: set[str] = set()
     jobs: set[str] = set()
     for place, row in enumerate(file.nodes):
-        yield from _named_anew("node", row, nodes, ("nodes", place, "name"))
+        yield from named_anew("node", row, nodes, ("nodes", place, "name"))
     for place, moment in sorted(enumerate(file.timeline), key=lambda entry: entry[1].at):
         if moment.submit is not None:
-            yield from _named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
+            yield from named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
         for what in ("cancel", "finish", "fail"):
             if (name := getattr(moment, what)) and name not in jobs:
                 yield ("timeline", place, what), f"no job {name} has been submitted by then; with a count they are NAME-1 ..."
@@ -166,7 +160,8 @@ def _check_names(file: _File) -> Iterator[Complaint]:
                 yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
 
 
-def _named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
+def named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
+    """A complaint if a node or job of the row is in `taken` already; then they are."""
     names = numbered(row.name, row.count)
     again = next((name for name in names if name in taken), None)
     if again is not None:
@@ -191,7 +186,6 @@ NODES = Shape(
         "memory": w.MEMORY_AMOUNT,
         "mig": w.FLAG,
     },
-    check=_check_nodes,
 )
 SUBMIT = Shape(
     Submit,

@@ -7,6 +7,7 @@ the next thing that is due.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.admission.decide import Admission
@@ -23,6 +24,7 @@ from headrace.contracts.subjects import cancel, ledger, node_writer, submit
 from headrace.contracts.wishes import JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
 from headrace.domain.ledger import Ledger
+from headrace.domain.snapshot import copy_of
 from headrace.governance.decide import Governance
 from headrace.governance.objects import applied, placed
 from headrace.governance.plan import make_plan
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
     from headrace.contracts.documents import Documents
     from headrace.contracts.facts import AnyFact
+    from headrace.domain.state import State
+    from headrace.simulate.changes import Changes
     from headrace.simulate.scenario import Delete, Expect, Moment, Scenario, Submit
 
 START = 1_767_225_600_000_000
@@ -43,6 +47,8 @@ START = 1_767_225_600_000_000
 ENGINE = "simulate"
 ROUNDS_MAX = 100_000
 AUTHOR = "default.scenario"
+HYPOTHETICAL = 1 << 79
+"""Where the numbers of jobs that are only supposed begin, so that those of the others are the same with and without them."""
 
 
 class Unrest(Exception):
@@ -69,14 +75,15 @@ class World:
     for trying the rules on worlds that nobody may write.
     """
 
-    def __init__(self, scenario: Scenario, *, judged: bool = True) -> None:
+    def __init__(self, scenario: Scenario, *, judged: bool = True, state: State | None = None, start: int = START) -> None:
         self.scenario = scenario
         self.judged = judged
-        self.now = START
-        self.log = MemoryLog(lambda: self.now)
-        self.submits = MemoryLog(lambda: self.now)
-        self.ledger = Ledger()
+        self.start = self.now = start
+        self.ledger = Ledger(state)
         self.state = self.ledger.state
+        lasts = {ledger(writer): sequence for writer, (sequence, _) in self.state.writers.items()}
+        self.log = MemoryLog(lambda: self.now, after=self.state.sequence, lasts=lasts)
+        self.submits = MemoryLog(lambda: self.now, after=self.state.judged)
         self.admission = Admission(self.state, lambda _tenant, _job, _text: "")
         self.allocator = Allocator(self.state)
         self.preemption = PreemptionWatch(self.state)
@@ -85,37 +92,72 @@ class World:
         self.history: list[Stated] = []
         self.names: dict[str, str] = {}
         self._submitted = 0
+        self._timeline = sorted(scenario.timeline, key=lambda moment: moment.at)
+        self._position = 0
+
+    def fork(self) -> World:
+        """A world of its own that goes on from here; its history begins here."""
+        other = World(self.scenario, judged=self.judged, state=copy_of(self.state), start=self.start)
+        other.now = self.now
+        other.machines = deepcopy(self.machines)
+        other.names = dict(self.names)
+        other._submitted, other._position = self._submitted, self._position
+        return other
 
     def run(self) -> Iterator[tuple[int, Expect]]:
         """Play the timeline; yields (microseconds since the start, expectation) at the moment when it has to hold."""
+        self.begin()
+        yield from self.play()
+
+    def begin(self) -> None:
+        """What is there before the first moment."""
         self._apply(self.scenario.documents)
         for nodes in self.scenario.nodes:
             for name in numbered(nodes.name, nodes.count):
                 self._append(node_writer(name), [self.machines.register(nodes, name, self.now)])
-        timeline = sorted(self.scenario.timeline, key=lambda moment: moment.at)
-        position = 0
-        while position < len(timeline):
-            self._jump_to(START + timeline[position].at)
+
+    def play(self, through: int | None = None) -> Iterator[tuple[int, Expect]]:
+        """Go on along the timeline, to its end or through the moments up to `through` (microseconds since the start)."""
+        timeline = self._timeline
+        while self._position < len(timeline) and (through is None or timeline[self._position].at <= through):
+            at = timeline[self._position].at
+            self._jump_to(self.start + at)
             expected: list[Expect] = []
-            at = timeline[position].at
-            while position < len(timeline) and timeline[position].at == at:
-                moment = timeline[position]
+            while self._position < len(timeline) and timeline[self._position].at == at:
+                moment = timeline[self._position]
                 if moment.expect is not None:
                     expected.append(moment.expect)
                 else:
                     self._happen(moment)
-                position += 1
+                self._position += 1
             self.settle()
             for expect in expected:
                 yield at, expect
 
+    def pass_to(self, target: int) -> None:
+        """Let time pass up to `target`, and everything be answered that is due by then."""
+        self._jump_to(target)
+        self.settle()
+
+    def play_out(self, until: int) -> None:
+        """Go on, with no timeline, until nothing is left to happen but checkpoints, at most up to `until`."""
+        while (moment := self._next_moment()) is not None and moment <= until and not self._is_over():
+            self.pass_to(moment)
+
+    def _is_over(self) -> bool:
+        wakeups = (self.allocator.next_wakeup(), self.preemption.next_wakeup())
+        return not self.machines.will_end() and all(moment is None or moment <= self.now for moment in wakeups)
+
+    def _next_moment(self) -> int | None:
+        """When something happens by itself, after now."""
+        due = [self.machines.next_due(), self.allocator.next_wakeup(), self.preemption.next_wakeup()]
+        return min((moment for moment in due if moment is not None and moment > self.now), default=None)
+
     def _jump_to(self, target: int) -> None:
         """Let time pass up to `target`, stopping wherever something is due before it."""
         while True:
-            due = [self.machines.next_due(), self.allocator.next_wakeup(), self.preemption.next_wakeup()]
-            moment = min((moment for moment in due if moment is not None and moment > self.now), default=None)
-            late = any(moment is not None and moment <= self.now for moment in due[:1])
-            if late or moment is None or moment >= target:
+            due, moment = self.machines.next_due(), self._next_moment()
+            if (due is not None and due <= self.now) or moment is None or moment >= target:
                 break
             self.now = moment
             self.machines.pass_time(self.now)
@@ -133,7 +175,7 @@ class World:
             spoken |= self._append(GOVERNANCE, self.governance.decide(self.now))
             if not spoken:
                 return
-        raise Unrest(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - START)}")
+        raise Unrest(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - self.start)}")
 
     def _nodes_speak(self) -> bool:
         by_writer: dict[str, list[AnyFact]] = {}
@@ -163,10 +205,24 @@ class World:
         (message,) = self.log.messages_after(sequence - 1)
         if self.ledger.read(message) is None:
             raise AssertionError(self.ledger.void_reason)
-        self.history.append(Stated(sequence, self.now - START, by, stated))
+        self.history.append(Stated(sequence, self.now - self.start, by, stated))
         for fact in stated:
             self.machines.hear(fact, self.now)
         return True
+
+    def change(self, changes: Changes) -> None:
+        """What would be otherwise is so from now on: documents, deletions, nodes, jobs. `Refused` where governance would not have it."""
+        for nodes in changes.nodes:
+            for name in numbered(nodes.name, nodes.count):
+                self._append(node_writer(name), [self.machines.register(nodes, name, self.now)])
+        if any(getattr(changes.documents, kind) for kind in changes.documents.__struct_fields__):
+            self._apply(changes.documents)
+        for wish in changes.delete:
+            self._delete(wish)
+        submitted, self._submitted = self._submitted, HYPOTHETICAL
+        for row in changes.submit:
+            self._submit(row)
+        self._submitted = submitted
 
     def _happen(self, moment: Moment) -> None:
         if moment.submit is not None:

@@ -1,141 +1,91 @@
+"""What is kept of all pending jobs is what would be worked out from nothing."""
+
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 
-from headrace.allocator.standings import Candidate, Standings
+from headrace.allocator.headroom import bits_of
+from headrace.allocator.lines import Board
+from headrace.allocator.standings import REQUESTS_KEPT, Standings
 from headrace.contracts import documents as d
-from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import SECOND
 from headrace.simulate.world import World
 from tests.properties.histories import scenarios
-from tests.unit.allocator.history import History, gpus, policy, terms
+from tests.unit.allocator.history import History, policy
 
 
-def fresh(told: History) -> Standings:
-    standings = Standings(told.state)
-    standings.refresh()
-    return standings
+def everything(standings: Standings) -> dict[str, object]:
+    """All that standings answer, whatever the numbers of requests."""
+    told: dict[str, object] = {}
+    for name, board in standings.boards.items():
+        posts = {post for strand in standings._strands.values() for post in strand.posts if post.board is board}
+        for post in posts:
+            for number in bits_of(post.strand.present):
+                sets = [bool(found >> number & 1) for found in (post.inside, post.borrowing, post.asking)]
+                told[name, post.strand.heads[number][1].key] = (sets, post.rank(number))
+        told[name] = order_of(board, (1 << len(standings.needs.requests)) - 1)
+        told[name, "lends"] = [board.lends_to(policy) for _, policy in sorted(standings._state.policies.items())]
+    return told
 
 
-def in_line(standings: Standings, pool: str = "hall") -> list[tuple[str, bool]]:
-    """(job, inside) of all candidates of a pool, best first."""
-    found = [candidate for number in standings.requests(pool) for candidate in standings.in_order(pool, number)]
-    return [(candidate.job.key, candidate.inside) for candidate in sorted(found)]
+def order_of(board: Board, every: int) -> list[tuple[str, bool]]:
+    """(job, inside) of all candidates, best first: each is passed over once it has been named."""
+    named: set[tuple[object, int]] = set()
+    order = []
+
+    def allowed(post: object, requests: int) -> int:
+        return sum(1 << number for number in bits_of(requests) if (post, number) not in named)
+
+    while (best := board.best(every, allowed)) is not None:
+        named.add((best.post, best.number))
+        order.append((best.job.key, best.inside))
+    return order
 
 
-def all_of(standings: Standings, state, now: int) -> dict[str, object]:
-    """Everything that standings answer, without the stamps."""
-
-    def told(candidate: Candidate) -> tuple[object, ...]:
-        return candidate.standing, candidate.pool, candidate.place, candidate.job.key, candidate.limited
-
-    lines = {
-        (pool, number): [told(candidate) for candidate in standings.in_order(pool, number)]
-        for pool in state.pools
-        for number in standings.requests(pool)
-    }
-    return {
-        "lines": {asked: line for asked, line in lines.items() if line},
-        "hopeful": {name: sorted(map(told, standings.hopeful(pool, now))) for name, pool in state.pools.items()},
-    }
-
-
-def test_only_the_head_of_each_group_stands_in_line_and_those_inside_their_reservation_stand_first():
-    told = History(policy("a", 1), policy("b"))
-    borrower, head, second = told.admit("b/one"), told.admit("a/one"), told.admit("a/one")
-    standings = fresh(told)
-    assert in_line(standings) == [(head.key, True), (borrower.key, False)]
-
-    group = told.state.pending.group_of(head)
-    group.leave(head)
-    told.state.pending.mark(group)
-    standings.refresh()
-
-    assert in_line(standings) == [(second.key, True), (borrower.key, False)]
-
-
-def test_who_may_not_start_does_not_stand_in_line():
-    told = History(policy("own", limit=gpus(1)), policy("unborrowed", 0, unborrowed=("one",)), policy("firm", 1))
-    told.admit("own/two")
-    told.admit("unborrowed/one")
-    told.admit("firm/two", preemptible=False)
-    inside = told.admit("firm/one", preemptible=False)
-
-    assert in_line(fresh(told)) == [(inside.key, True)]
-
-
-def test_who_is_at_its_tenants_limit_stands_in_no_line_but_may_take_back_from_its_own():
-    acme = d.Tenant(name="acme", shares=(d.Share(pool="hall", reservation=gpus(2), limit=gpus(2)),))
-    told = History(policy("a", 1, tenant="acme"), policy("b", tenant="acme"), tenants=(acme,))
-    told.node()
-    told.run("b/two", tenant="acme")
-    waiting = told.admit("a/one", tenant="acme")
-    standings = fresh(told)
-
-    pool = told.state.pools["hall"]
-    assert in_line(standings) == []
-    assert [(candidate.job, candidate.limited) for candidate in standings.hopeful(pool, told.now)] == [(waiting, True)]
-    assert standings.pools() == ["hall"]
-
-
-def test_what_is_passed_over_stays_in_line():
-    told = History(policy("a", priority=1), policy("b"))
-    first, second = told.admit("a/one"), told.admit("b/one")
-    standings = fresh(told)
-    (number,) = standings.requests("hall")
-
-    for _ in range(2):
-        assert [candidate.job for candidate in standings.in_order("hall", number)] == [first, second]
-    assert next(standings.in_order("hall", number)).job is first
-    assert [candidate.job for candidate in standings.in_order("hall", number)] == [first, second]
-
-
-def test_a_candidate_is_found_by_its_group_and_pool():
+def test_nobody_is_known_where_nobody_waits():
     told = History(policy("a"))
-    group = told.state.pending.group_of(told.admit("a/one"))
-    standings = fresh(told)
+    told.allocator.standings.refresh()
 
-    candidate = standings.of(group, "hall")
-    assert (candidate.pool, candidate.place, candidate.group, candidate.job) == ("hall", 0, group, group.head())
-    assert standings.of(group, "elsewhere") is None
+    assert told.allocator.standings.boards == {}
 
 
-def test_only_those_who_may_take_something_back_are_hopeful():
-    told = History(policy("a", 1), policy("b"), policy("c", preemption=terms(preempt_lower_priority=True)))
-    inside, _, eager = told.admit("a/one"), told.admit("b/one"), told.admit("c/one")
-    pool = told.state.pools["hall"]
-
-    assert {candidate.job.key for candidate in fresh(told).hopeful(pool, told.now)} == {inside.key, eager.key}
-
-
-def test_while_a_pool_rests_only_those_are_hopeful_who_were_never_searched_for():
-    told = History(policy("a", 1), policy("b", 1))
-    searched, other = told.admit("a/one"), told.admit("b/one")
-    standings, pool = fresh(told), told.state.pools["hall"]
-    told.say(f.ReclaimOpenedV1(job=searched.key, pool="hall", cause="reclaim"), by="allocator")
-    none = f.PreemptionNoneV1(preemption=pool.search.id, job=searched.key, pool="hall", why="nobody")
-    told.say(none, by="preemption")
-    standings.refresh()
-
-    def hopeful(now: int) -> set[str]:
-        return {candidate.job.key for candidate in standings.hopeful(pool, now)}
-
-    assert hopeful(told.now) == {other.key}
-    assert hopeful(told.now + SECOND) == {searched.key, other.key}
-
-
-def test_the_standing_of_a_job_is_that_of_its_group_and_of_none_that_stands_aside():
+def test_where_a_job_stands_is_known_while_it_is_in_line():
     told = History(policy("a", 1), policy("b"))
     job, borrower = told.admit("a/one"), told.admit("b/one")
     aside = told.admit("a/one")
     aside.not_before = told.now + SECOND
     told.state.pending.remove(aside)
     told.state.pending.add(aside, told.now)
-    standings, pool = fresh(told), told.state.pools["hall"]
+    standings = told.allocator.standings
+    standings.refresh()
 
-    assert standings.standing_of(aside, pool) is None
-    assert standings.standing_of(job, pool) == standings.of(told.state.pending.group_of(job), "hall").standing
-    assert standings.standing_of(job, pool) < standings.standing_of(borrower, pool)
+    assert standings.post_of(aside, "hall") is None
+    assert standings.post_of(job, "elsewhere") is None
+    post, number = standings.post_of(job, "hall")
+    assert post.rank(number) < standings.post_of(borrower, "hall")[0].rank(number)
+
+
+def test_a_queue_whose_profile_is_gone_stands_nowhere():
+    told = History(policy("a"))
+    job = told.admit("a/one")
+    del told.state.profiles["", "one"]
+    told.allocator.standings.refresh()
+
+    assert told.allocator.standings.boards == {}
+    assert told.allocator.standings.post_of(job, "hall") is None
+
+
+def test_requests_that_nobody_waits_for_are_forgotten_in_time():
+    told = History(policy("a"), profiles=(d.Profile(name="one", request={GPU: 1}, pools=("hall",)),))
+    for units in range(1, 3 * REQUESTS_KEPT):
+        job = told.admit("a/one", request={GPU: units})
+        told.allocate()
+        told.cancel(job)
+        told.allocate()
+
+    told.allocator.standings.refresh()
+    assert len(told.allocator.standings.needs.requests) <= REQUESTS_KEPT + 1
 
 
 class Doubted(World):
@@ -147,10 +97,12 @@ class Doubted(World):
         kept.refresh()
         again = Standings(self.state)
         again.refresh()
-        assert all_of(kept, self.state, self.now) == all_of(again, self.state, self.now)
+        kept.refresh()
+        found, expected = everything(kept), everything(again)
+        assert {key: found[key] for key in expected} == expected
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenarios())
 def test_what_is_kept_is_what_would_be_worked_out_from_nothing(scenario):
     for _ in Doubted(scenario, judged=False).run():

@@ -80,3 +80,11 @@ def test_an_append_succeeds_exactly_when_its_expectation_is_the_subjects_last(tr
                 log.append_now(subject, b"x", last[subject] + offset)
     stored = log.messages_after(0)
     assert [m.sequence for m in stored] == list(range(1, len(stored) + 1))
+
+
+def test_a_log_can_go_on_where_another_one_is():
+    log = MemoryLog(lambda: 5, after=7, lasts={"a": 3})
+    with pytest.raises(WrongLast):
+        log.append_now("a", b"x", 0)
+    assert log.append_now("a", b"x", 3) == 8
+    assert [(message.sequence, message.payload) for message in log.messages_after(7)] == [(8, b"x")]

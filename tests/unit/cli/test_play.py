@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from headrace.cli.main import main
+from headrace.contracts.durations import DAY, HOUR, SECOND
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def played(monkeypatch):
         monkeypatch.setitem(sys.modules, name, fake)
 
     module("headrace.simulate.command", lambda files, *, as_json: calls.append(("simulate", files, as_json)) or 1)
+    sys.modules["headrace.simulate.command"].what_if = lambda *asked, **how: calls.append(("what if", *asked, how)) or 0
     module("headrace.demo", lambda argv: calls.append(("demo", argv)) or 0)
     return calls
 
@@ -33,3 +35,25 @@ def test_scenarios_are_played_and_differences_fail(played):
 def test_the_demo_is_played(played):
     assert (main(["demo"]), main(["demo", "--keep"])) == (0, 0)
     assert played == [("demo", []), ("demo", ["--keep"])]
+
+
+def test_what_would_be_otherwise_is_asked_with_the_moment_and_how_far(played):
+    assert main(["simulate", "a.yaml", "--what-if", "c.yaml", "--at", "20s", "--for", "1h", "--json"]) == 0
+    assert main(["simulate", "a.yaml", "--what-if", "c.yaml"]) == 0
+    assert played == [
+        ("what if", "a.yaml", "c.yaml", {"at": 20 * SECOND, "span": HOUR, "as_json": True}),
+        ("what if", "a.yaml", "c.yaml", {"at": None, "span": 7 * DAY, "as_json": False}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(["a.yaml", "b.yaml", "--what-if", "c.yaml"], "takes one scenario at a time", id="two scenarios"),
+        pytest.param(["a.yaml", "--at", "20s"], "name them with --what-if", id="a moment without changes"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_in_a_line(played, capsys, words, complaint):
+    assert main(["simulate", *words]) == 1
+    assert complaint in capsys.readouterr().err
+    assert played == []

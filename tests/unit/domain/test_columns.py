@@ -95,7 +95,7 @@ def test_amounts_are_written_in_one_order_whatever_happened_to_them():
 
 
 def test_an_object_is_written_once_and_pointed_at_from_everywhere():
-    scope = Scope("policy", "policy a/b", leased={"gpu": 3})
+    scope = Scope("policy", "policy a/b", use={"gpu": 3})
     writer = c.Writer()
     assert writer.column([scope, scope]) == [c.REFS, 0, [c.SAME, 0]]
     assert [(number, count) for number, count, _ in writer.batches()] == [(0, 1)]

@@ -23,11 +23,11 @@ def test_objects_are_copied_once_and_keep_pointing_at_each_other():
 
 
 def test_what_happens_to_the_copy_is_not_seen_in_the_original():
-    scope = Scope("policy", "policy a/b", leased={"gpu": 3})
+    scope = Scope("policy", "policy a/b", use={"gpu": 3})
     twin = Copier().copy(scope)
-    twin.leased["gpu"] = 5
+    twin.use["gpu"] = 5
     twin.limit["gpu"] = 1
-    assert (scope.leased, scope.limit) == ({"gpu": 3}, {})
+    assert (scope.use, scope.limit) == ({"gpu": 3}, {})
 
 
 def test_objects_in_any_container_are_copied():

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain import node_section
-from headrace.domain.devices import DeviceState
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.requests import Shape
-from headrace.domain.state import NodeState
+from headrace.domain.state import DeviceState, NodeState
 
 HALF = GPU_UNITS // 2
 THIRD = GPU_UNITS // 3
@@ -124,16 +123,7 @@ SHAPES = st.builds(
     st.integers(0, 4),
     st.integers(0, 4),
     st.sampled_from([(), ("H100",), ("A100", "H100")]),
-    st.just(""),
-) | st.builds(
-    Shape,
-    st.integers(0, 3),
-    st.just(0),
-    st.integers(0, 4),
-    st.integers(0, 4),
-    st.sampled_from([(), ("A100",)]),
-    st.just(""),
-)
+) | st.builds(Shape, st.integers(0, 3), st.just(0), st.integers(0, 4), st.integers(0, 4), st.sampled_from([(), ("A100",)]))
 STEPS = st.lists(
     st.tuples(st.just("find"), SHAPES)
     | st.tuples(st.just("remove"), NAMES)

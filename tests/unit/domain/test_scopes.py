@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts import documents as d
-from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY
+from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY, take_from
 from headrace.domain import scopes
 from headrace.domain.scopes import Shortfall
 from headrace.domain.state import PolicyState, Scope
@@ -19,7 +19,9 @@ GOVERNED = frozenset({GPU, CPU})
 
 
 def account(reservation=None, *, limit=None, use=None, leased=None, firm=None, kind="policy", name="a") -> Scope:
-    return Scope(kind, name, reservation, limit or {}, leased or {}, use or {}, firm or {})
+    apart = dict(leased or {})
+    take_from(apart, use or {})
+    return Scope(kind, name, reservation, limit or {}, use or {}, firm or {}, apart)
 
 
 def in_force(*blocks: str, share: str = "") -> tuple[Site, PolicyState]:
@@ -123,7 +125,9 @@ def test_a_request_against_limits(accounts, asked, beyond, short):  # R5, R7, R1
 
 
 def supply(usable, *, leased=None, use=None):
-    return SimpleNamespace(governed=GOVERNED, usable=usable, leased=leased or {}, use=use or {})
+    apart = dict(leased or {})
+    take_from(apart, use or {})
+    return SimpleNamespace(governed=GOVERNED, usable=usable, use=use or {}, apart=apart)
 
 
 @pytest.mark.parametrize(

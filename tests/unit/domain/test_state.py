@@ -7,9 +7,8 @@ import pytest
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.domain.devices import DeviceState
-from headrace.domain.state import FINAL, HOLDING, NOTHING, JobState, NodeState, State, nothing
-from tests.unit.domain.site import Site, gpus, place, policy, pool, profile
+from headrace.domain.state import FINAL, HOLDING, NOTHING, DeviceState, JobState, NodeState, State, nothing
+from tests.unit.domain.site import Site, gpus, place, policy, profile
 
 
 def test_every_job_waits_holds_leases_or_is_out():
@@ -95,26 +94,10 @@ def test_who_watches_is_told_each_change_once():
     assert seen == [([], []), (["one", "two"], []), (["one"], ["dev"]), ([], [])]
 
 
-def test_with_a_share_of_the_tenant_in_the_pool_the_use_of_one_policy_concerns_all_of_the_tenant():  # R7
-    shares = (d.Share(pool="hall", limit=gpus(2)),)
-    site = Site(
-        policy("dev"),
-        policy("ops"),
-        policy("theirs", tenant="acme"),
-        pools=(pool(), pool("annex")),
-        tenants=(d.Tenant(name="default", shares=shares),),
-    )
-    site.state.watch()
-    dev, theirs, seen = site.state.policies["default", "dev"], site.state.policies["acme", "theirs"], []
-    for changed, where in ((dev, "hall"), (dev, "annex"), (theirs, "hall")):
-        site.state.mark(changed, where)
-        seen.append(told(site)[1])
-    assert seen == [["dev", "ops"], ["dev"], ["theirs"]]
-
-
 def test_nobody_watches_and_nothing_is_collected():
     site = Site()
-    site.state.mark(site.state.policies["default", "dev"], "hall")
+    site.node()
+    site.grant(site.admit("one"), place("n1", 0))
     assert (site.state.stale, site.state.pending.stale) == (None, None)
     assert told(site) == ([], [])
 

@@ -109,3 +109,70 @@ def test_the_report_tells_every_fact_the_end_of_every_job_and_how_long_they_wait
 def test_the_report_of_a_file_that_fails_names_the_differences(write, capsys):
     assert command.main([write("a.yaml", HOLDS.replace("j-3: pending", "j-3: running"))], as_json=True) == 1
     assert json.loads(capsys.readouterr().out)["failed"] == ["5s: job j-3: expected running, is pending"]
+
+
+CHANGES = """\
+policies: [{name: q, group: all, profiles: [one], limit: {gpu: 1}}]
+submit: [{name: extra, queue: q/one, duration: 10s}]
+"""
+
+
+@pytest.fixture
+def changes(write, tmp_path):
+    """`changes(text)`: a file of changes beside the scenario `a.yaml`."""
+    write("a.yaml", HOLDS)
+
+    def written(text=CHANGES):
+        (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
+        return "c.yaml"
+
+    return written
+
+
+def test_what_if_prints_both_runs_side_by_side(changes, capsys):
+    assert command.what_if("a.yaml", changes()) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert (
+        out
+        == """\
+a.yaml at 0s, with c.yaml, played 2h on. Each as it is -> with the changes.
+
+POLICY  STARTS  WAITING  REFUSED  MEAN WAIT  MAX WAIT    PREEMPTED  LOST GPU-H  USED GPU-H
+q       3 -> 4  0        0        3s -> 15s  10s -> 30s  0          0.00        0.00 -> 0.01
+
+JOB    QUEUE  STARTS     WITH THE CHANGES
+extra  q/one  not there  after 0s
+j-2    q/one  after 0s   after 20s
+j-3    q/one  after 10s  after 30s
+j-1    q/one  after 0s   after 10s
+"""
+    )
+
+
+def test_what_if_at_a_moment_and_as_json(changes, capsys):
+    assert command.what_if("a.yaml", changes(), at=5 * SECOND, as_json=True) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["at"], found["total"]["before"]["starts"], found["total"]["after"]["starts"]) == (5 * SECOND, 1, 2)
+    assert {row["job"]: (row["before"], row["after"]) for row in found["moved"]} == {"extra": (None, 15 * SECOND)}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("pool: []", "c.yaml: line 1: pool: unknown key 'pool'; did you mean 'pools'?", id="an unknown key"),
+        pytest.param(
+            "submit: [{name: j, queue: q/one, count: 3}]", "c.yaml: job j-1: there is one of that name already", id="a name"
+        ),
+        pytest.param("delete: [{kind: profile, name: one}]", "c.yaml: ", id="what governance refuses"),
+    ],
+)
+def test_changes_that_cannot_be_are_told_by_file(changes, capsys, text, complaint):
+    assert command.what_if("a.yaml", changes(text)) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.startswith(complaint)) == ("", True)
+
+
+def test_a_scenario_or_changes_that_cannot_be_read_are_told(changes, capsys):
+    assert (command.what_if("gone.yaml", changes()), command.what_if("a.yaml", "gone.yaml")) == (1, 1)
+    assert [line.split(": [")[0] for line in capsys.readouterr().err.splitlines()] == ["gone.yaml: cannot be read"] * 2

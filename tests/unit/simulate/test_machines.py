@@ -6,7 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
-from headrace.simulate.machines import Machines
+from headrace.simulate.machines import Machines, Run
 from headrace.simulate.scenario import Nodes, Submit
 
 JOB = "default.ann.01k00000000000000000000000"
@@ -180,3 +180,13 @@ def test_a_node_says_what_it_has_when_it_comes_up():
         isolation="simulated",
         at=7,
     )
+
+
+def test_a_lease_that_is_there_already_ends_when_it_is_to_and_says_that_it_started_if_it_had_not():
+    hall = Hall(duration=10)
+    hall.machines.adopt(Run(JOB, 1, 0, "n", hall.machines.behaviours[JOB], 0, 10), 4, started=False)
+    assert hall.machines.will_end()
+    assert hall.said(4) == [started(4)]
+    assert [type(fact) for fact in hall.said(10)] == [f.LeaseEndedV1]
+    hall.machines.adopt(Run(JOB, 2, 0, "n", hall.machines.behaviours[JOB], 0, None), 11, started=True)
+    assert (hall.said(99), hall.machines.will_end()) == ([], False)

@@ -4,9 +4,12 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import SECOND
 from headrace.contracts.records import RECORD_FACTS_MAX
+from headrace.domain.snapshot import dump
 from headrace.simulate import world
+from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import START, Refused, Unrest
 
 
@@ -171,3 +174,41 @@ def test_what_is_in_use_is_not_deleted(play, wanted):
         play(f"""
           - {{at: 1s, delete: {wanted}}}
         """)
+
+
+def test_a_fork_goes_on_as_the_world_itself_does_and_neither_knows_of_the_other(site):
+    text = """
+policies: [{name: q, group: all, profiles: [one, two]}]
+timeline:
+  - {at: 0s, submit: {name: a, queue: q/two, duration: 1m, checkpoint_every: 7s}}
+  - {at: 1s, submit: {name: b, queue: q/one, count: 3, duration: 1m}}
+  - {at: 40s, node_lost: n}
+  - {at: 50s, node_back: n}
+  - {at: 2m, cancel: b-3}
+  - {at: 10m, expect: {}}
+"""
+    whole = world.World(read_scenario(read_tree(site + text)))
+    whole.begin()
+    list(whole.play(5 * SECOND))
+    fork, told = whole.fork(), len(whole.history)
+
+    list(fork.play())
+
+    assert (len(whole.history), whole.now - whole.start) == (told, 1 * SECOND)
+    list(whole.play())
+    assert fork.history == whole.history[told:]
+    assert dump(fork.state) == dump(whole.state)
+
+
+def test_playing_out_ends_when_nothing_but_checkpoints_is_left(site):
+    text = """
+policies: [{name: q, group: all, profiles: [one]}]
+timeline:
+  - {at: 0s, submit: {name: endless, queue: q/one, checkpoint_every: 7s}}
+  - {at: 0s, submit: {name: short, queue: q/one, count: 2, duration: 1m}}
+"""
+    whole = world.World(read_scenario(read_tree(site + text)))
+    whole.begin()
+    list(whole.play())
+    whole.play_out(whole.now + 3_600 * SECOND)
+    assert whole.now - whole.start == 120 * SECOND

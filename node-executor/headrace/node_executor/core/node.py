@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
 from headrace.contracts.ids import IdError, lease_id, split_job_key
 from headrace.contracts.orders import StartOrder, StopOrder
 from headrace.node_executor.core import lease as life
-from headrace.node_executor.core.holding import Holding
 from headrace.node_executor.core.lease import REVOKED, Actions, Lease, Phase
 from headrace.node_executor.core.vocabulary import (
     Action,
@@ -47,7 +47,7 @@ class Node:
         self.registration = registration
         self.leases: dict[str, Lease] = {}
         self.closed: dict[str, Closed] = dict(unstated or {})
-        self.devices = {device.device: Holding(device) for device in registration.devices}
+        self.free = {device.device: GPU_UNITS for device in registration.devices}
         self.through = 0
         self.answered = False
         self.registered = False
@@ -123,13 +123,12 @@ class Node:
         if not _consistent(order):
             return
         for share in order.devices:
-            device = self.devices.get(share.device)
-            objection = "is not on this node" if device is None else device.objection(share)
-            if objection:
-                self._refuse(order, f"device {share.label} {objection}", at, out)
+            if self.free.get(share.device, -1) < share.units:
+                what = "is not free" if share.device in self.free else "is not on this node"
+                self._refuse(order, f"device {share.device} {what}", at, out)
                 return
         for share in order.devices:
-            self.devices[share.device].take(share)
+            self.free[share.device] -= share.units
         lease = self.leases[order.lease] = Lease(order)
         life.begin(lease, out)
 
@@ -151,7 +150,7 @@ class Node:
 
     def _close(self, lease: Lease) -> None:
         for share in lease.order.devices:
-            self.devices[share.device].give_back(share)
+            self.free[share.device] += share.units
         del self.leases[lease.id]
         self.closed[lease.id] = Closed(lease.order.granted)
 

@@ -1,0 +1,238 @@
+"""The candidates of one pool in the order of their rank, found without looking at those that do not fit (R15).
+
+Who is inside its reservation stands, for each request, in one list by rank. Borrowers stand by static rank, in each by their policy's
+share, and in a policy by their place in line: when a policy's share changes, one entry moves for each static rank it has jobs in.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.allocator.headroom import bits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.allocator.strands import Post
+    from headrace.domain.pending import Place
+    from headrace.domain.ranking import Rank, StaticRank
+    from headrace.domain.requests import Request
+    from headrace.domain.state import JobRecord, PolicyState, PoolState
+
+PLACEABLE_KEPT = 4_096
+"""Answers to which requests are placeable that are kept."""
+
+InsideEntry = tuple["StaticRank", "Place", "Post"]
+"""No two have the same place in line, so posts are never compared."""
+
+
+class Candidate(NamedTuple):
+    """The best-ranked job of a pool that fits: the head of `post`'s request `number`."""
+
+    post: Post
+    number: int
+
+    @property
+    def job(self) -> JobRecord:
+        """The job that is to be granted."""
+        return self.post.strand.heads[self.number][1]
+
+    @property
+    def rank(self) -> Rank:
+        """What it is ordered by."""
+        return self.post.rank(self.number)
+
+    @property
+    def inside(self) -> bool:
+        """Whether it fits in its unused reservation."""
+        return bool(self.post.inside >> self.number & 1)
+
+
+class Line:
+    """The strands of one policy among the borrowers of one static rank. `requests`: all that they wait for."""
+
+    __slots__ = ("_ladder", "_number", "posts", "requests", "share")
+
+    def __init__(self, ladder: Ladder, number: int, share: int) -> None:
+        self.posts: list[Post] = []
+        self.requests = 0
+        self.share = share
+        self._ladder = ladder
+        self._number = number
+
+    def settle(self) -> None:
+        """One of its posts has changed."""
+        requests = 0
+        for post in self.posts:
+            requests |= post.borrowing
+        if requests and not self.requests:
+            insort(self._ladder.lines, (self.share, self._number, self))
+        elif self.requests and not requests:
+            self._leave()
+        self.requests = requests
+        self._ladder.requests |= requests
+
+    def move(self, share: int) -> None:
+        """Its policy's share is another now."""
+        if self.requests:
+            self._leave()
+            insort(self._ladder.lines, (share, self._number, self))
+        self.share = share
+
+    def _leave(self) -> None:
+        lines = self._ladder.lines
+        del lines[bisect_left(lines, (self.share, self._number))]
+
+
+class Ladder:
+    """The borrowers of one static rank, by share. `requests`: all that they wait for, or more than that."""
+
+    __slots__ = ("lines", "requests")
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, int, Line]] = []
+        self.requests = 0
+
+    def best(self, feasible: int, allowed: Callable[[Post, int], int]) -> Candidate | None:
+        """The first borrower: of the policies with the smallest share that want something feasible, whoever stands first in line."""
+        found: tuple[Place, Post, int] | None = None
+        requests, least = 0, -1
+        for share, _, line in self.lines:
+            if found is not None and share != least:
+                return Candidate(*found[1:])
+            requests |= line.requests
+            if not line.requests & feasible:
+                continue
+            for post in line.posts:
+                for number in bits_of(allowed(post, post.borrowing & feasible)):
+                    place, _ = post.strand.heads[number]
+                    if found is None or place < found[0]:
+                        found, least = (place, post, number), share
+        if found is not None:
+            return Candidate(*found[1:])
+        self.requests = requests
+        return None
+
+
+class Board:
+    """All candidates of one pool. `version` counts changes of who stands there with what request, not those of their order.
+
+    `asking`: posts that might take something back; `fresh`, those of them that may have requests that were never searched for (R23).
+    """
+
+    __slots__ = (
+        "_across",
+        "_inside",
+        "_ladders",
+        "_of_shape",
+        "_order",
+        "_placeable",
+        "_within",
+        "asking",
+        "fresh",
+        "inside",
+        "name",
+        "pool",
+        "version",
+    )
+
+    def __init__(self, pool: PoolState) -> None:
+        self.pool = pool
+        self.name = pool.document.name
+        self.version = 0
+        self.inside = 0
+        self.asking: dict[Post, None] = {}
+        self.fresh: dict[Post, None] = {}
+        self._of_shape: dict[int, int] = {}
+        self._placeable: dict[int, int] = {}
+        self._inside: dict[int, list[InsideEntry]] = {}
+        self._ladders: dict[StaticRank, Ladder] = {}
+        self._order: list[StaticRank] = []
+        self._within: dict[str, dict[PolicyState, None]] = {}
+        self._across: dict[str, dict[PolicyState, None]] = {}
+
+    def know(self, number: int, request: Request) -> None:
+        """Somebody waits here for this request."""
+        shape = self.pool.index.number(request.shape)
+        self._of_shape[shape] = self._of_shape.get(shape, 0) | 1 << number
+        self._placeable.clear()
+
+    def placeable(self) -> int:
+        """The requests of which some node takes one replica now."""
+        shapes = self.pool.index.feasible()
+        requests = self._placeable.get(shapes)
+        if requests is None:
+            if len(self._placeable) > PLACEABLE_KEPT:
+                self._placeable.clear()
+            requests = 0
+            for shape in bits_of(shapes):
+                requests |= self._of_shape.get(shape, 0)
+            self._placeable[shapes] = requests
+        return requests
+
+    def ladder(self, static: StaticRank) -> Ladder:
+        """The borrowers of a static rank."""
+        ladder = self._ladders.get(static)
+        if ladder is None:
+            ladder = self._ladders[static] = Ladder()
+            insort(self._order, static)
+        return ladder
+
+    def step_in(self, post: Post, number: int) -> None:
+        """A request of the post is inside its reservation."""
+        place, _ = post.strand.heads[number]
+        entry = post.entries[number] = (post.static, place, post)
+        insort(self._inside.setdefault(number, []), entry)
+        self.inside |= 1 << number
+
+    def step_out(self, post: Post, number: int) -> None:
+        """It is no longer."""
+        entries = self._inside[number]
+        del entries[bisect_left(entries, post.entries.pop(number))]
+        if not entries:
+            self.inside &= ~(1 << number)
+
+    def ask(self, post: Post) -> None:
+        """Note whether the post might take something back."""
+        if post.asking:
+            self.asking[post] = self.fresh[post] = None
+        else:
+            self.asking.pop(post, None)
+            self.fresh.pop(post, None)
+
+    def lend(self, policy: PolicyState, *, within: bool, across: bool) -> None:
+        """Note whether a policy holds something that others of its tenant, or other tenants, might take back."""
+        for lenders, lends in ((self._within, within), (self._across, across)):
+            of_tenant = lenders.setdefault(policy.document.tenant, {})
+            if lends:
+                of_tenant[policy] = None
+            else:
+                of_tenant.pop(policy, None)
+
+    def lends_to(self, policy: PolicyState) -> bool:
+        """Whether some other policy's side is above its reservation here (R24): `anybody_above`. False: no search can succeed."""
+        tenant = policy.document.tenant
+        own = self._within.get(tenant, {})
+        return len(own) > (policy in own) or any(lenders for other, lenders in self._across.items() if other != tenant)
+
+    def best(self, feasible: int, allowed: Callable[[Post, int], int]) -> Candidate | None:
+        """The best-ranked candidate whose request is in `feasible`; `allowed` narrows what a post may take."""
+        first: InsideEntry | None = None
+        found: Candidate | None = None
+        for number in bits_of(feasible & self.inside):
+            for entry in self._inside[number]:
+                if first is not None and entry > first:
+                    break
+                if allowed(entry[2], 1 << number):
+                    first, found = entry, Candidate(entry[2], number)
+                    break
+        if found is not None:
+            return found
+        for static in self._order:
+            ladder = self._ladders[static]
+            if ladder.requests & feasible:
+                found = ladder.best(feasible, allowed)
+                if found is not None:
+                    return found
+        return None

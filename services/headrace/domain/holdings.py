@@ -1,0 +1,56 @@
+"""What a job holds, taken out of the state on trial and put back, so that one may ask what would be without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.facts.fact import Place
+from headrace.domain import capacity
+
+if TYPE_CHECKING:
+    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.takings import Preemption
+
+
+class Holding(NamedTuple):
+    """What one job holds in a pool: the places of its leases, or what is kept for it."""
+
+    job: JobRecord
+    pool: PoolState
+    places: tuple[Place, ...]
+    kept: Preemption | None = None
+
+
+def holding_of(state: State, job: JobRecord) -> Holding | None:
+    """What the leases of a job hold, all in one pool (R18); None: it has none, or its pool is gone."""
+    first = next(iter(job.leases.values()), None)
+    pool = state.pools.get(first.pool) if first is not None else None
+    if pool is None:
+        return None
+    leases = job.leases.values()
+    places = tuple(Place(node=lease.node, devices=lease.devices, amounts=lease.amounts) for lease in leases)
+    return Holding(job, pool, places)
+
+
+def let_go(state: State, holding: Holding) -> None:
+    """As the fold would release it; use that yields is out of the accounts already (R17)."""
+    job, pool, places, kept = holding
+    if kept is not None:
+        capacity.lift(state, kept)
+        return
+    for place in places:
+        capacity.give_back(state, job, pool, place)
+        if job.yields_to:
+            capacity.yield_use(state, job, pool, place.amounts, -1)
+
+
+def hold(state: State, holding: Holding) -> None:
+    """The inverse of `let_go`."""
+    job, pool, places, kept = holding
+    if kept is not None:
+        capacity.nominate(state, kept)
+        return
+    for place in reversed(places):
+        if job.yields_to:
+            capacity.yield_use(state, job, pool, place.amounts, 1)
+        capacity.take(state, job, pool, place)

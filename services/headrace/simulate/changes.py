@@ -1,0 +1,59 @@
+"""What would be otherwise: documents, nodes, hypothetical jobs and deletions, as a file for `headrace whatif -f` says it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.document_forms import Several, Shape, read_as
+from headrace.contracts.document_reader import DOCUMENTS
+from headrace.contracts.documents import Documents
+from headrace.simulate.scenario import DELETE, NODES, SUBMIT, Delete, Nodes, Part, Submit, named_anew
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.contracts.document_forms import Complaint
+    from headrace.contracts.document_tree import Tree
+
+
+class Changes(Part, frozen=True, kw_only=True):
+    """A whole file."""
+
+    documents: Documents = Documents()
+    nodes: tuple[Nodes, ...] = ()
+    submit: tuple[Submit, ...] = ()
+    delete: tuple[Delete, ...] = ()
+
+
+class _File(Documents, frozen=True, kw_only=True):
+    """A whole file as it is written: the documents, and the rest beside them."""
+
+    nodes: tuple[Nodes, ...] = ()
+    submit: tuple[Submit, ...] = ()
+    delete: tuple[Delete, ...] = ()
+
+
+def _check(file: _File) -> Iterator[Complaint]:
+    """Names are given once, and something is changed."""
+    nodes: set[str] = set()
+    jobs: set[str] = set()
+    for place, row in enumerate(file.nodes):
+        yield from named_anew("node", row, nodes, ("nodes", place, "name"))
+    for place, job in enumerate(file.submit):
+        yield from named_anew("job", job, jobs, ("submit", place, "name"))
+    if not any(getattr(file, name) for name in file.__struct_fields__):
+        yield (), f"nothing is changed; write one of {', '.join(file.__struct_fields__)}"
+
+
+_FILE = Shape(
+    _File,
+    {**DOCUMENTS.forms, "nodes": Several(NODES), "submit": Several(SUBMIT), "delete": Several(DELETE)},
+    check=_check,
+)
+
+
+def read_changes(tree: Tree) -> Changes:
+    """The changes in a tree; `DocumentErrors` with everything that is wrong, each with its line."""
+    file = read_as(_FILE, tree)
+    documents = Documents(**{name: getattr(file, name) for name in Documents.__struct_fields__})
+    return Changes(documents=documents, nodes=file.nodes, submit=file.submit, delete=file.delete)

@@ -1,0 +1,164 @@
+"""What came of a run: starts, waits, preemptions, lost and used GPU time, for each policy and job, from the facts of the run. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU
+from headrace.domain.state import JobState
+
+if TYPE_CHECKING:
+    from headrace.contracts.facts import AnyFact
+    from headrace.domain.state import JobRecord, State
+
+Queue = tuple[str, str, str]
+"""(tenant, policy, profile)."""
+
+PREEMPTED, SUCCEEDED = "preempted", "succeeded"
+
+
+@dataclass(slots=True, eq=False)
+class Tale:
+    """What became of one job. Moments in log time; `started_at` is of its first start, None where it has not started by the end.
+
+    `lost` and `used` in GPU units x microseconds; lost is what the attempts that were cut short had done since they last saved it.
+    """
+
+    queue: Queue
+    admitted_at: int
+    started_at: int | None = None
+    had_started: bool = False
+    starts: int = 0
+    preemptions: int = 0
+    lost: int = 0
+    used: int = 0
+    refused: str = ""
+    over: bool = False
+
+
+class _Held(NamedTuple):
+    """A lease that is held: GPU units, and since when they count."""
+
+    units: int
+    since: int
+
+
+@dataclass(slots=True, eq=False)
+class Outcome:
+    """The tales of all jobs that were there at the beginning, or came, by job key."""
+
+    tales: dict[str, Tale] = field(default_factory=dict)
+    _held: dict[tuple[str, int], _Held] = field(default_factory=dict)
+    _unsaved_since: dict[str, int] = field(default_factory=dict)
+    _undone: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _to_start: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, state: State, now: int) -> None:
+        """What is there when the run begins, at log time `now`: jobs that wait, and leases that are held."""
+        for job in state.jobs.values():
+            if job.ended_at:
+                continue
+            self.tales[job.key] = Tale(
+                (*job.policy.key, job.profile), job.admitted_at, had_started=any(past.started_at for past in job.attempts)
+            )
+            for rank, lease in job.leases.items():
+                self._held[job.key, rank] = _Held(lease.amounts.get(GPU, 0), now)
+            self._begin_attempt(job, now)
+
+    def _begin_attempt(self, job: JobRecord, now: int) -> None:
+        """What an attempt that is under way has not saved yet counts from its start, but only what is held from now on is used."""
+        if job.state is JobState.STARTING:
+            self._to_start[job.key] = sum(not lease.started_at for lease in job.leases.values())
+        if job.started_at:
+            saved = max(job.started_at, job.checkpoint_at)
+            self._unsaved_since[job.key] = now
+            for lease in job.leases.values():
+                self._undone[job.key] += lease.amounts.get(GPU, 0) * (now - saved)
+
+    def note(self, fact: AnyFact, at: int) -> None:  # one case for each sort of news
+        """One fact of the run, at log time `at`."""
+        match fact:
+            case f.JobAdmittedV1():
+                self.tales[fact.job] = Tale((fact.job.split(".")[0], fact.policy, fact.profile), at)
+            case f.JobRejectedV1():
+                self._rejected(fact, at)
+            case f.JobDismissedV1():
+                self._dismissed(fact)
+            case f.LeaseGrantedV1():
+                self._granted(fact, at)
+            case f.LeaseStartedV1():
+                self._started(fact, at)
+            case f.CheckpointRegisteredV1():
+                self._saved(fact, at)
+            case f.LeaseEndedV1() | f.LeaseRevokedV1():
+                self._release(fact.job, fact.rank, at)
+            case f.JobRequeuedV1():
+                self._cut_short(fact.job)
+            case f.JobEndedV1():
+                self._ended(fact)
+            case f.PreemptionOrderedV1():
+                self._ordered(fact)
+
+    def end(self, at: int) -> None:
+        """The run is over: what is still held was used until now."""
+        for job, rank in list(self._held):
+            self._release(job, rank, at)
+
+    def _release(self, job: str, rank: int, at: int) -> None:
+        held, tale = self._held.pop((job, rank), None), self.tales.get(job)
+        if held is None or tale is None:
+            return
+        tale.used += held.units * (at - held.since)
+        self._undone[job] += held.units * max(0, at - max(held.since, self._unsaved_since.get(job, at)))
+
+    def _cut_short(self, job: str) -> None:
+        """The attempt is to be done again, or will never be: what it had not saved is lost."""
+        if job in self.tales:
+            self.tales[job].lost += self._undone.pop(job, 0)
+            self._to_start.pop(job, None)
+
+    def _rejected(self, fact: f.JobRejectedV1, at: int) -> None:
+        if fact.job not in self.tales:
+            self.tales[fact.job] = Tale((fact.job.split(".")[0], fact.policy, fact.profile), at, refused=fact.reason, over=True)
+
+    def _dismissed(self, fact: f.JobDismissedV1) -> None:
+        tale = self.tales.get(fact.job)
+        if tale is not None:
+            tale.refused, tale.over = fact.reason, True
+
+    def _granted(self, fact: f.LeaseGrantedV1, at: int) -> None:
+        self._held[fact.job, fact.rank] = _Held(fact.amounts.get(GPU, 0), at)
+        self._to_start[fact.job] = self._to_start.get(fact.job, 0) + 1
+        self._undone.pop(fact.job, None)
+        self._unsaved_since.pop(fact.job, None)
+
+    def _started(self, fact: f.LeaseStartedV1, at: int) -> None:
+        tale, missing = self.tales.get(fact.job), self._to_start.get(fact.job, 0) - 1
+        if tale is None or missing < 0:
+            return
+        self._to_start[fact.job] = missing
+        if not missing:
+            tale.starts += 1
+            self._unsaved_since[fact.job] = at
+            if tale.started_at is None and not tale.had_started:
+                tale.started_at = at
+
+    def _saved(self, fact: f.CheckpointRegisteredV1, at: int) -> None:
+        if fact.job in self._unsaved_since:
+            self._unsaved_since[fact.job] = at
+            self._undone.pop(fact.job, None)
+
+    def _ended(self, fact: f.JobEndedV1) -> None:
+        tale = self.tales.get(fact.job)
+        if tale is not None:
+            tale.over = True
+            if fact.cause == PREEMPTED and fact.state != SUCCEEDED:
+                self._cut_short(fact.job)
+
+    def _ordered(self, fact: f.PreemptionOrderedV1) -> None:
+        for victim in fact.victims:
+            if victim.job in self.tales:
+                self.tales[victim.job].preemptions += 1

@@ -1,0 +1,51 @@
+"""The fast allocator decides what the slow one would, in every round of random histories (R15-R19)."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from headrace.allocator import decide
+from headrace.contracts import facts as f
+from headrace.simulate.world import World
+from tests.properties.histories import scenarios
+from tests.properties.oracle import Oracle
+from tests.properties.test_histories import HISTORIES, histories, play
+
+
+def told(facts) -> tuple[list[object], list[object]]:
+    """What the oracle says of a round, read from its facts."""
+    granted: dict[str, tuple[str, str, tuple[str, ...], bool]] = {}
+    for fact in facts:
+        if isinstance(fact, f.LeaseGrantedV1):
+            nodes = granted[fact.job][2] if fact.job in granted else ()
+            granted[fact.job] = (fact.job, fact.pool, (*nodes, fact.node), fact.inside)
+    return list(granted.values()), [(fact.job, fact.pool, fact.cause) for fact in facts if isinstance(fact, f.ReclaimOpenedV1)]
+
+
+class Watched:
+    """Grants, each round of which is held against the oracle's; memos are dropped now and then."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def grant(self, state, standings, now, skip, room):
+        self.rounds += 1
+        if self.rounds % 7 == 0:
+            standings.forget()
+        facts = self.real(state, standings, now, skip, room)
+        slow = Oracle(state, now, frozenset(skip)).play()
+        assert told(facts) == (slow.granted, slow.opened)
+        return facts
+
+
+@settings(histories, max_examples=HISTORIES // 2)
+@given(scenarios())
+def test_every_round_grants_what_a_look_at_everything_would(scenario) -> None:
+    watched = Watched()
+    watched.real, decide.grant = decide.grant, watched.grant
+    try:
+        play(World(scenario, judged=False))
+    finally:
+        decide.grant = watched.real
+
+    assert watched.rounds

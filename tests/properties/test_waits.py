@@ -1,0 +1,120 @@
+"""R22 on random histories: at rest nobody waits without a reason, the numbers are those of the facts, and what is advised works."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+
+from headrace.contracts.amounts import add_to, format_amount
+from headrace.contracts.codec import encode
+from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.reasons import WaitReason
+from headrace.contracts.subjects import submit
+from headrace.contracts.wishes import JobWish
+from headrace.domain.explain import explain
+from headrace.domain.state import JobState
+from headrace.domain.waits import pools_of, wait_in, wait_of
+from headrace.simulate.scenario import Submit
+from headrace.simulate.world import World
+from tests.properties.histories import scenarios
+from tests.unit.domain.snapshot import differences, snapshot
+
+HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
+
+at_rest = settings(
+    max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def rested(scenario) -> World:
+    """The world when nothing more happens in it."""
+    world = World(scenario, judged=False)
+    for _ in world.run():
+        pass
+    return world
+
+
+def waiting(world):
+    return [job for job in world.state.jobs.values() if job.state is JobState.PENDING]
+
+
+@at_rest
+@given(scenarios())
+def test_at_rest_something_is_in_the_way_of_every_job_in_each_of_its_pools(scenario) -> None:
+    world = rested(scenario)
+
+    free = [
+        (job.key, pool.document.name)
+        for job in waiting(world)
+        for pool in pools_of(world.state, job)
+        if wait_in(world.state, job, pool, world.now) is None
+    ]
+
+    assert free == []
+
+
+def leased(world, job, wide: bool, pool: str):
+    """What the leases of a policy hold, counted from the leases: over all pools, or in one."""
+    total = {}
+    for other in world.state.jobs.values():
+        if other.policy is job.policy:
+            for lease in other.leases.values():
+                if wide or lease.pool == pool:
+                    add_to(total, lease.amounts)
+    return total
+
+
+@at_rest
+@given(scenarios())
+def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scenario) -> None:
+    world = rested(scenario)
+    for job in waiting(world):
+        pools = pools_of(world.state, job)
+        if job.nomination is not None or world.state.preemptions or not pools:
+            continue
+        pool, document = pools[0], job.policy.document
+        name = pool.document.name
+        block = document.per_pool.get(name)
+        scopes = [
+            (document.limit, leased(world, job, True, name)),
+            (block.limit if block else {}, leased(world, job, False, name)),
+        ]
+        breaks = any(
+            key in limit and key in pool.governed and held.get(key, 0) + asked > limit[key]
+            for limit, held in scopes
+            for key, asked in job.request.total.items()
+            if asked
+        )
+        told = wait_of(world.state, job, world.now).reason
+        before = (WaitReason.FROZEN, WaitReason.DEPENDENCY, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED)
+        assert told in before or (told is WaitReason.AT_POLICY_LIMIT) is (breaks and not job.beyond), (job.key, told)
+
+
+@at_rest
+@given(scenarios())
+def test_to_be_asked_changes_nothing_and_the_advised_change_starts_the_job_at_once(scenario) -> None:
+    world = rested(scenario)
+    before = snapshot(world.state)
+
+    advised = [(job, explain(world.state, job, world.now)) for job in waiting(world)]
+
+    assert differences(before, snapshot(world.state)) == []
+    changes = [(job, why.cheapest) for job, why in advised if why.cheapest and why.cheapest.kind != "wait"]
+    if not changes:
+        return
+    job, change = max(changes, key=lambda pair: (pair[1].kind != "queue", pair[0].key))  # the rarer ones first
+    policy, profile = (change.queue or job.queue).split("/")
+    asked = change.request if change.queue else job.request.amounts | change.request
+    job_id = make_job_id(world.now // 1_000, b"advised!!!")
+    key = job_key(job.tenant, job.user, job_id)
+    world.machines.behaviours[key] = Submit(name="advised", queue=f"{policy}/{profile}")
+    wish = JobWish(
+        id=job_id,
+        command=("advised",),
+        preemptible=job.preemptible or change.kind == "preemptible",
+        request={name: format_amount(name, value) for name, value in asked.items()},
+    )
+    world._wish(submit(job.tenant, job.user, policy, profile), encode(wish))
+    world.settle()
+    assert world.state.jobs[key].state is not JobState.PENDING, (job.key, change)

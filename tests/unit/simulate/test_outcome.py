@@ -1,0 +1,118 @@
+"""What came of a run, told from its facts: waits, starts, what was used and what was lost."""
+
+from __future__ import annotations
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.durations import SECOND
+from headrace.contracts.facts.preemption import Victim
+from headrace.domain.state import State
+from headrace.simulate.outcome import Outcome
+from tests.unit.domain.site import START, Site, place, policy
+
+JOB = "default.ann.01k00000000000000000000000"
+ADMITTED = f.JobAdmittedV1(job=JOB, policy="dev", profile="one", request={GPU: GPU_UNITS})
+GPU_SECOND = GPU_UNITS * SECOND
+
+
+def granted(attempt=1, rank=0, gpus=1):
+    return f.LeaseGrantedV1(job=JOB, attempt=attempt, rank=rank, node="n", pool="hall", amounts={GPU: gpus * GPU_UNITS})
+
+
+def started(attempt=1, rank=0):
+    return f.LeaseStartedV1(job=JOB, attempt=attempt, rank=rank, at=0)
+
+
+def ended(attempt=1, rank=0):
+    return f.LeaseEndedV1(job=JOB, attempt=attempt, rank=rank, outcome="exited", exited_at=0, at=0)
+
+
+def told(*news, end=100, state=None):
+    """The tale of the one job after facts at seconds."""
+    outcome = Outcome()
+    outcome.begin(state or State(), 0)
+    for second, fact in news:
+        outcome.note(fact, second * SECOND)
+    outcome.end(end * SECOND)
+    return outcome.tales[JOB]
+
+
+def test_a_job_that_waits_starts_and_ends():
+    tale = told(
+        (5, ADMITTED),
+        (20, granted()),
+        (21, started()),
+        (50, ended()),
+        (50, f.JobEndedV1(job=JOB, attempt=1, state="succeeded", cause="")),
+    )
+    assert (tale.admitted_at, tale.started_at, tale.starts, tale.over) == (5 * SECOND, 21 * SECOND, 1, True)
+    assert (tale.used, tale.lost, tale.preemptions) == (30 * GPU_SECOND, 0, 0)
+
+
+def test_what_is_still_held_at_the_end_was_used_until_then():
+    assert told((0, ADMITTED), (10, granted(gpus=2)), (10, started()), end=40).used == 60 * GPU_SECOND
+
+
+def test_a_gang_has_started_when_all_have():  # R35
+    early = ((0, ADMITTED), (1, granted()), (1, granted(rank=1)), (2, started()))
+    assert told(*early).started_at is None
+    assert told(*early, (9, started(rank=1))).started_at == 9 * SECOND
+
+
+def test_work_that_was_not_saved_is_lost_when_the_job_is_to_start_again():  # R25
+    order = f.PreemptionOrderedV1(
+        preemption="p",
+        job="p",
+        pool="hall",
+        cause="reclaim",
+        victims=(Victim(job=JOB, attempt=1, policy="dev", lost=0),),
+        places=(),
+        rule="R25",
+    )
+    tale = told(
+        (0, ADMITTED),
+        (0, granted()),
+        (0, started()),
+        (30, f.CheckpointRegisteredV1(job=JOB, attempt=1, uri="x", at=0)),
+        (50, order),
+        (60, ended()),
+        (60, f.JobRequeuedV1(job=JOB, attempt=1, cause="preempted")),
+        (70, granted(attempt=2)),
+        (70, started(attempt=2)),
+    )
+    assert (tale.preemptions, tale.lost, tale.starts, tale.started_at) == (1, 30 * GPU_SECOND, 2, 0)
+    assert tale.used == 90 * GPU_SECOND
+
+
+def test_a_victim_that_is_cancelled_loses_what_it_had_not_saved():  # R29
+    end = f.JobEndedV1(job=JOB, attempt=1, state="cancelled", cause="preempted")
+    assert told((0, ADMITTED), (0, granted()), (0, started()), (10, ended()), (10, end)).lost == 10 * GPU_SECOND
+
+
+def test_refusals_are_kept_with_their_reason():
+    rejected = f.JobRejectedV1(job=JOB, policy="dev", profile="one", reason="EXCEEDS_POLICY_LIMIT", message="", digest="")
+    assert told((3, rejected)).refused == "EXCEEDS_POLICY_LIMIT"
+    assert told((0, ADMITTED), (3, f.JobDismissedV1(job=JOB, reason="QUEUE_DELETED", message=""))).refused == "QUEUE_DELETED"
+
+
+def test_what_is_there_at_the_beginning_counts_from_then_on_and_loses_what_it_did_before():
+    site = Site(policy())
+    site.node()
+    running = site.run("a", place("n1", 0))
+    waiting = site.admit("b", "dev/one")
+    outcome = Outcome()
+    outcome.begin(site.state, START + 10 * SECOND)
+    outcome.note(f.LeaseEndedV1(job=running.key, attempt=1, outcome="exited", exited_at=0, at=0), START + 30 * SECOND)
+    outcome.note(f.JobRequeuedV1(job=running.key, attempt=1, cause="preempted"), START + 30 * SECOND)
+    outcome.end(START + 60 * SECOND)
+    tale = outcome.tales[running.key]
+    assert (tale.had_started, tale.used, tale.lost) == (True, 20 * GPU_SECOND, 30 * GPU_SECOND)
+    assert (outcome.tales[waiting.key].admitted_at, outcome.tales[waiting.key].used) == (START, 0)
+
+
+def test_facts_about_jobs_that_nobody_knows_change_nothing():
+    outcome = Outcome()
+    for fact in (granted(), started(), ended(), f.JobRequeuedV1(job=JOB, attempt=1, cause="failed")):
+        outcome.note(fact, 0)
+    outcome.end(10)
+    assert outcome.tales == {}

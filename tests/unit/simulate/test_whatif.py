@@ -1,0 +1,165 @@
+"""The same moment played on twice: only the changes make a difference, and the moment itself stays as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.domain.snapshot import dump
+from headrace.simulate.changes import Changes, read_changes
+from headrace.simulate.scenario import Submit, read_scenario
+from headrace.simulate.whatif import compare, compare_from
+from headrace.simulate.world import Refused, World
+from tests.unit.domain.site import Site, place, policy
+
+
+def changes(text):
+    return read_changes(read_tree(text))
+
+
+@pytest.fixture
+def world(site):
+    """Two GPUs; one job of both for a minute, two of one behind it; more comes after 30 s."""
+    text = """
+policies: [{name: q, group: all, profiles: [one, two]}, {name: r, group: all, profiles: [one]}]
+timeline:
+  - {at: 0s, submit: {name: first, queue: q/two, duration: 1m}}
+  - {at: 1s, submit: {name: next, queue: q/one, count: 2, duration: 1m}}
+  - {at: 30s, submit: {name: late, queue: r/one, duration: 1m}}
+  - {at: 31s, expect: {}}
+"""
+    made = World(read_scenario(read_tree(site + text)))
+    made.begin()
+    for _ in made.play(5 * SECOND):
+        pass
+    made.pass_to(made.start + 5 * SECOND)
+    return made
+
+
+def starts(found):
+    return {row.job: (row.before, row.after) for row in found.moved}
+
+
+def test_another_job_in_front_moves_those_behind_it(world):
+    found = compare(world, changes("submit: [{name: boss, queue: q/two, priority: 9, duration: 10s}]"))
+    assert starts(found) == {
+        "boss": (None, 55 * SECOND),
+        "next-1": (55 * SECOND, 65 * SECOND),
+        "late": (55 * SECOND, 65 * SECOND),
+        "next-2": (115 * SECOND, 125 * SECOND),
+    }
+    assert (found.at, found.total.before.starts, found.total.after.starts) == (5 * SECOND, 3, 4)
+
+
+def test_a_new_node_and_a_new_limit_change_what_comes(world):
+    found = compare(world, changes("nodes: [{name: new, labels: {site: a}, gpus: 2, gpu_model: H100-80GB}]"))
+    assert starts(found) == {"next-1": (55 * SECOND, 0), "next-2": (115 * SECOND, 0)}
+    found = compare(world, changes("policies: [{name: q, group: all, profiles: [one, two], limit: {gpu: 0}}]"))
+    assert [(row.job, row.after_is) for row in found.moved if row.job != "late"] == [
+        ("next-1", "EXCEEDS_POLICY_LIMIT"),
+        ("next-2", "EXCEEDS_POLICY_LIMIT"),
+    ]
+
+
+def test_the_world_that_is_asked_about_stays_as_it_was(world):
+    before, heard = dump(world.state), len(world.history)
+    compare(world, changes("submit: [{name: boss, queue: q/two, priority: 9}]"))
+    assert (dump(world.state), len(world.history)) == (before, heard)
+
+
+def test_without_a_difference_nothing_moves(world):
+    found = compare(world, changes("policies: [{name: s, group: all, profiles: [one]}]"))
+    assert (found.moved, found.total.before == found.total.after) == ((), True)
+
+
+def test_both_are_played_no_further_than_asked(world):
+    found = compare(world, changes("submit: [{name: boss, queue: q/two, priority: 9}]"), span=56 * SECOND)
+    assert found.span <= 56 * SECOND
+    assert starts(found) == {"boss": (None, 55 * SECOND), "next-1": (55 * SECOND, None), "late": (55 * SECOND, None)}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param("submit: [{name: late, queue: q/one}]", "job late: there is one of that name already", id="a job to come"),
+        pytest.param("nodes: [{name: n}]", "node n: there is one of that name already", id="a node that is there"),
+        pytest.param("policies: [{name: s, profiles: [five]}]", "five", id="what governance refuses"),
+    ],
+)
+def test_changes_that_cannot_be_are_refused(world, text, why):
+    with pytest.raises(Refused, match=why):
+        compare(world, changes(text))
+
+
+def installed() -> Site:
+    """Two GPUs, both held; one more job of each queue waits."""
+    made = Site(policy("dev", preemption=d.PreemptionTerms(callback_grace=20 * SECOND, term_grace=10 * SECOND)), policy("ops"))
+    made.node()
+    made.run("limited", place("n1", 0), time_limit=10 * MINUTE)
+    made.run("endless", place("n1", 1))
+    made.now += MINUTE
+    made.admit("waits", "ops/one", time_limit=HOUR)
+    return made
+
+
+def test_in_an_installation_jobs_end_at_their_limits_or_never_and_that_is_said():
+    made = installed()
+    found = compare_from(made.state, changes("submit: [{name: boss, queue: ops/one, priority: 9, duration: 5m}]"), made.now)
+    assert found.assumptions == (
+        "a job ends at its time limit",
+        "one of which neither is known runs on",
+        "who is told to stop takes its whole grace",
+        "who starts again begins anew",
+        "nobody else submits anything",
+    )
+    assert starts(found) == {"boss": (None, 9 * MINUTE), "ann.waits": (9 * MINUTE, 14 * MINUTE)}
+    assert found.policies["dev"].before.used == 9 * 60 + found.span // SECOND
+
+
+def test_where_jobs_of_the_queue_have_ended_the_rest_run_as_long_as_they_did():
+    made = Site(policy())
+    made.node()
+    made.now += SECOND
+    past = made.run("past", place("n1", 0))
+    made.now += 4 * MINUTE
+    made.leave(past)
+    made.say(f.JobEndedV1(job=past.key, attempt=1, state="succeeded", cause="exited"), by="allocator")
+    made.run("now", place("n1", 0))
+    made.run("other", place("n1", 1))
+    waiting = made.admit("waits", "dev/one")
+    found = compare_from(made.state, Changes(submit=(Submit(name="x", queue="dev/two", duration=SECOND),)), made.now)
+    assert "one without a limit after the mean run time of its queue in the last hour" in found.assumptions
+    assert waiting.state == "pending"
+    assert found.total.before.starts == 1
+    assert found.span == 8 * MINUTE + SECOND
+
+
+def test_who_is_told_to_stop_takes_its_grace_and_starts_again():
+    made = installed()
+    law = "policies: [{name: ops, profiles: [one, two, half, gang, cpu], reservation: {gpu: 1}}]"
+    found = compare_from(made.state, changes(law), made.now)
+    assert starts(found) == {"ann.waits": (9 * MINUTE, 30 * SECOND)}
+    assert (found.policies["dev"].after.preemptions, found.policies["dev"].before.preemptions) == (1, 0)
+    assert found.policies["dev"].after.lost == 90
+
+
+def test_one_that_stops_already_and_one_that_starts_go_on():
+    made = installed()
+    made.stop(made.state.jobs["default.ann.limited"], callback=20 * SECOND, term=10 * SECOND)
+    found = compare_from(made.state, changes("policies: [{name: dev2, profiles: [one]}]"), made.now)
+    assert found.moved == ()
+    assert found.policies["ops"].before.wait_mean == 30
+    made = Site(policy())
+    made.node()
+    made.grant(made.admit("fresh", "dev/one", time_limit=MINUTE), place("n1", 0))
+    assert compare_from(made.state, changes("policies: [{name: dev2, profiles: [one]}]"), made.now).total.before.starts == 1
+
+
+def test_leases_on_a_lost_node_are_left_to_the_deciders():
+    made = installed()
+    made.say(f.NodeLostV1(node="n1", silent_for=0), by="preemption")
+    found = compare_from(made.state, changes("nodes: [{name: n2, labels: {pool: hall}, gpus: 3}]"), made.now)
+    assert found.total.after.starts >= 2
