@@ -38,6 +38,7 @@ class Job:
     yields: bool = False
     barred_from: str = ""
     barred_by: str = ""
+    avoids: dict[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> Amounts:
@@ -160,6 +161,8 @@ class Auditor:
     def _node_cordoned(self, fact: Json) -> None:
         self.cordoned.add(fact["node"])
 
+    _node_set_aside = _node_drain_ordered = _node_cordoned
+
     def _node_uncordoned(self, fact: Json) -> None:
         self.cordoned.discard(fact["node"])
 
@@ -182,6 +185,8 @@ class Auditor:
             self._complain(f"{job.key} is {job.state} and is granted a lease")
         if fact["attempt"] != job.attempt or (job.key, rank) in self.leases:
             self._complain(f"{job.key} is granted attempt {fact['attempt']} rank {rank}; it is at attempt {job.attempt}")
+        if job.avoids.get(fact["node"], 0) > self.now:
+            self._complain(f"{job.key} is granted {fact['node']}, which has just refused it")
         if job.barred_from == pool:
             self._complain(f"{job.key} is back in pool {pool} before the job it yielded to has started")
         if not self.closed.isdisjoint({("policy", *job.policy), ("pool", "", pool)}):
@@ -216,6 +221,7 @@ class Auditor:
         if job.state != "holding" or self._held_by(job):
             self._complain(f"{job.key} is {job.state} with {len(self._held_by(job))} leases and is requeued")
         job.state, job.yields, job.min_runtime = "pending", False, fact.get("min_runtime", 0)
+        job.avoids |= dict.fromkeys(fact.get("avoid", ()), fact.get("avoid_until", 0))
 
     def _job_ended(self, fact: Json) -> None:
         self._finish(self.jobs[fact["job"]], fact["state"])

@@ -35,6 +35,7 @@ def number(least: int, most: int) -> st.SearchStrategy[int]:
 @st.composite
 def terms(draw: Draw) -> d.PreemptionTerms:
     return d.PreemptionTerms(
+        on_node_lost=draw(st.sampled_from(["requeue", "wait"])),
         on_preempt=draw(st.sampled_from(["requeue", "requeue", "cancel"])),
         callback_grace=draw(st.sampled_from([0, 60 * SECOND])),
         term_grace=30 * SECOND,
@@ -170,6 +171,16 @@ def closings(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> Dele
 
 
 @st.composite
+def ailments(draw: Draw, machines: list[str], at: int) -> list[Moment]:
+    """A node is set aside, or does not start what it should, until it is well again."""
+    node, ails = draw(st.sampled_from(machines)), draw(st.sampled_from(["drain", "cordon", "refuse_starts", "stall_starts"]))
+    moments = [Moment(at=at, **{ails: node}), Moment(at=at + draw(MOMENTS), uncordon=node)]
+    if ails.endswith("starts"):
+        moments.append(Moment(at=at + draw(MOMENTS), allow_starts=node))
+    return moments
+
+
+@st.composite
 def scenarios(draw: Draw) -> Scenario:
     nodes, pools, has = draw(supply())
     links = draw(profiles([pool.name for pool in pools]))
@@ -190,13 +201,15 @@ def scenarios(draw: Draw) -> Scenario:
     moments = [Moment(at=draw(MOMENTS), submit=job) for job in jobs]
     submitted = {name: moment.at for moment in moments if moment.submit for name in _names(moment.submit)}
     for _ in range(draw(number(0, 8))):
-        at, what = draw(MOMENTS), draw(st.sampled_from(["cancel", "finish", "fail", "lost", "apply", "delete"]))
+        at, what = draw(MOMENTS), draw(st.sampled_from(["cancel", "finish", "fail", "lost", "apply", "delete", "node"]))
         if what == "lost":
             node = draw(st.sampled_from(machines))
             back = at + draw(st.sampled_from([0, 30 * SECOND, 5 * MINUTE]))
             moments += [Moment(at=at, node_lost=node), Moment(at=back, node_back=node)]
         elif what == "apply":
             moments.append(Moment(at=at, apply=draw(edits(law, pools))))
+        elif what == "node":
+            moments += draw(ailments(machines, at))
         elif what == "delete":
             moments.append(Moment(at=at, delete=draw(closings(law, pools))))
         else:

@@ -102,7 +102,7 @@ class GetAnswer(Value, frozen=True, kw_only=True):
 
 
 class NodeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `cordon` / `uncordon`; the answer is an `ApplyAnswer`."""
+    """To *governance* `cordon`, `uncordon`, `drain`, `confirm-empty`; of the `ApplyAnswer`, `running` are the jobs that have to leave."""
 
     node: str
     reason: str = ""
@@ -223,7 +223,10 @@ class PoolView(Value, frozen=True, kw_only=True):
 
 
 class NodeView(Value, frozen=True, kw_only=True):
-    """A node; `state` is `ready`, `cordoned`, `stopped` or `lost`. `gpus` counts devices; what is free is in units of its key."""
+    """A node; `state` is `ready`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
+
+    `gpus` counts devices; what is free is in units of its key.
+    """
 
     name: str
     pool: str

@@ -359,6 +359,8 @@ class Books:
         f.NodeLostV1: _node_fact,
         f.NodeCordonedV1: _node_fact,
         f.NodeUncordonedV1: _node_fact,
+        f.NodeDrainOrderedV1: _node_fact,
+        f.NodeSetAsideV1: _node_fact,
         f.PoolAppliedV1: _pool_fact,
         f.PoolDeletedV1: _pool_fact,
     }

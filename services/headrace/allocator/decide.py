@@ -8,12 +8,12 @@ have changed since they last were; looking again would find nothing.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from headrace.allocator.granting import grant
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
-from headrace.allocator.settlement import next_time_limit, review_pending, settle
+from headrace.allocator.settlement import review_pending, set_aside, settle
 from headrace.allocator.standings import Standings
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.record_room import RecordRoom
@@ -47,10 +47,14 @@ class Allocator:
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
         state, room, self.looked_at = self.state, RecordRoom(), now
-        orders = (*judge_proposals(state, now, room), *room.fill(end_nominations(state, now)))
+        orders = (*judge_proposals(state, now, room), *room.fill(chain(end_nominations(state, now), set_aside(state))))
         if orders:
             return orders
-        settled: list[AnyFact] = list(room.fill(islice(settle(state, now), SETTLED_MAX)))
+        settled: list[AnyFact] = []
+        for unit in settle(state, now):
+            if len(settled) + len(unit) > SETTLED_MAX or not room.takes(unit):
+                break  # the next record has room for it, and it stays whole
+            settled += unit
         skip = {fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB)}
         if self.reviewed != state.documents_sequence and len(settled) < SETTLED_MAX:
             news = (fact for fact in review_pending(state) if fact.job not in skip)
@@ -64,7 +68,7 @@ class Allocator:
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""
         state, looked_at = self.state, max(self.state.now, self.looked_at)
-        moments = [next_time_limit(state), state.pending.next_ripe()]
+        moments = [state.deadlines.next(looked_at), state.pending.next_ripe()]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += _searches(state, looked_at)
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]

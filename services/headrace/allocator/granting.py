@@ -78,8 +78,9 @@ class _Round:
         boards = [self.standings.boards[name] for name in sorted(self.standings.boards)]
         self._fits = {board.name: self._fitting(board) for board in boards}
         while len(self._tried) < GRANTS_MAX and not self.is_full:
-            if not any(self._grant_best(board) for board in boards):
-                break
+            fits = tuple(self._fits.values())
+            if not any(self._grant_best(board) for board in boards) and fits == tuple(self._fits.values()):
+                break  # else somebody does not fit where it seemed to, and may now go elsewhere (R18)
         for board in boards:
             self.searching.open(board, self._fits, self.skip)
 
@@ -103,7 +104,7 @@ class _Round:
                 return False
             job = best.job
             places = find_places(self.state, job, board.pool)
-            if places is None:  # a gang, of which one replica would fit
+            if places is None:  # a gang of which one replica would fit, or one that avoids the nodes where it would (R36)
                 self._failed[board.name] = self._failed.get(board.name, 0) | 1 << best.number
                 self._fits[board.name] &= ~(1 << best.number)
                 continue

@@ -35,14 +35,17 @@ class Needs:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.keys: set[str] = set()
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[tuple[int, tuple[str, ...]], int] = {}
         self._tables: dict[str, tuple[list[int], list[int]]] = {}
 
-    def number(self, request: Request) -> int:
-        """The place of the request's bit in every set; a new one is registered, and no set worked out before speaks of it."""
-        number = self._numbers.get(request.order)
+    def number(self, request: Request, avoiding: tuple[str, ...] = ()) -> int:
+        """The place of the request's bit in every set; a new one is registered, and no set worked out before speaks of it.
+
+        One that avoids some nodes (R36) is a request of its own: it may fail to be placed where the others do not.
+        """
+        number = self._numbers.get((request.order, avoiding))
         if number is None:
-            number = self._numbers[request.order] = len(self.requests)
+            number = self._numbers[request.order, avoiding] = len(self.requests)
             self.requests.append(request)
             self.keys.update(request.total)
             self._tables.clear()

@@ -1,6 +1,7 @@
 """What follows from what has happened to jobs: an attempt ended, a wish to cancel, a limit reached, documents changed.
 
 Each function returns facts about jobs that need an answer, in the order in which the need arose. Nothing here looks at who else waits.
+What is yielded together stands in one record, or in none.
 """
 
 from __future__ import annotations
@@ -16,46 +17,68 @@ from headrace.domain.closings import holding_under, waiting_under
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import Ending, JobRecord, State
+    from headrace.domain.state import JobRecord, LeaseState, State
+
+    Due = tuple[JobRecord, *tuple[Sequence[AnyFact], ...]]
+    """A job, and what is to be stated about it, in units."""
 
 MIN_RUNTIME_FIRST = 60 * SECOND
 MIN_RUNTIME_MAX = 1 * HOUR
 BACK_OFF_FIRST = 1 * SECOND
 BACK_OFF_MAX = 5 * MINUTE
-_NODE_CAUSES = {"lost": "node_lost", "revoked": "node_lost", "refused": "refused", "never_started": "refused"}
+AVOIDED_FOR = 10 * MINUTE
+"""How long a job is kept away from a node that did not start it (R36)."""
+REASON_MAX = 256
+REFUSALS_MAX = 3
+"""Refused starts of different jobs in a row, after which a node is set aside (R36)."""
+_OVERTIME = {JobState.STARTING: "start_timeout", JobState.RUNNING: "time_limit"}
+_LOSSES = ("node_lost", "node_stopped", "start_timeout")
+_STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 
 
-def settle(state: State, now: int) -> Iterator[AnyFact]:
-    """Everything that is due, each job at most once."""
+def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
+    """Everything that is due, each job by one source at most, in units that belong together."""
     seen: set[str] = set()
-    for source in (_endings, _cancels, _doomed, _time_limits, _closed):
-        for job, facts in source(state, now):
+    for source in (_endings, _cancels, _doomed, _overtime, _drains, _closed):
+        for job, *units in source(state, now):
             if job.key not in seen:
                 seen.add(job.key)
-                yield from facts
+                yield from units
 
 
-def _endings(state: State, now: int) -> Iterator[tuple[JobRecord, list[AnyFact]]]:
+def _endings(state: State, now: int) -> Iterator[Due]:
+    """Jobs that wait for the end of an attempt on a lost node to be confirmed stay among the unsettled, and are looked at each time."""
     for job in list(state.unsettled.values()):
-        facts = _settle_leases(state, job) if job.leases else _settle_job(state, job, now)
-        if facts:
-            yield job, facts
+        if not job.leases:
+            yield job, _settle_job(state, job, now)
+        elif facts := _settle_leases(state, job):
+            yield job, *([fact] for fact in facts)
 
 
 def _settle_leases(state: State, job: JobRecord) -> list[AnyFact]:
     """News of a job that still holds leases: some on nodes that are gone (R32), or a gang that has lost a member (R35)."""
     facts: list[AnyFact] = [
-        f.LeaseRevokedV1(job=job.key, attempt=job.attempt, rank=lease.rank, cause="node_lost")
+        f.LeaseRevokedV1(job=job.key, attempt=job.attempt, rank=lease.rank, cause=cause)
         for lease in job.leases.values()
-        if state.nodes[lease.node].status in ("lost", "stopped")
+        if (cause := _why_gone(state, job, lease))
     ]
-    if job.endings and any(not _is_success(ending) for ending in job.endings) and job.state is not JobState.STOPPING:
+    if any(not ending.is_success for ending in job.endings) and job.state is not JobState.STOPPING:
         facts.append(stop(job, "gang_broken"))
     return facts
+
+
+def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
+    """Why a lease is to be taken back without a word about it (R32); empty where it is not."""
+    status = state.nodes[lease.node].status
+    if lease.empty and (lease.overdue or status != "ready"):
+        return "confirmed_empty"
+    if status == "stopped":
+        return "node_stopped"
+    return "node_lost" if status == "lost" and job.policy.document.preemption.on_node_lost != "wait" else ""
 
 
 def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
@@ -68,10 +91,6 @@ def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
     return [settled]
 
 
-def _is_success(ending: Ending) -> bool:
-    return ending.outcome == "exited" and ending.exit_code == 0
-
-
 def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
     """All leases of the attempt have ended: the job goes on, or has reached its end (R29, R30, R32)."""
     exit_code = next((ending.exit_code for ending in job.endings if ending.exit_code), None)
@@ -80,21 +99,30 @@ def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
     if any(ending.finished for ending in job.endings):
         return _ended(job, "succeeded", "finished", exit_code)
     yielded = job.stop is not None and any(ending.stopping or ending.outcome != "exited" for ending in job.endings)
-    if not yielded and all(_is_success(ending) for ending in job.endings):
+    if not yielded and all(ending.is_success for ending in job.endings):
         return _ended(job, "succeeded", "exited", 0)
     if job.cancel_by:
         return _ended(job, "cancelled", "cancelled", exit_code)
     if yielded and job.stop is not None and job.stop.cause != "gang_broken":
-        return _after_ladder(job, job.stop, exit_code)
-    node_cause = next((_NODE_CAUSES[ending.outcome] for ending in job.endings if ending.outcome in _NODE_CAUSES), "")
+        return _after_ladder(job, job.stop, exit_code, now)
+    node_cause = _node_cause(job)
     if node_cause:
-        return _requeued(job, node_cause, not_before=now + _back_off(job) if node_cause == "node_lost" else 0)
+        return _requeued(job, node_cause, now)
     if job.retries_used < job.max_retries:
-        return _requeued(job, "failed")
+        return _requeued(job, "failed", now)
     return _ended(job, "failed", "exited", exit_code)
 
 
-def _after_ladder(job: JobRecord, ladder: Ladder, exit_code: int | None) -> AnyFact:
+def _node_cause(job: JobRecord) -> str:
+    """By which fault of a node the attempt ended (R32, R36); empty where it was the job's own. A stop that came first is no fault."""
+    outcomes = {ending.outcome for ending in job.endings}
+    if outcomes & {"lost", "revoked"}:
+        told = {ending.message for ending in job.endings if ending.outcome == "revoked"}
+        return "node_stopped" if told == {"node_stopped"} and "lost" not in outcomes else "node_lost"
+    return "refused" if "refused" in outcomes or outcomes == {"never_started"} else ""
+
+
+def _after_ladder(job: JobRecord, ladder: Ladder, exit_code: int | None, now: int) -> AnyFact:
     """The job was made to stop; what then is the ladder's `then` (R29)."""
     if ladder.cause == "time_limit":
         return _ended(job, "failed", "time_limit", exit_code)
@@ -104,18 +132,29 @@ def _after_ladder(job: JobRecord, ladder: Ladder, exit_code: int | None) -> AnyF
     if ladder.cause == "preempted" and most is not None and job.preemptions >= most:
         return _ended(job, "cancelled", "max_preemptions", exit_code)
     if ladder.cause != "preempted":
-        return _requeued(job, ladder.cause)
+        return _requeued(job, ladder.cause, now)
     served = max(job.min_runtime, job.policy.document.preemption.min_runtime, MIN_RUNTIME_FIRST)
-    return _requeued(job, "preempted", min_runtime=min(2 * served, max(MIN_RUNTIME_MAX, served)))
+    return _requeued(job, "preempted", now, min_runtime=min(2 * served, max(MIN_RUNTIME_MAX, served)))
 
 
 def _back_off(job: JobRecord) -> int:
     return min(BACK_OFF_FIRST << min(job.losses, 30), BACK_OFF_MAX)
 
 
-def _requeued(job: JobRecord, cause: str, *, min_runtime: int | None = None, not_before: int = 0) -> f.JobRequeuedV1:
-    own = job.min_runtime if min_runtime is None else min_runtime
-    return f.JobRequeuedV1(job=job.key, attempt=job.attempt, cause=cause, min_runtime=own, not_before=not_before)
+def _requeued(job: JobRecord, cause: str, now: int, *, min_runtime: int | None = None) -> f.JobRequeuedV1:
+    """Back into line: after a loss not at once (R32), and not to a node that did not start it (R36)."""
+    blamed = {"refused": ("refused",), "start_timeout": ("refused", "never_started")}.get(cause, ())
+    avoid = tuple(sorted({ending.node for ending in job.endings if ending.outcome in blamed}))
+    return f.JobRequeuedV1(
+        job=job.key,
+        attempt=job.attempt,
+        cause=cause,
+        min_runtime=job.min_runtime if min_runtime is None else min_runtime,
+        not_before=now + _back_off(job) if cause in _LOSSES else 0,
+        avoid=avoid,
+        avoid_until=now + AVOIDED_FOR if avoid else 0,
+        may_overlap=any(ending.outcome == "revoked" and ending.message == "node_lost" for ending in job.endings),
+    )
 
 
 def _ended(job: JobRecord, final: str, cause: str, exit_code: int | None) -> f.JobEndedV1:
@@ -132,7 +171,7 @@ def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> 
     return f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=ladder)
 
 
-def _cancels(state: State, _now: int) -> Iterator[tuple[JobRecord, list[AnyFact]]]:
+def _cancels(state: State, _now: int) -> Iterator[Due]:
     for job in list(state.cancels.values()):
         if job.state is JobState.PENDING:
             yield job, [_ended(job, "cancelled", "cancelled", None)]
@@ -140,18 +179,37 @@ def _cancels(state: State, _now: int) -> Iterator[tuple[JobRecord, list[AnyFact]
             yield job, [stop(job, "cancelled")]
 
 
-def _doomed(state: State, _now: int) -> Iterator[tuple[JobRecord, list[AnyFact]]]:
+def _doomed(state: State, _now: int) -> Iterator[Due]:
     for job in list(state.doomed.values()):
         yield job, [_ended(job, "cancelled", "dependency_failed", None)]
 
 
-def _time_limits(state: State, now: int) -> Iterator[tuple[JobRecord, list[AnyFact]]]:
-    for job in list(state.limited.values()):
-        if job.time_limit is not None and job.started_at + job.time_limit <= now and job.state is JobState.RUNNING:
-            yield job, [stop(job, "time_limit")]
+def _overtime(state: State, now: int) -> Iterator[Due]:
+    """Starts that take too long (R35), and time limits (R33)."""
+    for key in state.deadlines.due(now):
+        job = state.jobs[key]
+        if job.state in _OVERTIME:
+            yield job, [stop(job, _OVERTIME[job.state])]
 
 
-def _closed(state: State, _now: int) -> Iterator[tuple[JobRecord, list[AnyFact]]]:
+def _drains(state: State, _now: int) -> Iterator[Due]:
+    """Whatever is on a node that is drained (R28)."""
+    for _, node in sorted(state.draining.items()):
+        for job in dict.fromkeys(lease.job for lease in node.leases.values()):
+            if job.state in _STOPPABLE:
+                yield job, [stop(job, "drain")]
+
+
+def set_aside(state: State) -> Iterator[AnyFact]:
+    """Nodes that refuse whatever comes (R36)."""
+    for _, node in sorted(state.refusing.items()):
+        if len(node.refusals) >= REFUSALS_MAX and not node.cordoned:
+            last = next(reversed(node.refusals.values()))
+            why = f"it refused the starts of {len(node.refusals)} jobs in a row"
+            yield f.NodeSetAsideV1(node=node.name, reason=f"{why}, the last: {last}"[:REASON_MAX] if last else why)
+
+
+def _closed(state: State, _now: int) -> Iterator[Due]:
     """What is deleted with its jobs (R11): those that wait are cancelled, those that run walk the ladder.
 
     A pool's jobs are stopped there only, and wait for another pool.
@@ -197,8 +255,3 @@ def why_never(state: State, group: JobGroup | JobRecord) -> Rejection | None:
     ):
         return Rejection(RejectReason.QUEUE_DELETED, f"queue {policy.document.name}/{group.profile} is gone")
     return never_fits(state, policy, profile, group.request, preemptible=group.preemptible, beyond=group.beyond)
-
-
-def next_time_limit(state: State) -> int | None:
-    """When the next running job reaches its time limit."""
-    return min((job.started_at + (job.time_limit or 0) for job in state.limited.values()), default=None)

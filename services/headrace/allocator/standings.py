@@ -70,7 +70,7 @@ class Standings:
         for memo in (self.boards, self._strands, self._stands, self._shares, self._lines, self._borrowed):
             memo.clear()
         self.needs = Needs()
-        live = {group.request.order for group in self._state.pending.groups.values()}
+        live = {(group.request.order, group.avoiding) for group in self._state.pending.groups.values()}
         self._requests_max = REQUESTS_KEPT + 2 * len(live)
 
     def post_of(self, job: JobRecord, pool: str) -> tuple[Post, int] | None:
@@ -80,7 +80,7 @@ class Standings:
         if group is None or strand is None:
             return None
         post = next((post for post in strand.posts if post.board.name == pool), None)
-        return None if post is None else (post, self.needs.number(group.request))
+        return None if post is None else (post, self.needs.number(group.request, group.avoiding))
 
     def _see(self, group: JobGroup) -> bool:
         """Look at a group's head; whether it has come, or gone for good."""
@@ -92,7 +92,7 @@ class Standings:
             if profile is None:
                 return False
             strand = self._strands[_key(group)] = self._make_strand(group, profile)
-        return strand.see(self.needs.number(group.request), group)
+        return strand.see(self.needs.number(group.request, group.avoiding), group)
 
     def _make_strand(self, group: JobGroup, profile: Profile) -> Strand:
         policy = group.policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import signal
 import sys
@@ -20,6 +21,9 @@ from headrace.supervisor import parts
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.running import read_running
 
+LOOK_EVERY = 0.5
+"""Seconds between two looks at a node that is drained."""
+
 
 def add(nouns: Nouns) -> None:
     """The commands."""
@@ -35,7 +39,7 @@ def add(nouns: Nouns) -> None:
         "node",
         _nothing,
         "run a node on this machine, or set one aside",
-        "headrace node run --devices sim:8xH100-80GB\nheadrace node cordon gpu01 --reason fan",
+        "headrace node run --devices sim:8xH100-80GB\nheadrace node cordon gpu01 --reason fan\nheadrace node drain gpu01",
     )
     verbs = node.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     _add_run(verbs)
@@ -45,6 +49,31 @@ def add(nouns: Nouns) -> None:
         verb.add_argument("--reason", default="", help="kept with the fact")
         verb.set_defaults(verb=name)
         add_asker(verb)
+    _add_emptying(verbs)
+
+
+def _add_emptying(verbs: Nouns) -> None:
+    verb = add_command(
+        verbs,
+        "drain",
+        drain,
+        "cordon a node, stop what is on it by its ladder and requeue it, and wait until it is empty",
+        "headrace node drain gpu01 --reason 'new driver'\nheadrace node drain gpu01 --no-wait\nheadrace node uncordon gpu01",
+    )
+    verb.add_argument("node", metavar="NAME")
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    verb.add_argument("--no-wait", action="store_true", help="do not wait until the last job has left")
+    add_asker(verb)
+    verb = add_command(
+        verbs,
+        "confirm-empty",
+        confirm_empty,
+        "say that nothing runs on a node any more of what is overdue there, or, if it is lost, of anything",
+        "headrace node confirm-empty gpu01 --reason 'powered off'",
+    )
+    verb.add_argument("node", metavar="NAME")
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    add_asker(verb)
 
 
 def _add_run(verbs: Nouns) -> None:
@@ -161,6 +190,34 @@ async def cordon(args: argparse.Namespace) -> int:
     async with client(args) as hr:
         answer = await hr.query("governance", args.verb, NodeRequest(node=args.node, reason=args.reason), ApplyAnswer)
     print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
+    return 0
+
+
+async def drain(args: argparse.Namespace) -> int:
+    """Empty a node; how many jobs are left is told on standard error whenever it changes."""
+    request, told = NodeRequest(node=args.node, reason=args.reason), -1
+    async with client(args) as hr:
+        while True:
+            answer = await hr.query("governance", "drain", request, ApplyAnswer)
+            if not answer.running or args.no_wait:
+                break
+            if answer.running != told:
+                told = answer.running
+                print(f"{args.node}: {told} jobs have to leave", file=sys.stderr)
+            await asyncio.sleep(LOOK_EVERY)
+    left = f"is draining: {answer.running} jobs have to leave" if answer.running else "is drained"
+    print(as_json(answer) if args.json else f"{args.node} {left}")
+    return 0
+
+
+async def confirm_empty(args: argparse.Namespace) -> int:
+    """The word of whoever has looked at the node."""
+    async with client(args) as hr:
+        answer = await hr.query("governance", "confirm-empty", NodeRequest(node=args.node, reason=args.reason), ApplyAnswer)
+    said = (
+        f"{args.node} is empty: {answer.running} jobs go on elsewhere" if answer.running else f"nothing was left on {args.node}"
+    )
+    print(as_json(answer) if args.json else said)
     return 0
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, add_to
+from headrace.contracts.facts.fact import Place
 from headrace.domain.scopes import scopes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.amounts import Amounts
-    from headrace.contracts.facts.fact import DeviceShare, Place
-    from headrace.domain.state import JobRecord, NodeState, PoolState, State
+    from headrace.contracts.facts.fact import DeviceShare
+    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
     from headrace.domain.takings import Preemption
 
 
@@ -41,6 +42,18 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> No
         if node.pool is not None:
             node.pool.index.put(node)
     discharge(state, job, pool, place.amounts)
+
+
+def held_by(lease: LeaseState) -> Place:
+    """What a lease holds now: while it is suspended, neither its devices nor what is charged for them (R29)."""
+    if not lease.suspended_at:
+        return Place(node=lease.node, devices=lease.devices, amounts=lease.amounts)
+    return Place(node=lease.node, amounts={key: value for key, value in lease.amounts.items() if key != GPU})
+
+
+def gpu_part(lease: LeaseState) -> Place:
+    """The devices of a lease and what is charged for them: what a suspension sets free."""
+    return Place(node=lease.node, devices=lease.devices, amounts={GPU: lease.amounts.get(GPU, 0)})
 
 
 def charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:

@@ -195,14 +195,40 @@ def _open(state: State, kind: str, tenant: str, name: str) -> bool:
 
 
 def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
-    _cordon(state, fact.node, fact.reason or "cordoned by " + fact.author)
+    cordon(state, fact.node, fact.reason or "cordoned by " + fact.author)
 
 
 def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _place: int) -> None:
-    _cordon(state, fact.node, "")
+    """It is given another chance, whatever it refused before."""
+    node = state.nodes.get(fact.node)
+    if node is not None:
+        node.draining, node.refusals = False, {}
+        state.draining.pop(node.name, None)
+        state.refusing.pop(node.name, None)
+    cordon(state, fact.node, "")
 
 
-def _cordon(state: State, name: str, reason: str) -> None:
+def _node_drain_ordered(state: State, fact: f.NodeDrainOrderedV1, _sequence: int, _place: int) -> None:
+    node = state.nodes.get(fact.node)
+    if node is not None:
+        node.draining = True
+        state.draining[node.name] = node
+    cordon(state, fact.node, fact.reason or "drained by " + fact.author)
+
+
+def _node_confirmed_empty(state: State, fact: f.NodeConfirmedEmptyV1, _sequence: int, _place: int) -> None:
+    """What is overdue there is gone, and if the node is away, everything is (R28, R32); the allocator has to answer."""
+    node = state.nodes.get(fact.node)
+    if node is None:
+        return
+    for lease in node.leases.values():
+        if lease.overdue or not node.healthy:
+            lease.empty = True
+            state.unsettled[lease.job.key] = lease.job
+
+
+def cordon(state: State, name: str, reason: str) -> None:
+    """Nothing new is granted on the node; with an empty reason: it takes new work again."""
     node = state.nodes.get(name)
     if node is not None:
         node.cordoned = reason
@@ -236,4 +262,6 @@ HANDLERS: dict[type, Any] = {
     f.ObjectClosedV1: _object_closed,
     f.NodeCordonedV1: _node_cordoned,
     f.NodeUncordonedV1: _node_uncordoned,
+    f.NodeDrainOrderedV1: _node_drain_ordered,
+    f.NodeConfirmedEmptyV1: _node_confirmed_empty,
 }

@@ -10,8 +10,11 @@ from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.subjects import asker_of
 from headrace.domain import capacity
+from headrace.domain.attempts import Attempt, Ending
+from headrace.domain.fold_governance import cordon
 from headrace.domain.fold_nodes import held, release
 from headrace.domain.nominations import end_nomination, lift_bar
+from headrace.domain.phases import watch
 from headrace.domain.requests import intern_request
 from headrace.domain.state import (
     FINAL,
@@ -19,8 +22,6 @@ from headrace.domain.state import (
     IDS_REMEMBERED,
     NOTHING,
     Answered,
-    Attempt,
-    Ending,
     JobRecord,
     JobState,
     LeaseState,
@@ -139,6 +140,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     attempt.nodes += (fact.node,)
     attempt.devices += tuple(share.device for share in fact.devices)
     pool.epoch += 1
+    watch(state, job)
 
 
 def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
@@ -155,7 +157,7 @@ def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: 
     job.policy.pending -= 1
     job.state, job.attempt = JobState.STARTING, fact.attempt
     job.leases, job.endings = {}, ()
-    job.started_at = 0
+    job.started_at = job.resumed_at = job.paused = job.paused_saved = 0
     job.attempts += (Attempt(fact.attempt, fact.pool, (), (), state.now, sequence, resume_from=fact.resume_from),)
     job.policy.jobs[job.key] = job
 
@@ -175,7 +177,7 @@ def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: in
         job.stop = fact.ladder
     job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
     state.cancels.pop(job.key, None)
-    state.limited.pop(job.key, None)
+    watch(state, job)
     for lease in job.leases.values():
         state.pools[lease.pool].epoch += 1
 
@@ -189,10 +191,12 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
         job.preemptions += 1
     elif fact.cause == "failed":
         job.retries_used += 1
-    elif fact.cause in ("node_lost", "node_stopped"):
+    elif fact.cause in ("node_lost", "node_stopped", "start_timeout"):
         job.losses += 1
     job.state, job.stop, job.yields_to = JobState.PENDING, None, ""
     job.min_runtime, job.not_before, job.pending_since = fact.min_runtime, fact.not_before, state.now
+    avoided = {node: until for node, until in job.avoids.items() if until > state.now}
+    job.avoids = avoided | dict.fromkeys(fact.avoid, fact.avoid_until)
     job.policy.pending += 1
     state.pending.add(job, state.now)
 
@@ -200,12 +204,10 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
 def _close_attempt(state: State, job: JobRecord, cause: str) -> None:
     """The attempt is over and settled."""
     state.unsettled.pop(job.key, None)
+    state.deadlines.clear(job.key)
+    state.ladders.clear(job.key)
     if job.attempts:
-        attempt = job.attempts[-1]
-        attempt.ended_at, attempt.cause = state.now, cause
-        attempt.exit_code = next((ending.exit_code for ending in job.endings if ending.exit_code), None)
-        if attempt.exit_code is None and job.endings:
-            attempt.exit_code = job.endings[0].exit_code
+        job.attempts[-1].close(job.endings, cause, state.now)
 
 
 def _job_ended(state: State, fact: f.JobEndedV1, _sequence: int, _place: int) -> None:
@@ -231,7 +233,7 @@ def _finish(state: State, job: JobRecord, final: JobState, reason: str, message:
     end_nomination(state, job)
     lift_bar(state, job.key)
     state.pending.remove(job)
-    for table in (state.cancels, state.unsettled, state.limited, state.doomed):
+    for table in (state.cancels, state.unsettled, state.doomed):
         table.pop(job.key, None)
     job.state, job.ended_at, job.reason, job.message = final, state.now, reason, message
     job.stop, job.yields_to = None, ""
@@ -252,6 +254,10 @@ def _tell_dependants(state: State, job: JobRecord) -> None:
             state.pending.add(dependant, state.now)
 
 
+def _node_set_aside(state: State, fact: f.NodeSetAsideV1, _sequence: int, _place: int) -> None:
+    cordon(state, fact.node, fact.reason)
+
+
 HANDLERS: dict[type, Any] = {
     f.JobAdmittedV1: _job_admitted,
     f.JobRejectedV1: _job_rejected,
@@ -265,4 +271,5 @@ HANDLERS: dict[type, Any] = {
     f.JobRequeuedV1: _job_requeued,
     f.JobEndedV1: _job_ended,
     f.JobDismissedV1: _job_dismissed,
+    f.NodeSetAsideV1: _node_set_aside,
 }

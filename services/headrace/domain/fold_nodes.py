@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
+from headrace.domain.attempts import Ending
 from headrace.domain.fold_governance import join_pool
 from headrace.domain.nominations import lift_bar
-from headrace.domain.state import DeviceState, Ending, JobState, NodeState
+from headrace.domain.phases import watch
+from headrace.domain.state import DeviceState, JobState, NodeState
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, LeaseState, State
@@ -28,6 +29,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     elif node.pool is not None:
         node.pool.index.remove(node)
     node.labels, node.isolation, node.status, node.registered_at = dict(fact.labels), fact.isolation, "ready", state.now
+    _starts_again(state, node)
     node.cpu_free += fact.cpu - node.cpu
     node.memory_free += fact.memory - node.memory
     node.cpu, node.memory = fact.cpu, fact.memory
@@ -46,7 +48,7 @@ def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> Non
     """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
     taken, kept = Counter[str](), Counter[str]()
     for lease in node.leases.values():
-        taken.update({share.device: share.units for share in lease.devices})
+        taken.update({share.device: share.units for share in capacity.held_by(lease).devices})
     places = [place for preemption in state.preemptions.values() if preemption.kept for place in preemption.places]
     for place in places:
         if place.node == node.name:
@@ -83,14 +85,20 @@ def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place:
         return
     job = lease.job
     lease.started_at = state.now
+    _starts_again(state, state.nodes[lease.node])
     if all(other.started_at for other in job.leases.values()) and len(job.leases) == job.request.replicas:
         job.started_at = job.attempts[-1].started_at = state.now
         if job.state is JobState.STARTING:
             job.state = JobState.RUNNING
-            if job.time_limit is not None:
-                state.limited[job.key] = job
+            watch(state, job)
         state.pools[lease.pool].epoch += 1
         lift_bar(state, job.key)
+
+
+def _starts_again(state: State, node: NodeState) -> None:
+    """What it refused before is no row any more (R36)."""
+    node.refusals = {}
+    state.refusing.pop(node.name, None)
 
 
 def _lease_rung(state: State, fact: f.LeaseRungV1, _sequence: int, _place: int) -> None:
@@ -101,15 +109,23 @@ def _lease_rung(state: State, fact: f.LeaseRungV1, _sequence: int, _place: int) 
 
 
 def _checkpoint_registered(state: State, fact: f.CheckpointRegisteredV1, _sequence: int, _place: int) -> None:
+    """It counts while the attempt is whole: after a loss the next one resumes from what was registered before the loss (R32)."""
     job = state.jobs.get(fact.job)
-    if job is not None and job.attempt == fact.attempt and job.leases and len(fact.uri) <= URI_MAX:
+    if job is None or job.attempt != fact.attempt or not job.leases or len(fact.uri) > URI_MAX:
+        return
+    if all(ending.outcome != "revoked" for ending in job.endings):
         job.checkpoint, job.checkpoint_at, job.checkpoint_attempt = fact.uri, state.now, fact.attempt
+        job.paused_saved = job.paused
 
 
 def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int) -> None:
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is None:
         return
+    if fact.outcome == "refused":
+        node = state.nodes[lease.node]
+        node.refusals[fact.job] = fact.message
+        state.refusing[node.name] = node
     ending = Ending(fact.rank, fact.outcome, fact.exit_code, fact.finished, fact.stopping, fact.message, lease.node)
     release(state, lease, ending, state.now - max(0, fact.at - fact.exited_at))
 
@@ -118,9 +134,8 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     """The lease holds nothing any more; the allocator has to settle what follows."""
     job = lease.job
     pool = state.pools[lease.pool]
-    place = Place(node=lease.node, devices=lease.devices, amounts=lease.amounts)
-    capacity.give_back(state, job, pool, place)
-    if job.yields_to:
+    capacity.give_back(state, job, pool, capacity.held_by(lease))
+    if job.yields_to and not lease.suspended_at:
         capacity.yield_use(state, job, pool, lease.amounts, -1)
     node = state.nodes.get(lease.node)
     if node is not None:
@@ -129,8 +144,8 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     job.endings += (ending,)
     if not job.leases:
         job.policy.jobs.pop(job.key, None)
-        state.limited.pop(job.key, None)
         _left(state, job, exited_at)
+    watch(state, job)
     state.unsettled[job.key] = job
     pool.epoch += 1
 

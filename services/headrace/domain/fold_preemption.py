@@ -9,6 +9,7 @@ from headrace.contracts.amounts import add_to
 from headrace.domain import capacity
 from headrace.domain.fold_nodes import held, set_status
 from headrace.domain.nominations import end_nomination, lift_bar
+from headrace.domain.phases import watch
 from headrace.domain.searches import note_fruitful, note_fruitless
 from headrace.domain.state import JobState
 from headrace.domain.takings import Preemption, Proposal, Search
@@ -117,6 +118,7 @@ def _overdue(state: State, fact: f.LeaseOverdueV1, _sequence: int, _place: int) 
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is not None:
         lease.overdue = True
+        watch(state, lease.job)
         preemption = state.preemptions.get(lease.job.yields_to)
         if preemption is not None:
             preemption.overdue_at = state.now

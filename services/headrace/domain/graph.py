@@ -18,14 +18,14 @@ import msgspec
 
 from headrace.contracts import documents
 from headrace.contracts.facts import admission, fact, preemption
-from headrace.domain import requests, searches, state, takings, terms
+from headrace.domain import attempts, phases, requests, searches, state, takings, terms
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MODULES = (documents, fact, admission, preemption, requests, searches, state, takings, terms)
+MODULES = (documents, fact, admission, preemption, attempts, requests, searches, state, takings, terms)
 """Where the classes are declared; what else stands in the state is refused by name."""
 
 ATOMS = frozenset({type(None), bool, int, str, bytes})
@@ -141,7 +141,7 @@ def hollow(kind: type, count: int) -> list[Any]:
 
 
 def rebuild(made: state.State) -> None:
-    """The aids of a state whose truth is complete: the classes of nodes in each pool, and the line of pending jobs."""
+    """The aids of a state whose truth is complete: the classes of nodes in each pool, the line of pending jobs, and what is due."""
     for pool in made.pools.values():
         pool.index = NodeIndex()
     for node in made.nodes.values():
@@ -151,3 +151,5 @@ def rebuild(made: state.State) -> None:
     for job in made.jobs.values():
         if job.state is state.JobState.PENDING:
             made.pending.add(job, made.now)
+        elif job.leases:
+            phases.watch(made, job)

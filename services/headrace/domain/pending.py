@@ -1,8 +1,9 @@
 """Pending jobs, in groups whose members differ in nothing that a rule looks at but their own order.
 
-Strategy: all jobs of a group share queue, request, preemptibility and the pool they are barred from, so rank (1)-(5), limits, fit
-and reason are the same for all of them; only the head is ever looked at. Jobs that cannot start whatever happens (a dependency, a
-back-off, a nomination of their own) stand outside the groups. Entries of jobs that have left are dropped when they come to the top.
+Strategy: all jobs of a group share queue, request, preemptibility, the pool they are barred from and the nodes they avoid, so rank
+(1)-(5), limits, fit and reason are the same for all of them; only the head is ever looked at. Jobs that cannot start whatever happens (a
+dependency, a back-off, a nomination of their own) stand outside the groups. Entries of jobs that have left are dropped when they come
+to the top.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class JobGroup:
     preemptible: bool
     beyond: bool
     barred_from: str
+    avoiding: tuple[str, ...] = ()
     members: dict[str, JobRecord] = field(default_factory=dict)
     lines: dict[int, deque[JobRecord]] = field(default_factory=dict)
     heap: list[Place] = field(default_factory=list)
@@ -101,11 +103,14 @@ class Pending:
             heapq.heappush(self._delayed, (job.not_before, job.key, job))
             return
         del self.aside[job.key]
+        job.avoiding = _avoided(job, now)
+        if job.avoiding:
+            heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
         key = _key(job)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = JobGroup(
-                job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from
+                job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding
             )
             self.by_policy.setdefault(job.policy.key, {})[group] = None
         group.join(job)
@@ -136,16 +141,25 @@ class Pending:
         return group if group is not None and job.key in group.members else None
 
     def ripen(self, now: int) -> None:
-        """Let jobs whose back-off is over join the line. An index follows time here; no fact changes."""
+        """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
         while self._delayed and self._delayed[0][0] <= now:
             _, _, job = heapq.heappop(self._delayed)
-            if job.state == "pending" and 0 < job.not_before <= now:
+            if job.state == "pending" and (job.key in self.aside or job.avoiding != _avoided(job, now)):
+                self.remove(job)
                 self.add(job, now)
 
     def next_ripe(self) -> int | None:
-        """When the next back-off ends."""
+        """When the next back-off or avoidance ends."""
         return self._delayed[0][0] if self._delayed else None
 
 
 def _key(job: JobRecord) -> tuple[object, ...]:
-    return (*job.policy.key, job.profile, job.request.order, job.preemptible, job.beyond, job.barred_from)
+    return (
+        *(*job.policy.key, job.profile, job.request.order),
+        *(job.preemptible, job.beyond, job.barred_from, job.avoiding),
+    )
+
+
+def _avoided(job: JobRecord, now: int) -> tuple[str, ...]:
+    """Nodes that the job is kept away from (R36), by name."""
+    return tuple(sorted(node for node, until in job.avoids.items() if until > now)) if job.avoids else ()

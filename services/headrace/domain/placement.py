@@ -16,7 +16,20 @@ if TYPE_CHECKING:
 
 
 def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-    """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here."""
+    """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here.
+
+    Nodes that the job avoids (R36) are put out of the index meanwhile.
+    """
+    avoided = [node for name in job.avoiding if (node := pool.nodes.get(name)) is not None]
+    for node in avoided:
+        pool.index.remove(node)
+    places = _find_places(state, job, pool)
+    for node in avoided:
+        pool.index.put(node)
+    return places
+
+
+def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
     request = job.request
     if request.replicas == 1:
         place = _find_place(state, pool, request, 0)
@@ -63,6 +76,11 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape) -> tuple[D
 def model_allowed(node: NodeState, shape: Shape) -> bool:
     """Whether the node's GPU model is one that the profile names, if it names any."""
     return not shape.models or node.model in shape.models or not (shape.whole or shape.fraction)
+
+
+def may_hold(node: NodeState, job: JobRecord) -> bool:
+    """Whether a replica of the job may go to the node at all: it is in service, of a model that will do, and not avoided (R36)."""
+    return node.grantable and model_allowed(node, job.request.shape) and node.name not in job.avoiding
 
 
 def replicas_if_empty(pool: PoolState, shape: Shape) -> int:

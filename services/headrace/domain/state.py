@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts.amounts import plus
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
+from headrace.domain.deadlines import Deadlines
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import JobGroup, Pending
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.admission import Dependency
     from headrace.contracts.facts.fact import DeviceShare, Ladder
+    from headrace.domain.attempts import Attempt, Ending
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
     from headrace.domain.takings import Preemption, Search
@@ -54,6 +56,7 @@ class JobState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
+    SUSPENDED = "suspended"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -61,7 +64,7 @@ class JobState(StrEnum):
 
 
 FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.REJECTED})
-HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
+HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobState.SUSPENDED})
 
 ENDED_KEPT = 1 * HOUR
 """How long an ended job stays in the fold; older ones are answered from the books (R14)."""
@@ -131,7 +134,10 @@ class DeviceState:
 
 @dataclass(slots=True, eq=False)
 class NodeState:
-    """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB."""
+    """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB.
+
+    `refusals`: jobs whose starts it refused since it last started one, and why (R36).
+    """
 
     name: str
     labels: dict[str, str]
@@ -144,6 +150,8 @@ class NodeState:
     pool: PoolState | None = None
     status: str = "ready"
     cordoned: str = ""
+    draining: bool = False
+    refusals: dict[str, str] = field(default_factory=dict)
     isolation: str = ""
     cpu_nominated: int = 0
     memory_nominated: int = 0
@@ -190,7 +198,10 @@ class PoolState:
 
 @dataclass(slots=True, eq=False)
 class LeaseState:
-    """The right of one replica to hold devices and amounts on one node."""
+    """The right of one replica to hold devices and amounts on one node.
+
+    While it is suspended its devices are not its own (R29). `empty`: its node, or an operator, has confirmed that nothing is left of it.
+    """
 
     job: JobRecord
     attempt: int
@@ -205,36 +216,9 @@ class LeaseState:
     granted_at: int
     started_at: int = 0
     overdue: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Ending:
-    """How one replica's lease ended, until the allocator has settled the attempt."""
-
-    rank: int
-    outcome: str
-    exit_code: int | None
-    finished: bool
-    stopping: bool
-    message: str
-    node: str
-
-
-@dataclass(slots=True, eq=False)
-class Attempt:
-    """One try at running a job, kept for looking back. Times in log time, 0 where not yet; `sequence` is that of its grant."""
-
-    number: int
-    pool: str
-    nodes: tuple[str, ...]
-    devices: tuple[str, ...]
-    granted_at: int
-    sequence: int
-    started_at: int = 0
-    ended_at: int = 0
-    exit_code: int | None = None
-    cause: str = ""
-    resume_from: str = ""
+    suspended_at: int = 0
+    resuming: bool = False
+    empty: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -263,7 +247,16 @@ class JobRecord:
     attempts: tuple[Attempt, ...] = ()
     pending_since: int = 0
     not_before: int = 0
+    avoids: dict[str, int] = field(default_factory=nothing)
+    """Nodes that have refused to start it, and until when it is kept away from them (R36)."""
+    avoiding: tuple[str, ...] = field(default=(), metadata=AID)
+    """Those of them that it is kept away from while it stands in line where it does, by name."""
     started_at: int = 0
+    suspended_at: int = 0
+    resumed_at: int = 0
+    paused: int = 0
+    """How long this attempt has been suspended, up to its last resumption; `paused_saved`: of that, before its last checkpoint."""
+    paused_saved: int = 0
     ended_at: int = 0
     retries_used: int = 0
     losses: int = 0
@@ -359,8 +352,16 @@ class State:
     doomed: dict[str, JobRecord] = field(default_factory=dict)
     dependants: dict[str, list[Dependency]] = field(default_factory=dict)
     """Job key to the (dependant, when) that wait for its end."""
-    limited: dict[str, JobRecord] = field(default_factory=dict)
-    """Running jobs that have a time limit."""
+    requeues: dict[str, JobRecord] = field(default_factory=dict)
+    """Jobs that somebody wants to go back into line."""
+    deadlines: Deadlines = field(default_factory=Deadlines, metadata=AID)
+    """Job key to when its phase is over by time alone (`phases`)."""
+    ladders: Deadlines = field(default_factory=Deadlines, metadata=AID)
+    """Job key to when the ladder it walks is overdue (R28)."""
+    suspended: dict[str, JobRecord] = field(default_factory=dict)
+    refusing: dict[str, NodeState] = field(default_factory=dict)
+    """Nodes whose last start was refused (R36)."""
+    draining: dict[str, NodeState] = field(default_factory=dict)
     preemptions: dict[str, Preemption] = field(default_factory=dict)
     barred: dict[str, list[JobRecord]] = field(default_factory=dict)
     """Preemptor's key to its victims, until it has started or is out (R27)."""

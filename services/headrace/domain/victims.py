@@ -28,7 +28,7 @@ from headrace.domain.eligibility import (
     short_keys,
     side_below,
 )
-from headrace.domain.placement import model_allowed
+from headrace.domain.placement import may_hold
 from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.state import JobState
 from headrace.domain.vacated import leaving_anyway, places_without
@@ -137,7 +137,7 @@ def _best_node(ground: _Ground, candidates: Sequence[Candidate]) -> Found | None
     best: tuple[tuple[object, ...], Found] | None = None
     for name, those in by_node.items():
         node = ground.state.nodes[name]
-        if not node.grantable or not model_allowed(node, ground.job.request.shape):
+        if not may_hold(node, ground.job):
             continue
         if best is not None and (those[0].order,) > best[0][:1]:
             continue  # even its best candidate is worse than the worst victim of the set at hand
@@ -151,8 +151,7 @@ def _best_node(ground: _Ground, candidates: Sequence[Candidate]) -> Found | None
 
 
 def _usable_nodes(ground: _Ground) -> list[NodeState]:
-    shape = ground.job.request.shape
-    nodes = [node for node in ground.pool.nodes.values() if node.grantable and model_allowed(node, shape)]
+    nodes = [node for node in ground.pool.nodes.values() if may_hold(node, ground.job)]
     return sorted(nodes, key=lambda node: node.name)
 
 
@@ -320,7 +319,7 @@ def review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) 
         taken.append(candidate_of(job, found, pool, now))
     ground = _Ground(state, job, pool, plan.cause, short_keys(state, job, pool))
     names = dict.fromkeys(place.node for place in plan.places)
-    nodes = [pool.nodes[name] for name in names if name in pool.nodes and pool.nodes[name].grantable]
+    nodes = [pool.nodes[name] for name in names if name in pool.nodes and may_hold(pool.nodes[name], job)]
     places = ground.places(taken, nodes) if len(nodes) == len(names) else None
     if places is None:
         return "it is no longer sufficient"

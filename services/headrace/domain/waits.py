@@ -307,14 +307,29 @@ def _behind_higher_rank(case: Case) -> Grounds | None:
 
 
 def _no_healthy_node(case: Case) -> Grounds | None:
-    """No node in service could take it, whatever runs there; or its own node was lost and its back-off is not over (R32)."""
+    """No node in service could take it, whatever runs there, but for such as did not start it (R36); or its back-off is not over (R32)."""
     if case.job.not_before > case.now:
-        return Grounds(f"its node was lost; it is tried again at {format_time(case.job.not_before)}")
+        return Grounds(f"its node was lost, or did not start it; it is tried again at {format_time(case.job.not_before)}")
+    if case.job.avoiding and _is_kept_away(case):
+        until = format_time(max(case.job.avoids[name] for name in case.job.avoiding))
+        return Grounds(
+            f"{', '.join(case.job.avoiding)} did not start it and is left alone until {until}; no other node has room"
+        )
     shape = case.job.request.shape
     if any(node.grantable and model_allowed(node, shape) for node in case.pool.nodes.values()):
         return None
     fitting = sum(model_allowed(node, shape) for node in case.pool.nodes.values())
     return Grounds(f"{fitting} nodes of pool {case.name} have what it takes, none is in service")
+
+
+def _is_kept_away(case: Case) -> bool:
+    """Whether only nodes that it is kept away from have room for it."""
+    if case.has_room:
+        return False
+    avoiding, case.job.avoiding = case.job.avoiding, ()
+    fits = has_room(case.state, case.job, case.pool)
+    case.job.avoiding = avoiding
+    return fits
 
 
 def _fragmented(case: Case) -> Grounds | None:

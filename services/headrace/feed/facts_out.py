@@ -78,7 +78,9 @@ OF_A_JOB: dict[type, _Shown] = {
     ),
     f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
     f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason")),
-    f.JobRequeuedV1: _Shown("job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before")),
+    f.JobRequeuedV1: _Shown(
+        "job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap")
+    ),
     f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code")),
     f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),
     f.CheckpointRegisteredV1: _Shown("job", "checkpointed", ("job", "attempt", "uri", "step", "at")),
@@ -325,6 +327,9 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     f.NodeStoppedV1: lambda projector, fact: projector.tell_node("stopped", fact, fact.node, {"at_node": fact.at}),
     f.NodeLostV1: lambda projector, fact: projector.tell_node("lost", fact, fact.node, {"silent_for": fact.silent_for}),
     f.NodeCordonedV1: lambda projector, fact: projector.tell_node("cordoned", fact, fact.node, {}),
+    f.NodeSetAsideV1: lambda projector, fact: projector.tell_node("set-aside", fact, fact.node, {}),
+    f.NodeDrainOrderedV1: lambda projector, fact: projector.tell_node("drain-ordered", fact, fact.node, {}),
+    f.NodeConfirmedEmptyV1: lambda projector, fact: projector.tell_node("confirmed-empty", fact, fact.node, {}),
     f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),
 }
 """What needs a look at the state, or goes to several tenants."""

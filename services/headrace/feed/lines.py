@@ -90,9 +90,16 @@ def _stop(fact: f.StopOrderedV1) -> Line:
     return f"told to stop: {why}; {graces}; then {ladder.then}", "R28"
 
 
+_REQUEUED_BY = {"preempted": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
+"""The rule by which a job went back into line, by its cause; R32 for the rest."""
+
+
 def _requeued(fact: f.JobRequeuedV1) -> Line:
     held_back = f", not before {format_time(fact.not_before)}" if fact.not_before else ""
-    return f"pending again: {fact.cause.replace('_', ' ')}{held_back}", "R29" if fact.cause == "preempted" else "R32"
+    avoids = f", kept away from {', '.join(fact.avoid)} until {format_time(fact.avoid_until)}" if fact.avoid else ""
+    overlaps = "; its old attempt may still run" if fact.may_overlap else ""
+    rule = _REQUEUED_BY.get(fact.cause, "R32")
+    return f"pending again: {fact.cause.replace('_', ' ')}{held_back}{avoids}{overlaps}", rule
 
 
 def _lease_ended(fact: f.LeaseEndedV1) -> Line:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.bus.log import Log
-    from headrace.domain.state import Attempt, JobRecord, State
+    from headrace.domain.attempts import Attempt
+    from headrace.domain.state import JobRecord, State
     from headrace.feed.history import History
     from headrace.feed.outlet import Wire
     from headrace.feed.roster import Roster

@@ -29,8 +29,9 @@ from headrace.feed.visibility import hide_others, sees_node, sees_pool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from headrace.domain.attempts import Attempt
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import Attempt, JobRecord, NodeState, PolicyState, PoolState, Scope, State
+    from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
     from headrace.feed.roster import Roster
 
 LOOKS_MAX = 100
@@ -247,11 +248,19 @@ def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[
             yield _node_view(node, heard.get(name, 0), tenant)
 
 
+def _node_state(node: NodeState) -> str:
+    if not node.healthy or not node.cordoned:
+        return node.status
+    if node.draining:
+        return "draining" if node.leases else "drained"
+    return "cordoned"
+
+
 def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
     return NodeView(
         name=node.name,
         pool=node.pool.document.name if node.pool is not None else "",
-        state="cordoned" if node.healthy and node.cordoned else node.status,
+        state=_node_state(node),
         labels=node.labels,
         model=node.model,
         gpus=len(node.devices),

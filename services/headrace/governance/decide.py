@@ -13,15 +13,12 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from headrace.contracts import facts as f
 from headrace.contracts.documents import Documents
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest, NodeRequest
+from headrace.contracts.queries import ApplyAnswer, DeleteRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.closing import Ends
-from headrace.governance.findings import unknown
-from headrace.governance.objects import REASON_MAX
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
 
@@ -125,24 +122,5 @@ def deleting(request: DeleteRequest, author: str) -> Wish:
             errors=(removal.error,) if removal.error else (),
         )
         return Decision(answer, removal.facts, removal.code, removal.error)
-
-    return wish
-
-
-def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
-    """The wish that a node take no new work, or that it take some again."""
-
-    def wish(state: State) -> Decision:
-        node = state.nodes.get(request.node)
-        if node is None:
-            return Decision(ApplyAnswer(changes=()), code="NOT_FOUND", error=unknown("node", request.node, state.nodes))
-        reason = request.reason[:REASON_MAX]
-        will_be = (reason or f"cordoned by {author}") if cordon else ""
-        if will_be == node.cordoned:
-            return Decision(ApplyAnswer(changes=(Change(kind="node", name=node.name, action="keep"),), applied=True))
-        field = f"cordoned: {node.cordoned or 'no'} -> {will_be or 'no'}"
-        change = Change(kind="node", name=node.name, action="update", fields=(field,))
-        fact = f.NodeCordonedV1 if cordon else f.NodeUncordonedV1
-        return Decision(ApplyAnswer(changes=(change,), applied=True), (fact(author=author, reason=reason, node=node.name),))
 
     return wish

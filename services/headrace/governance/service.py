@@ -23,8 +23,9 @@ from headrace.contracts.queries import (
 )
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
-from headrace.governance.decide import Decision, Governance, Wish, applying, cordoning, deleting, first_of
+from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
 from headrace.governance.findings import unknown
+from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
 from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
@@ -61,6 +62,8 @@ class Desk:
             "get": self.get,
             "cordon": self.cordon,
             "uncordon": self.uncordon,
+            "drain": self.drain,
+            "confirm-empty": self.confirm_empty,
         }
 
     async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
@@ -86,6 +89,14 @@ class Desk:
     async def uncordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """A node is to take new work again."""
         return await self._decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=False))
+
+    async def drain(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """A node is to take no new work, and everything on it is to leave."""
+        return await self._decided(draining(decode(payload, NodeRequest), _administrator(tenant, user)))
+
+    async def confirm_empty(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """Nothing is left on a node of what should not be there."""
+        return await self._decided(confirming_empty(decode(payload, NodeRequest), _administrator(tenant, user)))
 
     async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
         """Documents as they are in force, with the revision that a change is to be based on."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
+from headrace.domain.deadlines import Deadlines
+from headrace.domain.phases import walking
 from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import JobState
 from headrace.domain.victims import NoPlan, Plan, search
@@ -15,45 +17,44 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.state import State
     from headrace.domain.takings import Preemption, Search
 
-OVERRUN_MAX = 30 * SECOND
-"""How long after its ladder's end a node may still be at it (R28)."""
 NODE_TIMEOUT = 60 * SECOND
 """How long a node may be silent (R32)."""
 
 
 class Heard(Protocol):
-    """When each node was last heard of."""
+    """How long nodes have been silent, by a clock that only goes on: no jump of log time makes a node lost (R34)."""
 
-    def get(self, node: str, default: int = 0, /) -> int:
-        """Microseconds, in the same clock as `now`; `default` where it never was."""
+    def silence(self, node: str) -> int:
+        """Microseconds since the node was last heard of, or since it was first asked about."""
 
 
 class PreemptionWatch:
     """The rules of preemption over one state.
 
-    `heard` says when each node was last heard of; it is no part of the state, because heartbeats are not in
-    the ledger: what follows from silence is stated as an observation (`node.lost`), on which the allocator then decides.
+    `heard` says how long each node has been silent; it is no part of the state, because heartbeats are not in
+    the ledger: what follows from silence is stated as an observation (`node.lost`), on which the allocator then decides. So that no look
+    goes over all nodes, each is looked at again when it could be lost at the earliest.
     """
 
     def __init__(self, state: State, heard: Heard | None = None) -> None:
         self.state = state
         self.heard = heard
+        self._looks = Deadlines()
+        self._known = -1
+        self._looked_at = 0
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
-        room = RecordRoom()
+        room, self._looked_at = RecordRoom(), max(now, self.state.now)
         return (*self._answers(now, room), *room.fill(chain(self._settled(), self._overdue(now), self._lost(now))))
 
     def next_wakeup(self) -> int | None:
         """The log time at which a ladder becomes overdue or a node lost (R34)."""
-        moments = [_ladder_end(job) for job in self._stopping()]
-        if self.heard is not None:
-            ready = [node for node in self.state.nodes.values() if node.status == "ready"]
-            moments += [max(self.heard.get(node.name, 0), node.registered_at) + NODE_TIMEOUT for node in ready]
-        return min(moments, default=None)
+        moments = (self.state.ladders.next(self._looked_at), self._looks.next(self._looked_at))
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def _answers(self, now: int, room: RecordRoom) -> Iterator[AnyFact]:
         for name in sorted(self.state.pools):
@@ -71,27 +72,31 @@ class PreemptionWatch:
             if preemption.all_left_at and not preemption.settled:
                 yield _settlement(self.state, preemption)
 
-    def _stopping(self) -> Iterator[JobRecord]:
-        for policy in (*self.state.policies.values(), *self.state.deleted_policies.values()):
-            for job in policy.jobs.values():
-                if job.state is JobState.STOPPING and any(not lease.overdue for lease in job.leases.values()):
-                    yield job
-
     def _overdue(self, now: int) -> Iterator[AnyFact]:
-        for job in self._stopping():
-            if now < _ladder_end(job):
-                continue
-            for lease in job.leases.values():
-                if not lease.overdue:
-                    yield f.LeaseOverdueV1(job=job.key, attempt=job.attempt, rank=lease.rank, node=lease.node)
+        for key in self.state.ladders.due(now):
+            job = self.state.jobs[key]
+            for lease in walking(job):
+                yield f.LeaseOverdueV1(job=job.key, attempt=job.attempt, rank=lease.rank, node=lease.node)
 
     def _lost(self, now: int) -> Iterator[AnyFact]:
+        """Silence counts from the last registration at the earliest."""
         if self.heard is None:
             return
-        for node in self.state.nodes.values():
-            silent_for = now - max(self.heard.get(node.name, 0), node.registered_at)
-            if node.status == "ready" and silent_for >= NODE_TIMEOUT:
-                yield f.NodeLostV1(node=node.name, silent_for=silent_for)
+        if self._known != self.state.documents_sequence:  # nodes may have come, or come back
+            self._known = self.state.documents_sequence
+            for node in self.state.nodes.values():
+                if node.healthy and node.name not in self._looks.moments:
+                    self._looks.set(node.name, now)
+        for name in self._looks.due(now):
+            node = self.state.nodes[name]
+            if not node.healthy:
+                self._looks.clear(name)
+                continue
+            silent_for = min(self.heard.silence(name), now - node.registered_at)
+            if silent_for >= NODE_TIMEOUT:
+                yield f.NodeLostV1(node=name, silent_for=silent_for)
+            else:
+                self._looks.set(name, now + NODE_TIMEOUT - silent_for)
 
 
 def _answer(asked: Search, found: Plan | NoPlan) -> AnyFact:
@@ -113,12 +118,6 @@ def _answer(asked: Search, found: Plan | NoPlan) -> AnyFact:
         places=found.places,
         rule="R26",
     )
-
-
-def _ladder_end(job: JobRecord) -> int:
-    ladder = job.stop
-    graces = ladder.callback_grace + ladder.term_grace if ladder is not None else 0
-    return job.stop_at + graces + OVERRUN_MAX
 
 
 def _settlement(state: State, preemption: Preemption) -> f.PreemptionSettledV1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from headrace.bus.process import Service
@@ -12,22 +13,29 @@ from headrace.contracts.writers import PREEMPTION
 from headrace.domain.state import State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.service.deciding import Deciding
-from headrace.service.fold import wall_clock
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 
+def steady_clock() -> int:
+    """Microseconds since some moment."""
+    return time.monotonic_ns() // 1_000
+
+
 class Heartbeats:
-    """When each node was last heard of. A node counts as heard of when the listening began, so that a restart loses nobody."""
+    """When each node was last heard of, by a clock that nobody sets: no jump of the wall clock makes a node lost (R34).
+
+    A node counts as heard of when it is first asked about, so that a restart loses nobody.
+    """
 
     def __init__(self) -> None:
         self.heard: dict[str, int] = {}
-        self._since = wall_clock()
 
-    def get(self, node: str, default: int = 0, /) -> int:
-        """Microseconds since 1970, never before the listening began."""
-        return max(self.heard.get(node, default), self._since)
+    def silence(self, node: str) -> int:
+        """Microseconds since the node was heard of."""
+        now = steady_clock()
+        return now - self.heard.setdefault(node, now)
 
     async def hear(self, message: Msg) -> None:
         """A heartbeat has come; the sender is whom the subject names."""
@@ -36,7 +44,7 @@ class Heartbeats:
         except Malformed:
             return
         if message.subject == telemetry(beat.node, "heartbeat"):
-            self.heard[beat.node] = wall_clock()
+            self.heard[beat.node] = steady_clock()
 
 
 async def main(service: Service) -> None:

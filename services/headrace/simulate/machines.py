@@ -1,8 +1,9 @@
 """Simulated nodes and the jobs on them: what a node executor would state, in virtual time.
 
-A granted lease starts at once. A job ends when its `duration` is over, or never; told to stop, it leaves after `abort_takes`, and if its
-duration ends within that time it has declared itself finished (R30). Checkpoints come every `checkpoint_every`, and with `saves_on_abort`
-also when it is told to stop. An attempt that resumes from a checkpoint has only the rest of its `duration` before it.
+A granted lease starts at once, unless its node refuses or stalls. A job ends when its `duration` is over, or never; told to stop, it
+leaves after `abort_takes`, and if its duration ends within that time it has declared itself finished (R30). Checkpoints come every
+`checkpoint_every`, and with `saves_on_abort` also when it is told to stop. An attempt that resumes from a checkpoint has only the rest of
+its `duration` before it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Run:
     stopping: bool = False
     finished: bool = False
     over: bool = False
+    stalled: bool = False
     checkpoints: int = 0
     done_before: int = 0
     """What the checkpoint it resumed from had saved, microseconds of work."""
@@ -43,11 +45,15 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Machines:
-    """All simulated nodes. `behaviours` says how each job (by key) behaves; the world fills it."""
+    """All simulated nodes. `behaviours` says how each job (by key) behaves; the world fills it.
+
+    `troubles`: nodes that do not start what they should: `refuse` or `stall`.
+    """
 
     behaviours: dict[str, Submit] = field(default_factory=dict)
     runs: dict[tuple[str, int, int], Run] = field(default_factory=dict)
     nodes: dict[str, Nodes] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
     lost: dict[str, list[Run]] = field(default_factory=dict)
     saved: dict[str, int] = field(default_factory=dict)
     """Microseconds of work in each checkpoint, by its URI."""
@@ -71,7 +77,13 @@ class Machines:
         done = self.saved.get(fact.resume_from, 0)
         ends = None if behaviour.duration is None else now + max(0, behaviour.duration - done)
         run = Run(fact.job, fact.attempt, fact.rank, fact.node, behaviour, now, ends, done_before=done)
+        if self.troubles.get(fact.node) == "refuse":
+            self._say_ended(run, now, "refused", message="it was told to refuse")
+            return
         self.runs[run.job, run.attempt, run.rank] = run
+        if self.troubles.get(fact.node) == "stall":
+            run.stalled = True
+            return
         self._state(run, f.LeaseStartedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now, isolation="simulated"))
         if ends is not None:
             self._at(ends, "end", run)
@@ -80,6 +92,11 @@ class Machines:
 
     def _stop(self, run: Run, now: int) -> None:
         if run.stopping or run.over:
+            return
+        if run.stalled:
+            run.over = True
+            del self.runs[run.job, run.attempt, run.rank]
+            self._say_ended(run, now, "never_started")
             return
         run.stopping = True
         told = f.LeaseRungV1(job=run.job, attempt=run.attempt, rank=run.rank, rung="told", at=now, took=0, result="ok")
@@ -111,8 +128,7 @@ class Machines:
         """What the node says when it comes up; what ran on it when it was lost, it says after that, is gone."""
         self.nodes[name] = nodes
         for run in self.lost.pop(name, ()):
-            lost = f.LeaseEndedV1(job=run.job, attempt=run.attempt, rank=run.rank, outcome="lost", exited_at=now, at=now)
-            self._state(run, lost)
+            self._say_ended(run, now, "lost")
         devices = tuple(
             Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig)
             for number in range(nodes.gpus)
@@ -180,6 +196,12 @@ class Machines:
             stopping=run.stopping,
             exited_at=now,
             at=now,
+        )
+        self._state(run, ended)
+
+    def _say_ended(self, run: Run, now: int, outcome: str, *, message: str = "") -> None:
+        ended = f.LeaseEndedV1(
+            job=run.job, attempt=run.attempt, rank=run.rank, outcome=outcome, message=message, exited_at=now, at=now
         )
         self._state(run, ended)
 

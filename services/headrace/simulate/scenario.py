@@ -25,6 +25,13 @@ COUNT_MAX = 1_000_000
 JOB_STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
 
 
+ON_A_NODE = (
+    *("node_lost", "node_back", "cordon", "uncordon", "drain", "confirm_empty"),
+    *("refuse_starts", "stall_starts", "allow_starts"),
+)
+"""What happens to a node, by its name."""
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of everything that only scenarios have."""
 
@@ -85,12 +92,22 @@ class Expect(Part, frozen=True, kw_only=True):
 
 
 class Moment(Part, frozen=True, kw_only=True):
-    """One entry of the timeline: `at` in microseconds since the start, and one thing that happens."""
+    """One entry of the timeline: `at` in microseconds since the start, and one thing that happens.
+
+    From `refuse_starts` or `stall_starts` on until `allow_starts`, the node refuses what it is to start (R36), or never gets it started.
+    """
 
     at: int
     submit: Submit | None = None
     node_lost: str = ""
     node_back: str = ""
+    cordon: str = ""
+    uncordon: str = ""
+    drain: str = ""
+    confirm_empty: str = ""
+    refuse_starts: str = ""
+    stall_starts: str = ""
+    allow_starts: str = ""
     cancel: str = ""
     finish: str = ""
     fail: str = ""
@@ -155,7 +172,7 @@ def _check_names(file: _File) -> Iterator[Complaint]:
         for what in ("cancel", "finish", "fail"):
             if (name := getattr(moment, what)) and name not in jobs:
                 yield ("timeline", place, what), f"no job {name} has been submitted by then; with a count they are NAME-1 ..."
-        for what in ("node_lost", "node_back"):
+        for what in ON_A_NODE:
             if (name := getattr(moment, what)) and name not in nodes:
                 yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
 
@@ -232,8 +249,7 @@ MOMENT = Shape(
     {
         "at": w.DURATION,
         "submit": SUBMIT,
-        "node_lost": w.TOKEN,
-        "node_back": w.TOKEN,
+        **dict.fromkeys(ON_A_NODE, w.TOKEN),
         "cancel": w.TOKEN,
         "finish": w.TOKEN,
         "fail": w.TOKEN,

@@ -8,6 +8,7 @@ the next thing that is due.
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.admission.decide import Admission
@@ -18,7 +19,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.durations import format_duration
 from headrace.contracts.ids import job_key, make_job_id
-from headrace.contracts.queries import DeleteRequest
+from headrace.contracts.queries import DeleteRequest, NodeRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import cancel, ledger, node_writer, submit
 from headrace.contracts.wishes import JobWish
@@ -26,6 +27,7 @@ from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPT
 from headrace.domain.ledger import Ledger
 from headrace.domain.snapshot import copy_of
 from headrace.governance.decide import Governance
+from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import applied, placed
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
@@ -34,11 +36,12 @@ from headrace.simulate.machines import Machines
 from headrace.simulate.names import entitled_member, find_policy, numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from headrace.contracts.documents import Documents
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import State
+    from headrace.governance.decide import Wish
     from headrace.simulate.changes import Changes
     from headrace.simulate.scenario import Delete, Expect, Moment, Scenario, Submit
 
@@ -49,6 +52,15 @@ ROUNDS_MAX = 100_000
 AUTHOR = "default.scenario"
 HYPOTHETICAL = 1 << 79
 """Where the numbers of jobs that are only supposed begin, so that those of the others are the same with and without them."""
+
+
+_NODE_WISHES: dict[str, Callable[[NodeRequest, str], Wish]] = {
+    "cordon": partial(cordoning, cordon=True),
+    "uncordon": partial(cordoning, cordon=False),
+    "drain": draining,
+    "confirm_empty": confirming_empty,
+}
+_TROUBLES = {"refuse_starts": "refuse", "stall_starts": "stall", "allow_starts": ""}
 
 
 class Unrest(Exception):
@@ -240,11 +252,24 @@ class World:
         if moment.node_back:
             nodes = self.machines.nodes[moment.node_back]
             self._append(node_writer(moment.node_back), [self.machines.register(nodes, moment.node_back, self.now)])
+        self._happen_to_node(moment)
         if moment.apply is not None:
             self._apply(moment.apply)
         if moment.delete is not None:
             self._delete(moment.delete)
         self.machines.pass_time(self.now)
+
+    def _happen_to_node(self, moment: Moment) -> None:
+        """What an administrator does with a node, and what ails it."""
+        for name, made in _NODE_WISHES.items():
+            if node := getattr(moment, name):
+                decision = made(NodeRequest(node=node), AUTHOR)(self.state)
+                if decision.error:
+                    raise Refused(decision.error)
+                self._append(GOVERNANCE, decision.facts)
+        for name, trouble in _TROUBLES.items():
+            if node := getattr(moment, name):
+                self.machines.troubles[node] = trouble
 
     def _apply(self, documents: Documents) -> None:
         if not self.judged:

@@ -5,7 +5,7 @@ import pytest
 from headrace.allocator.decide import SETTLED_MAX, Allocator
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU
+from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.records import RECORD_FACTS_MAX
@@ -137,6 +137,26 @@ def test_more_than_one_record_of_dismissals_is_several_records():
 
     assert [len(facts) for facts in rounds] == [SETTLED_MAX, 7, 0]
     assert {fact.job for facts in rounds for fact in facts} == {job.key for job in jobs}
+
+
+def test_a_requeue_and_the_dismissal_that_follows_from_it_stand_in_one_record_or_in_none():
+    """Cut in two, the dismissal would be lost until documents change again (R10)."""
+    told = History(policy("ml"))
+    told.node("n1", 4, cpu=1_000)
+    overtaken = told.run("ml/three", max_retries=1)
+    others = [told.admit("ml/cpu") for _ in range(SETTLED_MAX - 1)]
+    while told.allocate():
+        pass
+    told.law(d.Documents(policies=(policy("ml", limit={GPU: 2 * GPU_UNITS}),)))
+    told.allocate()  # looks over the pending jobs, of which there are none
+    for job in (*others, overtaken):
+        told.start(job)
+        told.end(job, 1)
+
+    while told.allocate():
+        pass
+
+    assert (overtaken.state, overtaken.reason) == ("rejected", "EXCEEDS_POLICY_LIMIT")
 
 
 def test_what_settles_jobs_leaves_room_for_grants():

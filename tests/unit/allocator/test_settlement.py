@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.settlement import next_time_limit, review_pending, settle, stop, why_never
+from headrace.allocator.settlement import review_pending, set_aside, settle, stop, why_never
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
@@ -19,14 +19,14 @@ def history(**more: object) -> History:
 
 
 def settled(told: History) -> list[object]:
-    return list(settle(told.state, told.now))
+    return [fact for unit in settle(told.state, told.now) for fact in unit]
 
 
 def ended(job, state: str, cause: str, exit_code: int | None = None, attempt: int = 1) -> f.JobEndedV1:
     return f.JobEndedV1(job=job.key, attempt=attempt, state=state, cause=cause, exit_code=exit_code)
 
 
-def requeued(job, cause: str, attempt: int = 1, **more: int) -> f.JobRequeuedV1:
+def requeued(job, cause: str, attempt: int = 1, **more: object) -> f.JobRequeuedV1:
     return f.JobRequeuedV1(job=job.key, attempt=attempt, cause=cause, **more)
 
 
@@ -80,7 +80,8 @@ def test_what_was_the_nodes_fault_uses_up_no_retry(outcome, cause, back_off):
 
     told.end(job, None, outcome=outcome)
 
-    assert settled(told) == [requeued(job, cause, not_before=told.now + back_off if back_off else 0)]
+    avoids = {"avoid": ("n1",), "avoid_until": told.now + 10 * MINUTE} if outcome == "refused" else {}
+    assert settled(told) == [requeued(job, cause, not_before=told.now + back_off if back_off else 0, **avoids)]
 
 
 @pytest.mark.parametrize(("losses", "back_off"), [(0, 1), (1, 2), (5, 32), (8, 256), (9, 300), (60, 300)])
@@ -94,17 +95,144 @@ def test_the_back_off_after_a_loss_doubles_from_a_second_to_five_minutes(losses,
     assert settled(told) == [requeued(job, "node_lost", not_before=told.now + back_off * SECOND)]
 
 
-@pytest.mark.parametrize("gone", [f.NodeLostV1(node="n1", silent_for=60 * SECOND), f.NodeStoppedV1(node="n1", at=0)])
-def test_leases_on_a_node_that_is_gone_are_revoked_and_then_the_job_is_requeued(gone):
+LOST = f.NodeLostV1(node="n1", silent_for=60 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("gone", "cause", "overlap"), [(LOST, "node_lost", True), (f.NodeStoppedV1(node="n1", at=0), "node_stopped", False)]
+)
+def test_leases_on_a_node_that_is_gone_are_revoked_and_then_the_job_is_requeued(gone, cause, overlap):
+    """After a loss the old attempt may still run, and the fact says so (R32)."""
     told = history()
     job = told.run("ml/one")
 
     told.say(gone, by="preemption")
-    revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="node_lost")
+    revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause=cause)
+    assert settled(told) == [revoked]
+
+    told.say(revoked, by="allocator")
+    assert settled(told) == [requeued(job, cause, not_before=told.now + SECOND, may_overlap=overlap)]
+
+
+def test_a_job_that_waits_for_its_lost_node_is_requeued_when_an_operator_confirms_that_nothing_is_left():
+    """R32."""
+    told = history(preemption=terms(on_node_lost="wait"))
+    job = told.run("ml/one")
+    told.say(LOST, by="preemption")
+    assert settled(told) == []
+
+    told.say(f.NodeConfirmedEmptyV1(author="default.admin", node="n1"))
+    revoked = f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="confirmed_empty")
     assert settled(told) == [revoked]
 
     told.say(revoked, by="allocator")
     assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND)]
+
+
+def test_a_job_that_waits_for_its_lost_node_goes_on_when_that_is_back():
+    """R32."""
+    told = history(preemption=terms(on_node_lost="wait"))
+    job = told.run("ml/one")
+    told.say(LOST, by="preemption")
+
+    told.node()
+
+    assert (settled(told), job.state) == ([], "running")
+
+
+def test_an_order_that_the_node_never_finished_ends_when_an_operator_confirms_that_nothing_is_left():
+    """R28."""
+    told = history()
+    job = told.run("ml/one")
+    told.stop(job, "preempted")
+    told.say(f.LeaseOverdueV1(job=job.key, attempt=1, node="n1"), by="preemption")
+    assert settled(told) == []
+
+    told.say(f.NodeConfirmedEmptyV1(author="default.admin", node="n1"))
+    told.say(*settled(told), by="allocator")
+
+    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+
+
+def test_what_is_not_started_within_ten_minutes_is_stopped_and_tried_elsewhere_after_a_back_off():
+    """R35, R36."""
+    told = history()
+    job = told.admit("ml/gang")
+    told.allocate()
+    told.say(f.LeaseStartedV1(job=job.key, attempt=1, rank=0, at=told.now), by="node.n1")
+    told.wait(10 * MINUTE - 1)
+    assert (settled(told), told.state.deadlines.next(told.now)) == ([], told.now + 1)
+
+    told.wait(1)
+    assert settled(told) == [stopped(job, "start_timeout")]
+    told.stop(job, "start_timeout")
+    assert settled(told) == []
+    told.end(job, 143)
+    told.end(job, None, rank=1, outcome="never_started")
+
+    again = {"not_before": told.now + SECOND, "avoid": ("n1",), "avoid_until": told.now + 10 * MINUTE}
+    assert settled(told) == [requeued(job, "start_timeout", **again)]
+
+
+def test_a_replica_that_was_stopped_before_it_started_is_no_fault_of_its_node():
+    """The gang has failed by itself, and that uses up a retry (R32, R35)."""
+    told = history()
+    job = told.admit("ml/gang")
+    told.allocate()
+    told.say(f.LeaseStartedV1(job=job.key, attempt=1, rank=0, at=told.now), by="node.n1")
+    told.end(job, 3)
+    told.say(*settled(told), by="allocator")
+    told.end(job, None, rank=1, outcome="never_started")
+
+    assert settled(told) == [ended(job, "failed", "exited", 3)]
+
+
+def test_whatever_is_on_a_node_that_is_drained_is_stopped_once():
+    """R28."""
+    told = history()
+    job, gang = told.run("ml/one"), told.run("ml/gang")
+    told.say(f.NodeDrainOrderedV1(author="default.admin", node="n1"))
+
+    assert settled(told) == [stopped(job, "drain"), stopped(gang, "drain")]
+    told.say(*settled(told), by="allocator")
+
+    assert settled(told) == []
+
+
+def test_a_node_that_refuses_three_jobs_in_a_row_is_set_aside_until_somebody_takes_it_back():
+    """R36."""
+    told = history()
+    for number in range(3):
+        assert list(set_aside(told.state)) == []
+        job = told.admit("ml/one")
+        told.allocate()
+        told.end(job, None, outcome="refused", message=f"no {number}")
+        told.say(*settled(told), by="allocator")
+        told.say(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
+
+    aside = f.NodeSetAsideV1(node="n1", reason="it refused the starts of 3 jobs in a row, the last: no 2")
+    assert list(set_aside(told.state)) == [aside]
+    told.say(aside, by="allocator")
+    assert (list(set_aside(told.state)), told.state.nodes["n1"].cordoned) == ([], aside.reason)
+    told.say(f.NodeUncordonedV1(author="default.admin", node="n1"))
+
+    assert (list(set_aside(told.state)), told.state.nodes["n1"].grantable) == ([], True)
+
+
+def test_a_start_in_between_ends_the_row_and_the_same_job_counts_once():
+    """R36."""
+    told = history()
+    job = told.admit("ml/one")
+    for attempt in (1, 2):
+        told.allocate()
+        told.end(job, None, outcome="refused")
+        told.say(*settled(told), by="allocator")
+        assert told.state.nodes["n1"].refusals == {job.key: ""}
+        told.wait(10 * MINUTE)
+        assert job.attempt == attempt
+    told.run("ml/one")
+
+    assert told.state.nodes["n1"].refusals == {}
 
 
 def test_a_gang_with_a_member_on_a_lost_node_is_revoked_there_and_stopped_elsewhere():
@@ -124,7 +252,7 @@ def test_a_gang_with_a_member_on_a_lost_node_is_revoked_there_and_stopped_elsewh
     assert settled(told) == []
     told.end(job, 143, rank=1 - rank)
 
-    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND)]
+    assert settled(told) == [requeued(job, "node_lost", not_before=told.now + SECOND, may_overlap=True)]
 
 
 def test_a_gang_of_which_one_fails_is_stopped_and_fails_once():
@@ -213,14 +341,14 @@ def test_a_job_whose_dependency_failed_is_cancelled():
 def test_a_job_is_stopped_when_its_time_limit_is_reached_and_fails():
     told = history()
     job = told.run("ml/one", time_limit=10 * MINUTE)
-    assert next_time_limit(told.state) == told.now + 10 * MINUTE
+    assert told.state.deadlines.next(told.now) == told.now + 10 * MINUTE
 
     told.wait(10 * MINUTE - 1)
     assert settled(told) == []
     told.wait(1)
     assert settled(told) == [stopped(job, "time_limit", then="cancel")]
     told.stop(job, "time_limit", then="cancel")
-    assert (settled(told), next_time_limit(told.state)) == ([], None)
+    assert (settled(told), told.state.deadlines.next(0)) == ([], None)
     told.end(job, 143)
 
     assert settled(told) == [ended(job, "failed", "time_limit", 143)]

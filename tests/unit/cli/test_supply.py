@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from headrace.cli import supply
 from headrace.client import Refused
 from headrace.contracts.queries import ApplyAnswer, NodeRequest, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.supervisor.installation import Installation, Settings
@@ -69,6 +70,29 @@ def test_nodes_show_what_they_have_and_what_is_free(headrace):
     ]
     assert json.loads(headrace("nodes --json", nodes=(node,)).out)[0]["gpu_free"] == "0.5"
     assert headrace("nodes", nodes=()).out == "No nodes; `headrace node run` adds one.\n"
+
+
+def test_a_drain_tells_how_many_are_left_until_nobody_is(headrace, monkeypatch):
+    monkeypatch.setattr(supply, "LOOK_EVERY", 0)
+    answers = [ApplyAnswer(changes=(), applied=True, running=left) for left in (2, 2, 1, 0)]
+    ran = headrace(["node", "drain", "gpu01", "--reason", "fan"], query=answers)
+    assert ran[:3] == (0, "gpu01 is drained\n", "gpu01: 2 jobs have to leave\ngpu01: 1 jobs have to leave\n")
+    assert ran.said[0] == ("query", ("governance", "drain", NodeRequest(node="gpu01", reason="fan"), ApplyAnswer), {})
+
+
+def test_a_drain_need_not_be_waited_for(headrace):
+    answer = ApplyAnswer(changes=(), applied=True, running=2)
+    assert headrace("node drain gpu01 --no-wait", query=answer)[:3] == (0, "gpu01 is draining: 2 jobs have to leave\n", "")
+    assert json.loads(headrace("node drain gpu01 --no-wait --json", query=answer).out)["running"] == 2
+
+
+@pytest.mark.parametrize(
+    ("running", "out"), [(3, "gpu01 is empty: 3 jobs go on elsewhere\n"), (0, "nothing was left on gpu01\n")]
+)
+def test_an_operator_confirms_that_nothing_is_left_on_a_node(headrace, running, out):
+    ran = headrace("node confirm-empty gpu01", query=ApplyAnswer(changes=(), applied=True, running=running))
+    assert ran[:3] == (0, out, "")
+    assert ran.said == [("query", ("governance", "confirm-empty", NodeRequest(node="gpu01"), ApplyAnswer), {})]
 
 
 @pytest.mark.parametrize("verb", ["cordon", "uncordon"])

@@ -14,12 +14,14 @@ import msgspec
 
 from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY, add_to, take_from
 from headrace.contracts.facts.fact import Place
+from headrace.domain.capacity import held_by
+from headrace.domain.deadlines import Deadlines
 from headrace.domain.pending import Pending
 from headrace.domain.requests import Request
 from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
 from headrace.domain.takings import Preemption
 
-AIDS = {"share_base", "stale", "index", "heap", "lines"}
+AIDS = {"share_base", "stale", "index", "heap", "lines", "avoiding"}
 
 
 def snapshot(state: State) -> dict[str, Any]:
@@ -30,7 +32,7 @@ def snapshot(state: State) -> dict[str, Any]:
     return whole
 
 
-def _shown(value: Any) -> Any:  # noqa: C901  # one case for each kind of thing
+def _shown(value: Any) -> Any:  # noqa: C901, PLR0912  # one case for each kind of thing
     match value:
         case JobRecord():
             return ("job", value.key)
@@ -46,6 +48,8 @@ def _shown(value: Any) -> Any:  # noqa: C901  # one case for each kind of thing
             return ("request", value.order, value.amounts, value.replicas, value.shape)
         case Pending():
             return _line(value)
+        case Deadlines():
+            return dict(value.moments)
         case Scope():
             return _opened(value)
         case dict():
@@ -107,13 +111,13 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
         for lease in job.leases.values():
             names = _accounts_of(state, job, lease.pool)
             for total in (pools[lease.pool], *(accounts[name] for name in names if name in accounts)):
-                add_to(total[0], lease.amounts)
-                if not job.yields_to:
-                    add_to(total[1], lease.amounts)
+                add_to(total[0], held_by(lease).amounts)
+                if not job.yields_to or lease.suspended_at:
+                    add_to(total[1], held_by(lease).amounts)
             for name in names:
                 if not job.preemptible:
-                    add_to(accounts[name][2], lease.amounts)
-            _hold(nodes[lease.node], Place(node=lease.node, devices=lease.devices, amounts=lease.amounts), 0, -1)
+                    add_to(accounts[name][2], held_by(lease).amounts)
+            _hold(nodes[lease.node], held_by(lease), 0, -1)
     for preemption in state.preemptions.values():
         if not preemption.kept:
             continue

@@ -109,7 +109,16 @@ def test_every_public_field_is_a_field_of_its_fact():
         (
             f.JobRequeuedV1(job=MINE, attempt=1, cause="preempted", min_runtime=5),
             f"acme.job.requeued.{ULID}",
-            {"job": MINE, "attempt": 1, "cause": "preempted", "min_runtime": 5, "not_before": 0},
+            {
+                "job": MINE,
+                "attempt": 1,
+                "cause": "preempted",
+                "min_runtime": 5,
+                "not_before": 0,
+                "avoid": [],
+                "avoid_until": 0,
+                "may_overlap": False,
+            },
         ),
         (
             f.JobEndedV1(job=MINE, attempt=1, state="succeeded", cause="exited", exit_code=0),

@@ -5,8 +5,8 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import tree_of
-from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest, NodeRequest
-from headrace.governance.decide import Decision, Governance, applying, cordoning, deleting, first_of
+from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest
+from headrace.governance.decide import Decision, Governance, applying, deleting, first_of
 
 ADMIN = "default.admin"
 
@@ -141,33 +141,6 @@ def test_a_refused_deletion_says_why(talk):
     assert talk.decide() == ()
     error = "pool west is named by profile one, profile three, profile both: change or delete those first (R11)"
     assert talk.answers == [("delete", Decision(ApplyAnswer(changes=(), errors=(error,)), code="REFUSED", error=error))]
-
-
-def cordon_lines(talk, node, *, cordon, reason=""):
-    talk.ask("cordon", cordoning(NodeRequest(node=node, reason=reason), ADMIN, cordon=cordon))
-    facts = talk.decide()
-    talk.decide()
-    _, outcome = talk.answers.pop()
-    return facts, outcome.code or [line.fields or line.action for line in outcome.answer.changes]
-
-
-def test_a_node_is_set_aside_and_taken_back_each_once(talk):
-    cordoned = f.NodeCordonedV1(author=ADMIN, reason="fan", node="w1")
-    assert cordon_lines(talk, "w1", cordon=True, reason="fan") == ((cordoned,), [("cordoned: no -> fan",)])
-    assert cordon_lines(talk, "w1", cordon=True, reason="fan") == ((), ["keep"])
-    assert cordon_lines(talk, "w1", cordon=False) == (
-        (f.NodeUncordonedV1(author=ADMIN, node="w1"),),
-        [("cordoned: fan -> no",)],
-    )
-    assert cordon_lines(talk, "w1", cordon=False) == ((), ["keep"])
-    assert cordon_lines(talk, "w2", cordon=True) == ((), "NOT_FOUND")
-
-
-def test_a_cordon_without_a_reason_names_who_did_it(talk):
-    _, lines = cordon_lines(talk, "w1", cordon=True)
-    assert lines == [("cordoned: no -> cordoned by default.admin",)]
-    assert talk.installation.state.nodes["w1"].cordoned == "cordoned by default.admin"
-    assert cordon_lines(talk, "w1", cordon=True) == ((), ["keep"])
 
 
 def test_one_error_stands_for_itself():

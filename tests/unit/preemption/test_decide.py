@@ -6,8 +6,9 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.preemption import Victim
+from headrace.domain.phases import OVERRUN_MAX
 from headrace.domain.state import JobRecord
-from headrace.preemption.decide import NODE_TIMEOUT, OVERRUN_MAX, PreemptionWatch
+from headrace.preemption.decide import NODE_TIMEOUT, PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, terms
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -15,10 +16,25 @@ LADDER = 90 * SECOND
 """The graces of a policy that says nothing: 60 s callback and 30 s SIGTERM."""
 
 
+class Listener:
+    """Who has heard of nodes at certain moments, by a clock that goes as the history's."""
+
+    def __init__(self, told: History, at: dict[str, int]) -> None:
+        self.told = told
+        self.at = at
+
+    def silence(self, node: str) -> int:
+        return self.told.now - self.at.get(node, 0)
+
+
+def watching(told: History, heard: dict[str, int] | None) -> PreemptionWatch:
+    return PreemptionWatch(told.state, None if heard is None else Listener(told, heard))
+
+
 def stated(told: History, heard: dict[str, int] | None = None) -> tuple[object, ...]:
     """What preemption has to say, twice the same, on a state that it leaves alone."""
     before = snapshot(told.state)
-    watch = PreemptionWatch(told.state, heard)
+    watch = watching(told, heard)
     facts = watch.decide(told.now)
     assert watch.decide(told.now) == facts
     assert differences(snapshot(told.state), before) == []
@@ -26,7 +42,9 @@ def stated(told: History, heard: dict[str, int] | None = None) -> tuple[object, 
 
 
 def wakeup(told: History, heard: dict[str, int] | None = None) -> int | None:
-    return PreemptionWatch(told.state, heard).next_wakeup()
+    watch = watching(told, heard)
+    watch.decide(told.now)
+    return watch.next_wakeup()
 
 
 def searching(*, runs: int = 10 * SECOND, **more: object) -> tuple[History, JobRecord, JobRecord]:

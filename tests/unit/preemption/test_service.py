@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +25,7 @@ def beat(node, at=0):
 @pytest.fixture
 def bus(monkeypatch):
     bus = Bus()
-    monkeypatch.setattr(service, "wall_clock", bus.clock)
+    monkeypatch.setattr(service, "steady_clock", lambda: bus.now - START)
     monkeypatch.setattr(deciding, "wall_clock", bus.clock)
     monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
     monkeypatch.setattr(deciding, "settle", lambda: None)
@@ -34,30 +35,27 @@ def bus(monkeypatch):
 class TestHeartbeats:
     @pytest.fixture
     def beats(self, bus):
-        """They listen since `START`; a second has passed."""
-        beats = Heartbeats()
-        bus.now += 1 * SECOND
-        return beats
+        return Heartbeats()
 
     async def hear(self, beats, subject, payload):
         await beats.hear(SimpleNamespace(subject=subject, data=payload))
 
-    async def test_a_node_is_heard_of_when_its_heartbeat_comes_by_our_clock_and_not_by_its_own(self, beats):
+    async def test_silence_counts_from_the_heartbeat_by_our_clock_and_not_by_the_nodes(self, bus, beats):
         await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1", at=START + 900 * SECOND))
-        assert beats.get("n1") == START + 1 * SECOND
+        bus.now += 3 * SECOND
+        assert beats.silence("n1") == 3 * SECOND
 
     async def test_the_last_heartbeat_counts(self, bus, beats):
         await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
         bus.now += 5 * SECOND
         await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
-        assert beats.get("n1") == START + 6 * SECOND
+        bus.now += SECOND
+        assert beats.silence("n1") == SECOND
 
-    @pytest.mark.parametrize("default", [0, START - 1])
-    def test_who_was_never_heard_of_counts_from_when_the_listening_began(self, beats, default):
-        assert beats.get("n1", default) == START
-
-    def test_nor_earlier_than_the_asker_knows_better(self, beats):
-        assert beats.get("n1", START + 3) == START + 3
+    def test_who_was_never_heard_of_is_silent_since_somebody_asked_first(self, bus, beats):
+        assert beats.silence("n1") == 0
+        bus.now += 7 * SECOND
+        assert beats.silence("n1") == 7 * SECOND
 
     @pytest.mark.parametrize(
         ("subject", "payload"),
@@ -71,13 +69,14 @@ class TestHeartbeats:
     )
     async def test_what_is_no_heartbeat_of_its_sender_is_not_heard(self, beats, subject, payload):
         await self.hear(beats, subject, payload)
-        assert (beats.heard, beats.get("n1")) == ({}, START)
+        assert beats.heard == {}
 
 
 async def test_a_node_that_falls_silent_is_lost_and_one_that_beats_is_not(bus):
     bus.hall("beating", "silent")
     async with running(service.main(bus.service("preemption"))):
         await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
+        await bus.send(BEATS, "hr.telemetry.silent.heartbeat", beat("silent"))
         bus.now += NODE_TIMEOUT
         await bus.send(BEATS, "hr.telemetry.beating.heartbeat", beat("beating"))
         bus.register("new")
@@ -85,11 +84,31 @@ async def test_a_node_that_falls_silent_is_lost_and_one_that_beats_is_not(bus):
     assert bus.stated("preemption") == [NodeLostV1(node="silent", silent_for=NODE_TIMEOUT)]
 
 
+async def test_a_jump_of_the_wall_clock_loses_no_node_by_itself(bus, monkeypatch):
+    """R34."""
+    steady = [0]
+    monkeypatch.setattr(service, "steady_clock", lambda: steady[0])
+    bus.hall("n1")
+    async with running(service.main(bus.service("preemption"))):
+        await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
+        bus.now += 10 * NODE_TIMEOUT
+        bus.register("n2")
+        await asyncio.sleep(0.05)
+        assert bus.stated("preemption") == []
+        steady[0] += NODE_TIMEOUT
+        bus.now += NODE_TIMEOUT
+        bus.register("n3")
+        await until(lambda: bus.stated("preemption"))
+    assert NodeLostV1(node="n1", silent_for=NODE_TIMEOUT) in bus.stated("preemption")
+
+
 async def test_a_restart_loses_no_node_that_was_not_heard_of_meanwhile(bus):
     bus.hall("n1")
     bus.now += 2 * NODE_TIMEOUT
     async with running(service.main(bus.service("preemption"))):
         await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
+        await asyncio.sleep(0.05)
+        assert bus.stated("preemption") == []
         bus.now += NODE_TIMEOUT
         bus.register("n2")
         await until(lambda: bus.stated("preemption"))

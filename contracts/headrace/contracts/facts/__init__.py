@@ -22,13 +22,16 @@ from headrace.contracts.facts.allocation import (
     JobRequeuedV1,
     LeaseGrantedV1,
     LeaseRevokedV1,
+    NodeSetAsideV1,
     StopOrderedV1,
 )
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.facts.governance import (
     GroupAppliedV1,
     GroupDeletedV1,
+    NodeConfirmedEmptyV1,
     NodeCordonedV1,
+    NodeDrainOrderedV1,
     NodeUncordonedV1,
     ObjectClosedV1,
     PolicyAppliedV1,
@@ -78,6 +81,8 @@ AnyFact = (
     | ObjectClosedV1
     | NodeCordonedV1
     | NodeUncordonedV1
+    | NodeDrainOrderedV1
+    | NodeConfirmedEmptyV1
     | JobAdmittedV1
     | JobRejectedV1
     | WishRefusedV1
@@ -90,6 +95,7 @@ AnyFact = (
     | JobRequeuedV1
     | JobEndedV1
     | JobDismissedV1
+    | NodeSetAsideV1
     | ReclaimOpenedV1
     | PreemptionProposedV1
     | PreemptionNoneV1
@@ -126,9 +132,12 @@ __all__ = [
     "LeaseRevokedV1",
     "LeaseRungV1",
     "LeaseStartedV1",
+    "NodeConfirmedEmptyV1",
     "NodeCordonedV1",
+    "NodeDrainOrderedV1",
     "NodeLostV1",
     "NodeRegisteredV1",
+    "NodeSetAsideV1",
     "NodeStoppedV1",
     "NodeUncordonedV1",
     "NominationEndedV1",

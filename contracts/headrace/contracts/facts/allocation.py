@@ -26,7 +26,10 @@ class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
 
 
 class LeaseRevokedV1(Fact, frozen=True, kw_only=True, tag="lease.revoked.v1"):
-    """The lease is taken back without the node's word, because the node is lost (R32)."""
+    """The lease is taken back without the node's word.
+
+    `cause`: `node_lost`, `node_stopped`, or `confirmed_empty`: an operator has said that nothing is left of it (R28, R32).
+    """
 
     job: str
     attempt: int
@@ -45,8 +48,10 @@ class StopOrderedV1(Fact, frozen=True, kw_only=True, tag="stop.ordered.v1"):
 class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     """The job is pending again and keeps its admission time.
 
-    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`. `min_runtime` is the job's own from now
-    on, doubled after each preemption (R29); `not_before` holds it back after a loss (R32); microseconds.
+    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`. `min_runtime`
+    is the job's own from now on, doubled after each preemption (R29); `not_before` holds it back after a loss (R32); microseconds.
+    Until `avoid_until` it is kept away from the nodes in `avoid`, which did not start it (R36). `may_overlap`: its node was lost without
+    a word, so the old attempt may still run while the next one does (R32).
     """
 
     job: str
@@ -54,6 +59,9 @@ class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     cause: str
     min_runtime: int = 0
     not_before: int = 0
+    avoid: tuple[str, ...] = ()
+    avoid_until: int = 0
+    may_overlap: bool = False
 
 
 class JobEndedV1(Fact, frozen=True, kw_only=True, tag="job.ended.v1"):
@@ -72,3 +80,10 @@ class JobDismissedV1(Fact, frozen=True, kw_only=True, tag="job.dismissed.v1"):
     job: str
     reason: str
     message: str
+
+
+class NodeSetAsideV1(Fact, frozen=True, kw_only=True, tag="node.set_aside.v1"):
+    """Nothing new is granted on the node until an operator uncordons it: it refused several jobs in a row (R36)."""
+
+    node: str
+    reason: str

@@ -116,3 +116,15 @@ class NodeUncordonedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.uncord
     """The node takes new work again."""
 
     node: str
+
+
+class NodeDrainOrderedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.drain_ordered.v1"):
+    """Nothing new is granted on the node, and what is there leaves by its ladder and is requeued (R28). Uncordoning ends it."""
+
+    node: str
+
+
+class NodeConfirmedEmptyV1(AuthoredFact, frozen=True, kw_only=True, tag="node.confirmed_empty.v1"):
+    """An operator has seen that nothing runs on the node any more of what is overdue there, or, if it is away, of anything (R28, R32)."""
+
+    node: str

@@ -1,0 +1,50 @@
+"""One try at running a job, and how its leases ended: what is kept for looking back and for settling it (R29-R32)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """How one replica's lease ended, until the allocator has settled the attempt. `outcome` as in `lease.ended`, or `revoked`."""
+
+    rank: int
+    outcome: str
+    exit_code: int | None
+    finished: bool
+    stopping: bool
+    message: str
+    node: str
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the process ended well."""
+        return self.outcome == "exited" and self.exit_code == 0
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """Times in log time, 0 where not yet; `sequence` is that of its grant."""
+
+    number: int
+    pool: str
+    nodes: tuple[str, ...]
+    devices: tuple[str, ...]
+    granted_at: int
+    sequence: int
+    started_at: int = 0
+    ended_at: int = 0
+    exit_code: int | None = None
+    cause: str = ""
+    resume_from: str = ""
+
+    def close(self, endings: Sequence[Ending], cause: str, now: int) -> None:
+        """It is over: the first exit code that tells of a failure is that of the attempt, else the first of all."""
+        self.ended_at, self.cause = now, cause
+        codes = [ending.exit_code for ending in endings]
+        self.exit_code = next((code for code in codes if code), codes[0] if codes else None)

@@ -1,0 +1,82 @@
+"""What administrators do with nodes: cordon, uncordon, drain, and confirm that nothing is left on one (R28, R32, R36). Pure."""
+
+from __future__ import annotations
+
+from headrace.contracts import facts as f
+from headrace.contracts.facts import AnyFact
+from headrace.contracts.queries import ApplyAnswer, Change, NodeRequest
+from headrace.domain.state import NodeState, State
+from headrace.governance.decide import Decision, Wish
+from headrace.governance.findings import unknown
+from headrace.governance.objects import REASON_MAX
+
+
+def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
+    """The wish that a node take no new work, or that it take some again."""
+
+    def wish(state: State) -> Decision:
+        node = state.nodes.get(request.node)
+        if node is None:
+            return _not_found(state, request)
+        reason = request.reason[:REASON_MAX]
+        will_be = (reason or f"cordoned by {author}") if cordon else ""
+        if will_be == node.cordoned:
+            return _kept(node)
+        field = f"cordoned: {node.cordoned or 'no'} -> {will_be or 'no'}"
+        fact = f.NodeCordonedV1 if cordon else f.NodeUncordonedV1
+        return _changed(node, field, fact(author=author, reason=reason, node=node.name))
+
+    return wish
+
+
+def draining(request: NodeRequest, author: str) -> Wish:
+    """The wish that a node take no new work and that everything on it leave by its ladder (R28); asked again, how many are left."""
+
+    def wish(state: State) -> Decision:
+        node = state.nodes.get(request.node)
+        if node is None:
+            return _not_found(state, request)
+        jobs = len({lease.job.key for lease in node.leases.values()})
+        if node.draining:
+            return _kept(node, running=jobs)
+        reason = request.reason[:REASON_MAX]
+        fact = f.NodeDrainOrderedV1(author=author, reason=reason, node=node.name)
+        return _changed(node, f"draining: no -> yes, {jobs} jobs have to leave", fact, running=jobs)
+
+    return wish
+
+
+def confirming_empty(request: NodeRequest, author: str) -> Wish:
+    """The word of an operator that nothing is left of what is overdue on a node, or of anything where it is away (R28, R32)."""
+
+    def wish(state: State) -> Decision:
+        node = state.nodes.get(request.node)
+        if node is None:
+            return _not_found(state, request)
+        gone = [lease for lease in node.leases.values() if (lease.overdue or not node.healthy) and not lease.empty]
+        if not gone and node.leases and node.healthy:
+            error = (
+                f"{node.name} is there and has {len(node.leases)} leases in order; `headrace node drain {node.name}` empties it"
+            )
+            return Decision(ApplyAnswer(changes=()), code="REFUSED", error=error)
+        if not gone:
+            return _kept(node)
+        reason = request.reason[:REASON_MAX]
+        fact = f.NodeConfirmedEmptyV1(author=author, reason=reason, node=node.name)
+        return _changed(node, f"confirmed empty of {len(gone)} leases", fact, running=len({lease.job.key for lease in gone}))
+
+    return wish
+
+
+def _not_found(state: State, request: NodeRequest) -> Decision:
+    return Decision(ApplyAnswer(changes=()), code="NOT_FOUND", error=unknown("node", request.node, state.nodes))
+
+
+def _kept(node: NodeState, *, running: int = 0) -> Decision:
+    change = Change(kind="node", name=node.name, action="keep")
+    return Decision(ApplyAnswer(changes=(change,), applied=True, running=running))
+
+
+def _changed(node: NodeState, field: str, fact: AnyFact, *, running: int = 0) -> Decision:
+    change = Change(kind="node", name=node.name, action="update", fields=(field,))
+    return Decision(ApplyAnswer(changes=(change,), applied=True, running=running), (fact,))
