@@ -28,7 +28,10 @@ from headrace.contracts.queries import (
     GetAnswer,
     GetRequest,
     NodeRequest,
+    RecordsAnswer,
+    RecordsRequest,
     ServiceView,
+    StoredRecord,
 )
 from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.governance.service import main
@@ -119,6 +122,14 @@ async def test_what_is_written_is_there_after_a_restart_with_its_revision(admin,
     assert (status.service, status.folded) == ("governance", 1)
 
 
+async def test_administrators_read_the_ledger_as_it_was_written(core, admin, login, tmp_path, two_teams):
+    async with governance(await login("governance"), tmp_path):
+        await admin.apply(two_teams)
+        answer = decode(bytes((await admin.ask("records", RecordsRequest())).body), RecordsAnswer)
+    message = await JetStreamLog(core, LEDGER_STREAM).get(1)
+    assert (answer.tip, answer.records) == (1, (StoredRecord(**message._asdict()),))
+
+
 async def test_a_dry_run_writes_nothing(core, admin, login, tmp_path, two_teams):
     async with governance(await login("governance"), tmp_path):
         answer, plan = await admin.apply(two_teams, dry_run=True)
@@ -163,7 +174,7 @@ async def test_an_object_is_deleted_once_nobody_names_it(admin, login, tmp_path,
     assert (deleted.code, decode(bytes(deleted.body), ApplyAnswer).revision) == ("", 4)
 
 
-@pytest.mark.parametrize("what", ["apply", "delete", "get", "cordon", "uncordon"])
+@pytest.mark.parametrize("what", ["apply", "delete", "get", "cordon", "uncordon", "records"])
 async def test_only_administrators_may_ask(core, login, what):
     alice = await login("acme-alice")
     with pytest.raises(LogRefused, match="may not publish"):

@@ -108,6 +108,28 @@ class NodeRequest(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class RecordsRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `records`: the ledger as it was written, from the record behind the sequence `after` on."""
+
+    after: int = 0
+
+
+class StoredRecord(Value, frozen=True, kw_only=True):
+    """One record as it lies in the ledger. `stamped`: the server's time of storage; `payload`: its very bytes, which digests speak of."""
+
+    sequence: int
+    subject: str
+    stamped: int
+    payload: bytes
+
+
+class RecordsAnswer(Value, frozen=True, kw_only=True):
+    """A page of the ledger, in order, and the sequence of its last record; no records: there are none behind `after`."""
+
+    tip: int
+    records: tuple[StoredRecord, ...] = ()
+
+
 class JobsRequest(Value, frozen=True, kw_only=True):
     """To *feed* `jobs`: the asker's tenant's jobs, newest first. Empty fields do not filter. `limit` at most 10,000."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
@@ -80,7 +81,7 @@ def _kind(text: str) -> str:
 
 async def apply(args: argparse.Namespace) -> int:
     """Read, check, plan, write, tell."""
-    tree = _read(args.file)
+    tree = read_files(args.file)
     request = ApplyRequest(documents=tree.value, dry_run=args.dry_run, reason=args.reason)
     async with client(args) as hr:
         try:
@@ -118,15 +119,15 @@ async def delete(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(files: list[str]) -> Tree:
-    """All files as one tree; every mistake that can be seen from here is told with file and line."""
+def read_files(files: list[str], check: Callable[[Tree], object] = read_documents) -> Tree:
+    """All files as one tree; every mistake that `check` can see from here is told with file and line."""
     trees: list[Tree] = []
     wrong = False
     for name in files:
         try:
             text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
             tree = read_tree(text)
-            read_documents(tree)
+            check(tree)
             trees.append(tree)
         except DocumentErrors as errors:
             wrong = True

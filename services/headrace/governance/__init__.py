@@ -5,7 +5,8 @@ The question it answers: *may this be written, what would it change, and whom do
 - `objects` names what can be written; `references`, `ceilings` (R7), `hardware` (R6) and `honour` (R8) look for what is wrong with a
   set of documents, on the `outlook`: the installation as it would be; `findings` collects what they find.
 - `plan` puts it together (R9), with `changes` field by field and the jobs `touched` (R10); `removal` is the same for deletions
-  (R11). All of these are pure. `decide` turns the requests that wait into records, one each; `service` hears and answers them.
+  (R11). All of these are pure. `decide` turns the requests that wait into records, one each; `service` hears and answers them. Because
+  administrators alone may ask this service, it also hands out the ledger as it was written, to who looks back.
 
 Facts read: all. Facts written: `<kind>.applied`, `<kind>.deleted`, `node.cordoned`, `node.uncordoned`.
 

@@ -6,6 +6,7 @@ import asyncio
 
 from msgspec import structs
 
+from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.process import Service
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
 from headrace.contracts.document_reader import read_documents
@@ -21,6 +22,7 @@ from headrace.contracts.queries import (
     GetRequest,
     NodeRequest,
 )
+from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
@@ -29,6 +31,7 @@ from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
 from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
+from headrace.service.records import records
 
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
 """Of an answer's body; the rest is for the envelope."""
@@ -41,7 +44,8 @@ async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
     deciding = Deciding(service, GOVERNANCE, Governance)
     desk = Desk(deciding)
-    await deciding.run(desk.handlers())
+    ledger = JetStreamLog(service.connection, LEDGER_STREAM)
+    await deciding.run({**desk.handlers(), "records": records(ledger)})
 
 
 class Desk:

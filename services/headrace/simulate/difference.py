@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from headrace.simulate.outcome import Outcome, Tale
 
-MOVED_MAX = 20
-"""Jobs shown of those whose start moved; the rest are counted."""
+MOVED_MAX = 1_000
+"""Jobs told of those whose start moved; the rest are counted."""
+SHOWN_MAX = 20
+"""Of those, jobs in the text."""
 _GPU_SECOND = GPU_UNITS * SECOND
 
 
@@ -153,10 +155,11 @@ def as_text(found: Difference, title: str) -> str:
     rows = [[name, *_cells(sides)] for name, sides in found.policies.items()]
     rows += [["in all", *_cells(found.total)]] if len(rows) > 1 else []
     blocks = [f"{title}, played {_rough(found.span)} on. Each as it is -> with the changes.", _table(heads, rows)]
-    if found.moved:
-        jobs = [[row.job, row.queue, _shown(row.before, row.before_is), _shown(row.after, row.after_is)] for row in found.moved]
-        rest = found.moved_in_all - len(found.moved)
-        more = f"\nand {rest} more; --json has the first {MOVED_MAX} as well" if rest else ""
+    shown = found.moved[:SHOWN_MAX]
+    if shown:
+        jobs = [[row.job, row.queue, _shown(row.before, row.before_is), _shown(row.after, row.after_is)] for row in shown]
+        rest = found.moved_in_all - len(shown)
+        more = f"\nand {rest} more; --json names the first {MOVED_MAX}" if rest else ""
         blocks.append(_table(("JOB", "QUEUE", "STARTS", "WITH THE CHANGES"), jobs) + more)
     else:
         blocks.append("No start moves.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.simulate.difference import MOVED_MAX, Moved, Numbers, as_text, called, difference
+from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Moved, Numbers, as_text, called, difference
 from headrace.simulate.outcome import Outcome, Tale
 
 DEV = ("default", "dev", "one")
@@ -53,7 +53,7 @@ def test_only_the_first_of_very_many_are_shown():
     many = {f"j{number}": tale(SECOND) for number in range(MOVED_MAX + 5)}
     found = compared(many, {name: tale() for name in many})
     assert (len(found.moved), found.moved_in_all) == (MOVED_MAX, MOVED_MAX + 5)
-    assert "\nand 5 more" in as_text(found, "what if")
+    assert f"\nand {MOVED_MAX + 5 - SHOWN_MAX} more; --json" in as_text(found, "what if")
 
 
 def test_where_nothing_moves_that_is_said():
