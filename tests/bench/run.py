@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import allocator_core
 import line
+import reclaim
 
 RUNS = 5
 
@@ -73,17 +74,22 @@ def _show(figures: dict[str, float]) -> str:
 def main() -> int:
     """Run what is asked for; all of it by default."""
     parser = argparse.ArgumentParser(description="Measure, and print the figures.")
-    parser.add_argument("what", nargs="*", choices=["core", "line", []], help="core: P1; line: P5 and P7; nothing: all")
+    parser.add_argument(
+        "what", nargs="*", choices=["core", "reclaim", "line", []], help="core: P1; reclaim: plans; line: P5, P7; nothing: all"
+    )
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each run of the core")
     parser.add_argument("--jobs", type=int, default=2_000, help="of each run of the line")
     parser.add_argument("--samples", type=int, default=100, help="of the latency")
     arguments = parser.parse_args()
-    what = set(arguments.what) or {"core", "line"}
+    what = set(arguments.what) or {"core", "reclaim", "line"}
     figures: dict[str, Any] = {"machine": machine()}
     print(json.dumps(figures["machine"]), flush=True)
     if "core" in what:
         figures["P1"] = measure_core(arguments.seconds)
+    if "reclaim" in what:
+        figures["plans"] = reclaim.measure()
+        reclaim.show(figures["plans"])
     if "line" in what:
         figures["P5, P7"] = measure_line(arguments.jobs, arguments.samples)
     if arguments.json:

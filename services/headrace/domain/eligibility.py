@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
@@ -11,30 +12,57 @@ from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
+    from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope, State
 
+_RUNNING, _STARTING = JobState.RUNNING, JobState.STARTING
 RECLAIM = "reclaim"
 PRIORITY = "priority"
 
 
-class Candidate(NamedTuple):
-    """A job that may be taken.
+@dataclass(slots=True, frozen=True, eq=False)
+class Kind:
+    """Jobs of one policy with one request: what there is to ask before they are taken is asked once for all of them.
 
-    It is ordered by: sheltered by its policy's own reservation (R24), policy priority, lost work, newest grant first, key (R25).
+    `held`: what one of them holds of governed keys. `side`: the accounts that have to be above their reservation (R23), on one of `keys`
+    (R24); `lends`: whether they are. `sheltered`: not above its policy's own reservation, while somebody of another tenant asks.
+    """
+
+    policy: PolicyState
+    held: Amounts
+    side: tuple[Scope, ...]
+    keys: tuple[str, ...]
+    lends: bool
+    sheltered: bool
+    gpu: int
+
+
+class Candidate(NamedTuple):
+    """A job that may be taken. Candidates compare as R24 and R25 order them, best first; no two have the same key.
+
+    Sheltered by its policy's own reservation last; then policy priority, bucket of lost work, newest grant (sequence and place, negated).
     """
 
     sheltered: bool
     priority: int
     bucket: int
-    newest: tuple[int, int]
+    sequence: int
+    place: int
     key: str
     job: JobRecord
     lost: int
+    kind: Kind
 
-    @property
-    def order(self) -> tuple[object, ...]:
-        """What candidates are compared by."""
-        return self[:5]
+
+_candidate = Candidate._make
+
+
+class Eligible(NamedTuple):
+    """Victims allowed by R24, in R25's order; how many are protected, and when the first of those is free to take."""
+
+    candidates: list[Candidate]
+    protected: int
+    retry_at: int | None
 
 
 def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
@@ -125,27 +153,54 @@ def protected_until(job: JobRecord) -> int | None:
     return job.started_at + needed if job.started_at else None
 
 
-def eligible(
-    state: State, job: JobRecord, pool: PoolState, cause: str, short: frozenset[str], now: int
-) -> tuple[list[Candidate], int, int | None]:
-    """Victims allowed by R24, in R25's order; how many are protected, and when the first of those is free to take."""
-    candidates, protected, retry_at = [], 0, None
+def eligible(state: State, job: JobRecord, pool: PoolState, cause: str, short: frozenset[str], now: int) -> Eligible:
+    """Everybody the job may take from in the pool by `cause`, given what is `short`."""
+    found = Eligible([], 0, None)
     for policy in state.policies.values():
-        if policy is job.policy or not policy.jobs or not may_take_from(state, job, policy, pool, cause):
+        if policy is not job.policy and policy.jobs and may_take_from(state, job, policy, pool, cause):
+            found = _eligible_of(state, job, pool, short, policy, found, now)
+    found.candidates.sort()
+    return found
+
+
+def _eligible_of(
+    state: State, job: JobRecord, pool: PoolState, short: frozenset[str], policy: PolicyState, found: Eligible, now: int
+) -> Eligible:
+    """What one policy adds. Each of its running jobs is looked at, so the loop says `can_yield` and `lost_work` in its own words."""
+    candidates, protected, retry_at = found
+    name, terms, priority = pool.document.name, policy.document.preemption, policy.document.priority
+    least, every = terms.min_runtime, terms.assume_checkpoint_every
+    kinds: dict[Request, Kind] = {}
+    for victim in policy.jobs.values():
+        if not victim.preemptible or (victim.state is not _RUNNING and victim.state is not _STARTING):
             continue
-        side = side_below(state, policy, job.policy, pool)
-        for victim in policy.jobs.values():
-            if not can_yield(victim, pool.document.name) or not _holds_short(victim, side, pool, short):
-                continue
+        request = victim.request
+        kind = kinds.get(request)
+        if kind is None:
+            kind = kinds[request] = kind_of(state, job, pool, short, policy, request)
+        if not kind.lends:
+            continue
+        lease = next(reversed(victim.leases.values()))  # granted last
+        if lease.pool != name:
+            continue
+        if least or victim.min_runtime:
             until = protected_until(victim)
             if until is None or until > now:
                 protected += 1
                 if until is not None:
                     retry_at = until if retry_at is None else min(retry_at, until)
                 continue
-            candidates.append(candidate_of(job, victim, pool, now))
-    candidates.sort(key=lambda candidate: candidate.order)
-    return candidates, protected, retry_at
+        since = victim.started_at
+        if victim.checkpoint_at > since and victim.checkpoint_attempt == victim.attempt:
+            since = victim.checkpoint_at
+        span = now - since if since else 0
+        if every is not None and span > every:
+            span = every
+        lost = kind.gpu * span // SECOND
+        bucket = (lost // GPU_UNITS >> 1).bit_length()
+        order = (kind.sheltered, priority, bucket, -lease.sequence, -lease.place, victim.key)
+        candidates.append(_candidate((*order, victim, lost, kind)))
+    return Eligible(candidates, protected, retry_at)
 
 
 def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolState, cause: str) -> bool:
@@ -158,15 +213,11 @@ def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolS
 
 def can_yield(victim: JobRecord, pool: str) -> bool:
     """Whether the job is running or starting, preemptible, in this pool (R24)."""
-    return (
-        victim.preemptible
-        and victim.state in (JobState.STARTING, JobState.RUNNING)
-        and any(lease.pool == pool for lease in victim.leases.values())
-    )
-
-
-def _holds_short(victim: JobRecord, side: tuple[Scope, ...], pool: PoolState, short: frozenset[str]) -> bool:
-    return any(is_above(side, key) for key in keys_that_count(pool, short, victim.request.total))
+    if not victim.preemptible or (victim.state is not JobState.RUNNING and victim.state is not JobState.STARTING):
+        return False
+    for lease in victim.leases.values():
+        return lease.pool == pool  # one pool for all replicas (R18)
+    return False
 
 
 def keys_that_count(pool: PoolState, short: frozenset[str], held: Amounts) -> list[str]:
@@ -175,14 +226,13 @@ def keys_that_count(pool: PoolState, short: frozenset[str], held: Amounts) -> li
     return [key for key in held if held[key] and key in counted]
 
 
-def candidate_of(job: JobRecord, victim: JobRecord, pool: PoolState, now: int) -> Candidate:
-    """The victim with what it is ordered by. Across tenants, leases of policies above their own reservation go first (R24)."""
-    lost = lost_work(victim, now)
-    own = policy_side(victim.policy, pool.document.name)
-    sheltered = victim.tenant != job.tenant and not any(
-        is_above(own, key) for key in victim.request.total if key in pool.governed
-    )
-    sequence, place = max((lease.sequence, lease.place) for lease in victim.leases.values())
-    return Candidate(
-        sheltered, victim.policy.document.priority, lost_bucket(lost), (-sequence, -place), victim.key, victim, lost
-    )
+def kind_of(
+    state: State, job: JobRecord, pool: PoolState, short: frozenset[str], policy: PolicyState, request: Request
+) -> Kind:
+    """What there is to know of a policy's jobs with a request before they may be taken for `job`."""
+    own, side = policy_side(policy, pool.document.name), side_below(state, policy, job.policy, pool)
+    held = {key: value for key, value in request.total.items() if key in pool.governed}
+    keys = tuple(keys_that_count(pool, short, request.total))
+    lends = any(is_above(side, key) for key in keys)
+    sheltered = policy.document.tenant != job.tenant and not any(is_above(own, key) for key in held)
+    return Kind(policy, held, side, keys, lends, sheltered, request.amounts.get(GPU, 0) * request.replicas)

@@ -1,20 +1,21 @@
 """Where a preemptor would go once certain jobs have left (R26: sufficient means that its replicas place, not that sums fit).
 
-Whatever is on its way out already counts as gone; what is nominated for others counts as taken. Nothing in the state is changed.
+Strategy: a clearing is a trial. Jobs leave it and come back, one at a time, and it keeps count of how many replicas its nodes could then
+hold and of what the accounts that belong to no node still lack, so that asking costs nothing. Whatever is on its way out already counts
+as gone; what is nominated for others counts as taken. Nothing in the state is changed.
 """
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import CPU, MEMORY, add_to
+from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import Place
+from headrace.domain.phases import walking
 from headrace.domain.placement import pick_devices
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare
@@ -22,79 +23,207 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
 
 
-def places_without(
-    state: State, job: JobRecord, pool: PoolState, gone: Iterable[JobRecord], nodes: Sequence[NodeState]
-) -> tuple[Place, ...] | None:
-    """A place on one of `nodes`, tried in their order, for every replica of `job` once the jobs in `gone` have left; None: no."""
-    leaving: dict[str, list[LeaseState]] = {node.name: leaving_anyway(node) for node in nodes}
-    for victim in gone:
-        for lease in victim.leases.values():
-            leaving.setdefault(lease.node, []).append(lease)
-    if not _sums_fit(state, job, pool, chain.from_iterable(leaving.values())):
-        return None
-    request = job.request
-    vacated = [_Vacated(node, leaving[node.name]) for node in nodes]
-    places: list[Place] = []
-    for rank in range(request.replicas):
-        amounts = request.lease_amounts(rank)
-        place = next((place for node in vacated if (place := node.hold(request.shape, amounts)) is not None), None)
-        if place is None:
-            return None
-        places.append(place)
-    return tuple(places)
+UNBOUNDED = 1_000_000
+"""Replicas that a node can hold of a request that takes nothing of it."""
 
 
-def leaving_anyway(node: NodeState) -> list[LeaseState]:
-    """Leases under a ladder, for whatever cause, that will be gone in time: first to be counted on (R25)."""
-    return [lease for lease in node.leases.values() if lease.job.state is JobState.STOPPING and not lease.overdue]
+def leaving_anyway(state: State, pool: PoolState) -> dict[str, list[LeaseState]]:
+    """By node, the leases under a ladder, for whatever cause, that will be gone in time: first to be counted on (R25)."""
+    name = pool.document.name
+    found: dict[str, list[LeaseState]] = {}
+    for key in state.ladders.moments:
+        for lease in walking(state.jobs[key]):
+            if lease.pool == name:
+                found.setdefault(lease.node, []).append(lease)
+    return found
 
 
-def _sums_fit(state: State, job: JobRecord, pool: PoolState, leaving: Iterable[LeaseState]) -> bool:
-    """Ceilings and custom keys of the pool, and the limit of the tenant there, which belong to no node.
+class Account:
+    """What a job lacks of each key in one account that belongs to no node: a ceiling of the pool (R6), or its tenant's limit there (R23).
 
-    What yields to a nominated preemptor is out of these accounts already (R17), and cannot free anything twice.
+    `tenant`: only jobs of it free anything in the account; empty: all do. Keys of which enough is left are left out.
     """
+
+    __slots__ = ("lacks", "tenant")
+
+    def __init__(self, lacks: Amounts, tenant: str) -> None:
+        self.lacks = lacks
+        self.tenant = tenant
+
+    def move(self, lease: LeaseState, sign: int) -> None:
+        """The lease goes (sign 1) or comes back (sign -1)."""
+        if not self.tenant or self.tenant == lease.job.tenant:
+            for key in self.lacks:
+                self.lacks[key] -= sign * lease.amounts.get(key, 0)
+
+    def fits(self) -> bool:
+        """Whether nothing is lacking."""
+        return all(amount <= 0 for amount in self.lacks.values())
+
+    def copy(self) -> Account:
+        """One that can be moved by itself."""
+        return Account(dict(self.lacks), self.tenant)
+
+
+def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[LeaseState]) -> list[Account]:
+    """The accounts in which the job lacks something, once what leaves `anyway` has left."""
+    governed = [(key, asked) for key, asked in job.request.total.items() if asked and key in pool.governed]
+    lacks = {key: pool.use.get(key, 0) + asked - pool.usable.get(key, 0) for key, asked in governed}
+    accounts = [Account({key: amount for key, amount in lacks.items() if amount > 0}, "")]
     share = state.shares.get((job.tenant, pool.document.name))
-    freed: Amounts = {}
-    freed_of_tenant: Amounts = {}
-    for lease in leaving:
-        if lease.pool == pool.document.name and not lease.job.yields_to:
-            add_to(freed, lease.amounts)
-            if lease.job.tenant == job.tenant:
-                add_to(freed_of_tenant, lease.amounts)
-    for key, asked in job.request.total.items():
-        if not asked or key not in pool.governed:
-            continue
-        if pool.use.get(key, 0) - freed.get(key, 0) + asked > pool.usable.get(key, 0):
-            return False
-        ceiling = share.limit.get(key) if share is not None else None
-        if share is not None and ceiling is not None and share.use.get(key, 0) - freed_of_tenant.get(key, 0) + asked > ceiling:
-            return False
-    return True
+    if share is not None:
+        over = {key: share.use.get(key, 0) + asked - share.limit[key] for key, asked in governed if key in share.limit}
+        accounts.append(Account({key: amount for key, amount in over.items() if amount > 0}, job.tenant))
+    for lease in anyway:
+        if not lease.job.yields_to:  # else it is out of these accounts already, and cannot free anything twice (R17)
+            for account in accounts:
+                account.move(lease, 1)
+    return [account for account in accounts if account.lacks]
 
 
-class _Vacated:
-    """A copy of what a node could give once some of its leases have gone."""
+class Clearing:
+    """What some nodes of a pool, and the accounts there, could give to one job once others have left.
 
-    __slots__ = ("_cpu", "_memory", "_node", "_opens")
+    Jobs come back in the reverse order of their leaving, or any other: the count is the same. `room`: how many replicas the nodes could
+    hold that have been looked at, which are those that somebody left; `goal`: how many it should be.
+    """
 
-    def __init__(self, node: NodeState, leaving: Iterable[LeaseState]) -> None:
+    __slots__ = ("_accounts", "_anyway", "_job", "_nodes", "_opened", "goal", "room")
+
+    def __init__(
+        self,
+        job: JobRecord,
+        nodes: Iterable[NodeState],
+        anyway: Mapping[str, Sequence[LeaseState]],
+        accounts: Iterable[Account],
+    ) -> None:
+        self._job = job
+        self._nodes = {node.name: node for node in nodes}
+        self._anyway = anyway
+        self._accounts = [account.copy() for account in accounts]
+        self._opened: dict[str, Vacated] = {}
+        self.room = 0
+        self.goal = job.request.replicas
+
+    def open_all(self) -> dict[str, int]:
+        """Look at every node, also at those that nobody left: how many replicas each could hold."""
+        for name in self._nodes:
+            if name not in self._opened:
+                self._open(name)
+        return {name: node.room for name, node in self._opened.items()}
+
+    def _open(self, name: str) -> Vacated:
+        found = self._opened[name] = Vacated(self._nodes[name], self._job.request.shape, self._anyway.get(name, ()))
+        self.room += found.room
+        return found
+
+    def leave(self, victim: JobRecord) -> list[str]:
+        """The victim is gone; the nodes of these on which there is more room for it."""
+        grown = []
+        for lease in victim.leases.values():
+            for account in self._accounts:
+                account.move(lease, 1)
+            name = lease.node
+            node = self._opened.get(name)
+            if node is None:
+                if name not in self._nodes:
+                    continue
+                node = self._open(name)
+            before = node.room
+            node.move(lease, 1)
+            if node.room != before:
+                self.room += node.room - before
+                grown.append(name)
+        return grown
+
+    def come_back(self, victim: JobRecord) -> None:
+        """The inverse of `leave`."""
+        for lease in victim.leases.values():
+            for account in self._accounts:
+                account.move(lease, -1)
+            node = self._opened.get(lease.node)
+            if node is not None:
+                self.room -= node.room
+                node.move(lease, -1)
+                self.room += node.room
+
+    @property
+    def suffices(self) -> bool:
+        """Whether there is room enough, and no account in the way."""
+        return self.room >= self.goal and all(account.fits() for account in self._accounts)
+
+    def places(self) -> tuple[Place, ...] | None:
+        """A place for every replica, nodes by name; None where it does not suffice. The clearing is used up."""
+        if not self.suffices:
+            return None
+        request = self._job.request
+        places: list[Place] = []
+        for name in sorted(self._opened):
+            node = self._opened[name]
+            while node.room and len(places) < request.replicas:
+                place = node.hold(request.lease_amounts(len(places)))
+                if place is None:
+                    break
+                places.append(place)
+        return tuple(places) if len(places) == request.replicas else None
+
+
+class Vacated:
+    """What one node could give once some of its leases have gone. `room`: how many replicas of the shape that would be."""
+
+    __slots__ = ("_cpu", "_memory", "_node", "_open", "_parts", "_shape", "room")
+
+    def __init__(self, node: NodeState, shape: Shape, leaving: Iterable[LeaseState]) -> None:
         self._node = node
+        self._shape = shape
         self._cpu = node.cpu_free - node.cpu_nominated
         self._memory = node.memory_free - node.memory_nominated
-        free = {device.name: device.free for device in node.devices}
+        opens = self._open = {device.name: device.free - device.nominated for device in node.devices}
+        if shape.whole:
+            self._parts = list(opens.values()).count(GPU_UNITS)
+        elif shape.fraction:
+            self._parts = sum(units // shape.fraction for units in opens.values() if units > 0)
+        else:
+            self._parts = 0
+        self._count()
         for lease in leaving:
-            self._cpu += lease.amounts.get(CPU, 0)
-            self._memory += lease.amounts.get(MEMORY, 0)
-            for share in lease.devices:
-                free[share.device] = free.get(share.device, 0) + share.units
-        self._opens = [max(0, free[device.name] - device.nominated) for device in node.devices]
+            self.move(lease, 1)
 
-    def hold(self, shape: Shape, amounts: Amounts) -> Place | None:
-        """Put one replica here; None where it does not fit."""
+    def move(self, lease: LeaseState, sign: int) -> None:
+        """What the lease holds is free (sign 1), or no longer (sign -1)."""
+        shape, opens = self._shape, self._open
+        whole, fraction = shape.whole, shape.fraction
+        for share in lease.devices:
+            device = share.device
+            before = opens.get(device)
+            if before is None:
+                continue  # the node has it no more
+            after = opens[device] = before + sign * share.units
+            if whole:
+                self._parts += (after == GPU_UNITS) - (before == GPU_UNITS)
+            elif fraction:
+                self._parts += max(after, 0) // fraction - max(before, 0) // fraction
+        self._cpu += sign * lease.amounts.get(CPU, 0)
+        self._memory += sign * lease.amounts.get(MEMORY, 0)
+        self._count()
+
+    def _count(self) -> None:
+        """Whole devices for a whole-GPU request, parts of devices for a fraction (R3); as far as cpu and memory go."""
+        shape = self._shape
+        room = self._parts // (shape.whole or 1) if shape.whole or shape.fraction else UNBOUNDED
+        if shape.cpu and room * shape.cpu > self._cpu:
+            room = max(0, self._cpu // shape.cpu)
+        if shape.memory and room * shape.memory > self._memory:
+            room = max(0, self._memory // shape.memory)
+        self.room = room
+
+    def hold(self, amounts: Amounts) -> Place | None:
+        """Put one replica here; None where no more fits. The count is not kept after this."""
+        shape = self._shape
         if self._cpu < shape.cpu or self._memory < shape.memory:
             return None
-        devices = pick_devices(self._node, self._opens, shape)
+        opens = [max(0, self._open[device.name]) for device in self._node.devices]
+        devices = pick_devices(self._node, opens, shape)
         if devices is None:
             return None
         self._cpu -= shape.cpu
@@ -103,6 +232,5 @@ class _Vacated:
         return Place(node=self._node.name, devices=devices, amounts=amounts)
 
     def _take(self, devices: tuple[DeviceShare, ...]) -> None:
-        units = {share.device: share.units for share in devices}
-        for number, device in enumerate(self._node.devices):
-            self._opens[number] -= units.get(device.name, 0)
+        for share in devices:
+            self._open[share.device] -= share.units

@@ -68,8 +68,27 @@ def test_the_order_is_priority_then_loss_then_the_newest_grant():
     assert (low.document.priority, high.document.priority) == (1, 2)
     hall.policy("asks")
     asking = hall.admit("asks", "asking")
-    candidates = [e.candidate_of(asking, job, hall.pool, hall.now) for job in (first, old, new, cheap)]
-    assert [candidate.job for candidate in sorted(candidates, key=lambda one: one.order)] == [new, old, cheap, first]
+    found = e.eligible(hall.state, asking, hall.pool, e.RECLAIM, frozenset(), hall.now)
+    assert found == ([], 0, None)
+    hall.policy("owner", reservation=8)
+    found = e.eligible(hall.state, hall.admit("owner", "owning"), hall.pool, e.RECLAIM, frozenset(), hall.now)
+    assert [candidate.job for candidate in found.candidates] == [new, old, cheap, first]
+
+
+def test_what_the_loop_over_candidates_says_is_what_the_rule_says():
+    hall, (saved, started, *_), owner = lending(assume_checkpoint_every=90 * SECOND)
+    hall.later(40)
+    hall.say("node.n1", f.CheckpointRegisteredV1(job=saved.key, attempt=1, uri="u", at=hall.now))
+    waiting = hall.admit("lender", "w")
+    hall.end(started)
+    hall.grant(waiting, ("n1", 1, 1))
+    hall.later(70)
+    found = e.eligible(hall.state, owner, hall.pool, e.RECLAIM, frozenset(), hall.now)
+    assert {candidate.job: (candidate.lost, candidate.bucket) for candidate in found.candidates} == {
+        job: (e.lost_work(job, hall.now), e.lost_bucket(e.lost_work(job, hall.now)))
+        for job in hall.state.policies["acme", "lender"].jobs.values()
+    }
+    assert all(e.can_yield(candidate.job, "hall") for candidate in found.candidates)
 
 
 def test_a_job_is_protected_until_its_minimum_run_time_is_served_since_its_real_start():

@@ -2,20 +2,30 @@
 
 from headrace.contracts.amounts import JOB
 from headrace.contracts.facts.fact import Place
-from headrace.domain.vacated import leaving_anyway, places_without
+from headrace.domain.vacated import Clearing, accounts_of, leaving_anyway
 from tests.unit.domain.hall import Hall, gpus, shares
 
 
-def full(size=4, replicas=1):
-    hall = Hall(nodes=2, devices=4)
+def full(size=4, replicas=1, **pool):
+    hall = Hall(nodes=2, devices=4, **pool)
     hall.policy("lender", size=2)
     hall.policy("owner", reservation=8, size=size, replicas=replicas)
     victims = [hall.run("lender", f"v{number}", (f"n{1 + number // 2}", 2 * (number % 2), 2)) for number in range(4)]
     return hall, victims, hall.admit("owner", "o")
 
 
+def clearing(hall, job):
+    anyway = leaving_anyway(hall.state, hall.pool)
+    leases = [lease for those in anyway.values() for lease in those]
+    return Clearing(job, hall.state.nodes.values(), anyway, accounts_of(hall.state, job, hall.pool, leases))
+
+
 def places(hall, job, gone):
-    return places_without(hall.state, job, hall.pool, gone, list(hall.state.nodes.values()))
+    trial = clearing(hall, job)
+    trial.open_all()
+    for victim in gone:
+        trial.leave(victim)
+    return trial.places()
 
 
 def test_nothing_fits_while_nobody_has_left_and_sums_alone_do_not_do():
@@ -40,7 +50,9 @@ def test_a_gang_takes_what_several_nodes_give():
 def test_who_leaves_anyway_is_counted_on_until_it_is_overdue():
     hall, (first, second, *_), job = full()
     hall.stop(first)
-    assert [lease.job for lease in leaving_anyway(hall.state.nodes["n1"])] == [first]
+    assert {node: [lease.job for lease in leases] for node, leases in leaving_anyway(hall.state, hall.pool).items()} == {
+        "n1": [first]
+    }
     assert places(hall, job, [second])[0].node == "n1"
     first.leases[0].overdue = True
     assert places(hall, job, [second]) is None
@@ -50,3 +62,39 @@ def test_what_is_kept_for_another_is_not_there():
     hall, (first, second, *_), job = full()
     hall.order(hall.admit("owner", "other"), [first, second], ("n1", 0, 4))
     assert places(hall, job, [first, second]) is None
+
+
+def test_who_comes_back_leaves_everything_as_it_was():
+    hall, victims, job = full(size=2, replicas=3, capacity=gpus(7))
+    trial = clearing(hall, job)
+    rooms = trial.open_all()
+    assert (rooms, trial.room, trial.suffices) == ({"n1": 0, "n2": 0}, 0, False)
+    assert [trial.leave(victim) for victim in victims[:3]] == [["n1"], ["n1"], ["n2"]]
+    assert (trial.room, trial.suffices) == (3, False)
+    trial.leave(victims[3])
+    assert (trial.room, trial.suffices) == (4, True)
+    for victim in victims:
+        trial.come_back(victim)
+    assert (trial.open_all(), trial.room, trial.suffices) == (rooms, 0, False)
+
+
+def test_fractions_cpu_and_memory_are_counted_too():
+    hall = Hall(nodes=1, devices=2)
+    hall.policy("lender", size=2)
+    hall.policy("owner", reservation=8, size=0.25)
+    victim = hall.run("lender", "v", ("n1", 0, 2))
+    trial = clearing(hall, hall.admit("owner", "o"))
+    assert (trial.leave(victim), trial.room) == (["n1"], 8)
+
+
+def test_a_tenants_limit_is_made_room_under_by_its_own_jobs_only():
+    hall, victims, job = full()
+    share = type(hall.state.policies["acme", "owner"].wide)("tenant", "tenant acme in pool hall", limit=gpus(8), use=gpus(8))
+    hall.state.shares["acme", "hall"] = share
+    (pool, tenant) = accounts_of(hall.state, job, hall.pool, ())
+    assert (pool.lacks, tenant.lacks) == (gpus(4), gpus(4))
+    tenant.move(victims[0].leases[0], 1)
+    assert (tenant.lacks, tenant.fits()) == (gpus(2), False)
+    tenant.tenant = "rival"
+    tenant.move(victims[1].leases[0], 1)
+    assert tenant.lacks == gpus(2)

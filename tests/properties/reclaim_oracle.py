@@ -1,0 +1,285 @@
+"""Who may be taken, slowly: every set of jobs is looked at, as the rules say it (R23-R26), with nothing kept and nothing skipped.
+
+It reads the same state as the product's search, and shares no code with it. Only for small worlds: the sets are all written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.domain.state import JobRecord, JobState, NodeState, PolicyState, PoolState, State
+
+SECOND = 1_000_000
+Side = list[tuple[dict[str, int], dict[str, int]]]
+"""Accounts: what is used in each, and what is reserved."""
+Jobs = tuple[JobRecord, ...]
+
+
+@dataclass
+class Oracle:
+    state: State
+    job: JobRecord
+    pool: PoolState
+    now: int
+
+    @property
+    def name(self) -> str:
+        return self.pool.document.name
+
+    @property
+    def asked(self) -> dict[str, int]:
+        """Governed keys of the request, all replicas together."""
+        return {key: value for key, value in self.job.request.total.items() if value and key in self.governed}
+
+    @property
+    def governed(self) -> set[str]:
+        return {GPU, *self.pool.document.capacity}
+
+    # Sides (R7, R23).
+
+    def own(self, policy: PolicyState) -> Side:
+        document, side = policy.document, Side()
+        if document.reservation is not None:
+            side.append((policy.wide.use, document.reservation))
+        block = document.per_pool.get(self.name)
+        if block is not None and block.reservation is not None:
+            side.append((policy.scopes[self.name].use if self.name in policy.scopes else {}, block.reservation))
+        return side or [(policy.wide.use, {})]
+
+    def side(self, policy: PolicyState, other: PolicyState) -> Side:
+        tenant = policy.document.tenant
+        share = self.state.shares.get((tenant, self.name))
+        if tenant != other.document.tenant and share is not None and share.reservation is not None:
+            return [(share.use, share.reservation)]
+        return self.own(policy)
+
+    def may_reclaim_from(self, policy: PolicyState) -> bool:
+        return all(
+            use.get(key, 0) + value <= reserved.get(key, 0)
+            for use, reserved in self.side(self.job.policy, policy)
+            for key, value in self.asked.items()
+        )
+
+    def may_take_by_priority_from(self, policy: PolicyState) -> bool:
+        mine, theirs = self.job.policy.document, policy.document
+        allowed = mine.preemption.preempt_lower_priority
+        return allowed and mine.tenant == theirs.tenant and theirs.priority < mine.priority
+
+    def is_inside(self) -> bool:
+        """Whether the job is within its reservation in every scope that is looked at (R15 (1))."""
+        side = self.own(self.job.policy)
+        share = self.state.shares.get((self.job.tenant, self.name))
+        if share is not None and share.reservation is not None:
+            side.append((share.use, share.reservation))
+        return all(
+            use.get(key, 0) + value <= reserved.get(key, 0) for use, reserved in side for key, value in self.asked.items()
+        )
+
+    # Who (R24, R25).
+
+    def short(self) -> set[str]:
+        share = self.state.shares.get((self.job.tenant, self.name))
+        short = set()
+        for key, value in self.asked.items():
+            taken = max(self.pool.use.get(key, 0), self.pool.leased.get(key, 0))
+            if self.pool.usable.get(key, 0) - taken < value:
+                short.add(key)
+            if share is not None and key in share.limit and share.use.get(key, 0) + value > share.limit[key]:
+                short.add(key)
+        return short or self.governed
+
+    def above(self, victim: JobRecord, gone: Jobs = ()) -> bool:
+        """Whether the victim's side is above its reservation on a short key it holds, once `gone` are gone (R24)."""
+        side = self.side(victim.policy, self.job.policy)
+        lost = [other for other in gone if self.same_side(other, victim)]
+        return any(
+            all(
+                use.get(key, 0) - sum(other.request.total.get(key, 0) for other in lost) > reserved.get(key, 0)
+                for use, reserved in side
+            )
+            for key in self.short()
+            if victim.request.total.get(key, 0)
+        )
+
+    def same_side(self, one: JobRecord, other: JobRecord) -> bool:
+        if one.policy is other.policy:
+            return True
+        return one.tenant == other.tenant and self.side(one.policy, self.job.policy) == self.side(other.policy, self.job.policy)
+
+    def candidates(self, cause: str) -> list[JobRecord]:
+        may = self.may_reclaim_from if cause == "reclaim" else self.may_take_by_priority_from
+        found = [
+            victim
+            for victim in self.state.jobs.values()
+            if victim.state in (JobState.RUNNING, JobState.STARTING)
+            and victim.preemptible
+            and victim.policy is not self.job.policy
+            and any(lease.pool == self.name for lease in victim.leases.values())
+            and may(victim.policy)
+            and self.has_served(victim)
+            and self.above(victim)
+        ]
+        return sorted(found, key=self.order)
+
+    def has_served(self, victim: JobRecord) -> bool:
+        needed = max(victim.min_runtime, victim.policy.document.preemption.min_runtime)
+        return needed == 0 or (victim.started_at > 0 and victim.started_at + needed <= self.now)
+
+    def order(self, victim: JobRecord) -> tuple[object, ...]:
+        """R24's shelter, then R25's order."""
+        above_own = any(
+            all(use.get(key, 0) > reserved.get(key, 0) for use, reserved in self.own(victim.policy))
+            for key, value in victim.request.total.items()
+            if value and key in self.governed
+        )
+        bucket, seconds = 0, self.lost(victim) // GPU_UNITS
+        while seconds > 1:
+            bucket, seconds = bucket + 1, seconds // 2
+        granted = max((lease.sequence, lease.place) for lease in victim.leases.values())
+        sheltered = victim.tenant != self.job.tenant and not above_own
+        return sheltered, victim.policy.document.priority, bucket, (-granted[0], -granted[1]), victim.key
+
+    def lost(self, victim: JobRecord) -> int:
+        if not victim.started_at:
+            return 0
+        since = victim.checkpoint_at if victim.checkpoint_attempt == victim.attempt else 0
+        span = self.now - max(victim.started_at, since)
+        every = victim.policy.document.preemption.assume_checkpoint_every
+        return victim.request.total.get(GPU, 0) * (span if every is None else min(span, every)) // SECOND
+
+    # Which sets (R26).
+
+    def is_legal(self, members: Jobs, cause: str) -> bool:
+        if cause == "priority" and not all(self.is_safe(victim, members) for victim in members):
+            return False
+        reachable = {frozenset[JobRecord]()}
+        for _ in members:
+            reachable = {
+                gone | {victim}
+                for gone in reachable
+                for victim in members
+                if victim not in gone and self.above(victim, tuple(gone))
+            }
+        return bool(reachable)
+
+    def is_safe(self, victim: JobRecord, members: Jobs) -> bool:
+        """Whether the victim could not reclaim afterwards."""
+        lost = [other for other in members if self.same_side(other, victim) and other is not victim]
+        return any(
+            use.get(key, 0) - sum(other.request.total.get(key, 0) for other in lost) > reserved.get(key, 0)
+            for use, reserved in self.side(victim.policy, self.job.policy)
+            for key, value in victim.request.total.items()
+            if value and key in self.governed
+        )
+
+    def is_sufficient(self, gone: Iterable[JobRecord], nodes: Iterable[str] | None = None) -> bool:
+        """Whether the preemptor's replicas place once these, and whoever leaves anyway, have left."""
+        leaving = [job for job in self.state.jobs.values() if job.state is JobState.STOPPING]
+        leases = [lease for job in leaving for lease in job.leases.values() if not lease.overdue and lease.pool == self.name]
+        counted = [lease for lease in leases if not lease.job.yields_to]
+        taken = [lease for job in gone for lease in job.leases.values()]
+        freed = [*counted, *taken]
+        share = self.state.shares.get((self.job.tenant, self.name))
+        for key, value in self.asked.items():
+            free = sum(lease.amounts.get(key, 0) for lease in freed)
+            if self.pool.use.get(key, 0) - free + value > self.pool.usable.get(key, 0):
+                return False
+            if share is not None and key in share.limit:
+                own = sum(lease.amounts.get(key, 0) for lease in freed if lease.job.tenant == self.job.tenant)
+                if share.use.get(key, 0) - own + value > share.limit[key]:
+                    return False
+        names = self.pool.nodes if nodes is None else nodes
+        room = 0
+        for name in names:
+            room += self.room(self.pool.nodes[name], [lease for lease in [*leases, *taken] if lease.node == name])
+        return room >= self.job.request.replicas
+
+    def room(self, node: NodeState, gone: list) -> int:
+        shape = self.job.request.shape
+        wants_gpu = bool(shape.whole or shape.fraction)
+        if (
+            not node.grantable
+            or node.name in self.job.avoiding
+            or (wants_gpu and shape.models and node.model not in shape.models)
+        ):
+            return 0
+        opens = []
+        for device in node.devices:
+            shares = chain.from_iterable(lease.devices for lease in gone)
+            opens.append(device.free - device.nominated + sum(share.units for share in shares if share.device == device.name))
+        cpu = node.cpu_free - node.cpu_nominated + sum(lease.amounts.get(CPU, 0) for lease in gone)
+        memory = node.memory_free - node.memory_nominated + sum(lease.amounts.get(MEMORY, 0) for lease in gone)
+        held = 0
+        while held < self.job.request.replicas and cpu >= shape.cpu and memory >= shape.memory:
+            if shape.whole:
+                free = [number for number, units in enumerate(opens) if units == GPU_UNITS][: shape.whole]
+                if len(free) < shape.whole:
+                    break
+                for number in free:
+                    opens[number] = 0
+            elif shape.fraction:
+                fitting = [number for number, units in enumerate(opens) if units >= shape.fraction]
+                if not fitting:
+                    break
+                opens[fitting[0]] -= shape.fraction
+            held, cpu, memory = held + 1, cpu - shape.cpu, memory - shape.memory
+        return held
+
+    def sets(self, cause: str) -> list[Jobs]:
+        """All legal sufficient sets."""
+        jobs = self.candidates(cause)
+        every = chain.from_iterable(combinations(jobs, size) for size in range(1, len(jobs) + 1))
+        return [chosen for chosen in every if self.is_sufficient(chosen) and self.is_legal(chosen, cause)]
+
+    def is_at_own_limit(self) -> bool:
+        policy = self.job.policy
+        limits = [(policy.wide.use, policy.document.limit)]
+        block, account = policy.document.per_pool.get(self.name), policy.scopes.get(self.name)
+        if block is not None:
+            limits.append((account.use if account is not None else {}, block.limit))
+        return not self.job.beyond and any(
+            key in limit and use.get(key, 0) + value > limit[key] for use, limit in limits for key, value in self.asked.items()
+        )
+
+    def is_of_nodes(self) -> bool:
+        """Whether what is missing belongs to nodes: one replica, and no ceiling or limit of pool or tenant in the way."""
+        leaving = [job for job in self.state.jobs.values() if job.state is JobState.STOPPING and not job.yields_to]
+        leases = [lease for job in leaving for lease in job.leases.values() if not lease.overdue and lease.pool == self.name]
+        share = self.state.shares.get((self.job.tenant, self.name))
+        for key, value in self.asked.items():
+            free = sum(lease.amounts.get(key, 0) for lease in leases)
+            if key in self.pool.document.capacity and self.pool.use.get(key, 0) - free + value > self.pool.usable.get(key, 0):
+                return False
+            own = sum(lease.amounts.get(key, 0) for lease in leases if lease.job.tenant == self.job.tenant)
+            if share is not None and key in share.limit and share.use.get(key, 0) - own + value > share.limit[key]:
+                return False
+        return self.job.request.replicas == 1
+
+    def by_node(self, cause: str) -> Jobs | None:
+        """The best plan of all nodes, each made as R26 says; None where that finds nobody."""
+        plans = []
+        for name in self.pool.nodes:
+            there = [job for job in self.candidates(cause) if any(lease.node == name for lease in job.leases.values())]
+            plan = self.on_node(name, there, cause)
+            if plan is not None:
+                merit = (max(map(self.order, plan)), len(plan), sum(map(self.lost, plan)), name)
+                plans.append((merit, plan))
+        return min(plans)[1] if plans else None
+
+    def on_node(self, name: str, there: list[JobRecord], cause: str) -> Jobs | None:
+        """Take in R25's order until it fits, give back in reverse; where that does not do, drop the first and try again."""
+        for first in range(len(there)):
+            taken: Jobs = ()
+            for victim in there[first:]:
+                if not self.is_legal((*taken, victim), cause):
+                    continue
+                taken = (*taken, victim)
+                if self.is_sufficient(taken, [name]):
+                    for other in reversed(taken[:-1]):
+                        fewer = tuple(job for job in taken if job is not other)
+                        taken = fewer if self.is_sufficient(fewer, [name]) else taken
+                    return taken
+        return None
