@@ -1,33 +1,97 @@
 """Who goes before a waiting job: in its queue, and in a pool, as all stand now (R15). Pure.
 
-Strategy: jobs of one group (`pending`) rank alike but for their own priority and age, so a group is ranked once for all its members.
-A group that its own limit, its reservation, a bar or the pool's access keeps out is before nobody (R16).
+Strategy: jobs of one group (`pending`) rank alike but for their own priority and age, so a group is ranked once for all its members, and
+what all groups of a policy have in common is looked up once. A group that its own limit, its reservation, a bar, a closing or the pool's
+access keeps out is before nobody (R16).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.access import may_enter
-from headrace.domain.closings import is_closed
-from headrace.domain.pending import JobGroup
-from headrace.domain.ranking import is_inside, rank
-from headrace.domain.scopes import over_limit, scopes_of
+from headrace.domain.closings import pool_closing, queue_closing
+from headrace.domain.pending import JobGroup, place_in_line
+from headrace.domain.ranking import StaticRank, dominant_share, static_rank
+from headrace.domain.scopes import over_limit, over_reservation, scopes_of, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+    from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope, State
 
-GroupRank = tuple[object, ...]
+GroupRank = tuple[int, int, int, int, int]
 """(1) to (5) of a rank (R15): what all members of a group have in common."""
-OwnRank = tuple[object, ...]
-"""(6) to (8): what they differ in."""
 
 
-def own_rank(job: JobRecord) -> OwnRank:
-    """Its place among jobs of the same queue: priority, higher first, time admitted, order of submission, key (R15 (6)-(8))."""
-    return (-job.priority, job.admitted_at, job.order, job.key)
+class _Queue(NamedTuple):
+    """What does not change while accounts do: whether the queue reaches the pool, whether it borrows (R12), and (2)-(4) of its rank."""
+
+    reaches: bool
+    borrows: bool
+    static: StaticRank
+    limited: tuple[Scope, ...]
+    reserved: tuple[Scope, ...]
+
+
+class Ranks:
+    """The ranks of groups in one pool. `forget` a policy when its accounts have changed."""
+
+    def __init__(self, state: State, pool: PoolState) -> None:
+        self._state = state
+        self._pool = pool
+        self._queues: dict[tuple[PolicyState, str], _Queue] = {}
+        self._shares: dict[PolicyState, int] = {}
+
+    def forget(self, policy: PolicyState) -> None:
+        """What it borrows may be another amount now."""
+        self._shares.pop(policy, None)
+
+    def of(self, group: JobGroup) -> GroupRank | None:
+        """What the group stands at; None where something but room keeps it from being granted anything here."""
+        queue, pool = self._queue(group.policy, group.profile), self._pool
+        if not queue.reaches or group.barred_from == pool.document.name:
+            return None
+        total = group.request.total
+        inside = over_reservation(queue.reserved, pool.governed, total, firm=not group.preemptible) is None
+        if not inside and not (group.preemptible and queue.borrows):
+            return None
+        if over_limit(queue.limited, pool.governed, total, beyond=group.beyond) is not None:
+            return None
+        return (0, *queue.static, 0) if inside else (1, *queue.static, self._share(group.policy))
+
+    def at_least(self, group: JobGroup) -> GroupRank:
+        """What it would stand at, whatever keeps it from being granted anything."""
+        queue = self._queue(group.policy, group.profile)
+        firm = not group.preemptible
+        inside = over_reservation(queue.reserved, self._pool.governed, group.request.total, firm=firm) is None
+        return (0, *queue.static, 0) if inside else (1, *queue.static, self._share(group.policy))
+
+    def _share(self, policy: PolicyState) -> int:
+        share = self._shares.get(policy)
+        if share is None:
+            share = self._shares[policy] = dominant_share(self._state, policy)
+        return share
+
+    def _queue(self, policy: PolicyState, name: str) -> _Queue:
+        queue = self._queues.get((policy, name))
+        if queue is None:
+            queue = self._queues[policy, name] = self._look_up(policy, name)
+        return queue
+
+    def _look_up(self, policy: PolicyState, name: str) -> _Queue:
+        state, pool, document = self._state, self._pool.document.name, policy.document
+        profile = state.profile(document.tenant, name)
+        reaches = (
+            profile is not None
+            and pool in profile.pools
+            and may_enter(self._pool, document.tenant, document.group)
+            and queue_closing(state, policy, name) is None
+            and pool_closing(state, pool) is None
+        )
+        borrows = next((link.borrow for link in document.profiles if link.name == name), True)
+        static = static_rank(state, policy, name, self._pool)
+        return _Queue(reaches, borrows, static, scopes_of(state, policy, pool), with_reservation(state, policy, pool))
 
 
 def group_for(state: State, job: JobRecord) -> JobGroup:
@@ -37,37 +101,13 @@ def group_for(state: State, job: JobRecord) -> JobGroup:
     )
 
 
-def group_rank(state: State, group: JobGroup, job: JobRecord, pool: PoolState) -> GroupRank:
-    """What the group stands at in a pool, whether or not it may be granted anything there; `job` is any member."""
-    return rank(state, group, job, pool, inside=is_inside(state, group, pool))[:5]
-
-
-def borrows(policy: PolicyState, profile: str) -> bool:
-    """Whether the queue starts jobs beyond the reservation as well (R12)."""
-    return next((link.borrow for link in policy.document.profiles if link.name == profile), True)
-
-
-def may_be_granted(state: State, group: JobGroup, pool: PoolState) -> bool:
-    """Whether nothing but room keeps the group from being granted something in the pool: profile, access, bar, limits, reservation."""
-    document, name = group.policy.document, pool.document.name
-    profile = state.profile(document.tenant, group.profile)
-    if profile is None or name not in profile.pools or name == group.barred_from or is_closed(state, group, name):
-        return False
-    if not may_enter(pool, document.tenant, document.group):
-        return False
-    if not (group.preemptible and borrows(group.policy, group.profile)) and not is_inside(state, group, pool):
-        return False
-    scopes = scopes_of(state, group.policy, name)
-    return over_limit(scopes, pool.governed, group.request.total, beyond=group.beyond) is None
-
-
 def position(state: State, job: JobRecord) -> int:
     """The job's place in its queue, from 1; 0 when it does not stand in line (a dependency, a nomination)."""
     if state.pending.group_of(job) is None:
         return 0
-    mine = own_rank(job)
+    mine = place_in_line(job)
     queue = [group for group in state.pending.by_policy.get(job.policy.key, ()) if group.profile == job.profile]
-    return 1 + sum(own_rank(other) < mine for group in queue for other in group.members.values())
+    return 1 + sum(place_in_line(other) < mine for group in queue for other in group.members.values())
 
 
 def groups_ahead(state: State, job: JobRecord, pool: PoolState) -> Iterator[tuple[GroupRank, list[JobRecord]]]:
@@ -75,18 +115,17 @@ def groups_ahead(state: State, job: JobRecord, pool: PoolState) -> Iterator[tupl
 
     Beside those who may be granted something there, all of its own policy count: they wait for the same limit and reservation.
     """
-    group = group_for(state, job)
-    mine, own = group_rank(state, group, job, pool), own_rank(job)
+    ranks, group, own = Ranks(state, pool), group_for(state, job), place_in_line(job)
+    mine = ranks.at_least(group)
+    fellows = state.pending.by_policy.get(job.policy.key, {})
     for other in state.pending.groups.values():
-        head = other.head()
-        if head is None or (other.policy is not job.policy and not may_be_granted(state, other, pool)):
+        theirs = ranks.of(other)
+        if theirs is None and other in fellows:
+            profile = state.profile(job.tenant, other.profile)
+            theirs = ranks.at_least(other) if profile is not None and pool.document.name in profile.pools else None
+        if theirs is None or theirs > mine:
             continue
-        profile = state.profile(other.policy.document.tenant, other.profile)
-        if profile is None or pool.document.name not in profile.pools:
-            continue
-        theirs = group_rank(state, other, head, pool)
-        if theirs > mine:
-            continue
-        before = [member for member in other.members.values() if theirs < mine or own_rank(member) < own]
+        members = other.members.values()
+        before = list(members) if theirs < mine else [member for member in members if place_in_line(member) < own]
         if before:
             yield theirs, before

@@ -3,7 +3,7 @@
 Strategy: running jobs end when `ends` says; behind each end, whoever ranks before the job and finds room goes first (R15, R18), within its
 limits and its reservation, and ends in its turn; then the job itself. Accounts and free places change as they would in the fold and are
 given back at the end. Simpler than what will really happen: who ranks behind the job takes nothing from it, nobody new comes, nobody takes
-anything back, and only the job's own pools are looked at. The work is bounded; past the bound the answer is "not before".
+anything back, and only the job's own pools are looked at. The work is bounded; what lies beyond is told by the pace up to there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import format_time
 from headrace.domain.ends import Ends
 from headrace.domain.holdings import Holding, hold, holding_of, let_go
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
 
-EFFORT_MAX = 20_000
-"""Ends and waiting jobs looked at in one forecast."""
+CHANGES_MAX = 200
+"""Ends and starts that are played in one forecast."""
 
 NO_LIMIT = "nothing says when the jobs that hold what it needs will end: no time limit, no run of their queue in the last hour"
 BY_LIMITS = "running jobs end at their time limits"
 BY_HISTORY = "those without one after the mean run time of their queue in the last hour"
 IN_TURN = "jobs that rank before it go first"
 NOBODY_NEW = "and nobody new goes before it"
+BY_PACE = "at the pace at which those before it start until"
 BY_GRACE = "those that make room for it are gone at the end of their grace"
 OVERDUE = "a job that makes room for it is overdue"
 UNKNOWN_DEPENDENCY = "nothing says when the job that it waits for will end"
@@ -91,32 +94,37 @@ class _Run:
         self._pools = {pool.document.name: pool for pool in pools if pool.document.name != job.barred_from}
         self._now = now
         self._ends = ends
-        self._effort = EFFORT_MAX
         self._changed: list[tuple[Holding, int]] = []
-        self._due: list[tuple[int, int, Holding | None]] = []
+        self._due: list[tuple[int, int, JobRecord, Holding | None]] = []
         self._told = 0
         self._line = Line(state, job, self._pools)
-        self._others_went = False
+        self._requests = {
+            name: [(request, pool.index.number(request.shape)) for request in self._line.requests]
+            for name, pool in self._pools.items()
+        }
+        self._handed_out = 0
+        self._began = (now, 0)
 
     def forward(self, ready: int) -> Forecast:
         """Play until the job starts, nothing more is known to happen, or the bound is reached."""
         self._note_ends()
         if ready > self._now:
-            self._happens(ready, None)
+            self._happens(ready, self._job)
         moment, after = self._now, None
         while True:
             if self._hand_out(moment, own=moment >= ready):
                 return Forecast(moment, self._assumption(), after)
             if not self._due:
                 return Forecast(None, NO_LIMIT)
-            if self._effort <= 0:
-                return Forecast(None, f"more happens before it than is looked ahead: not before {format_time(moment)}")
+            if len(self._changed) > CHANGES_MAX:
+                return self._by_pace(moment)
             moment, after = self._due[0][0], None
             while self._due and self._due[0][0] == moment:
-                gone = heapq.heappop(self._due)[2]
-                if gone is not None:
-                    self._hold(gone, -1)
-                    after = gone.job if after is None and gone.job.leases else after
+                _, _, job, holding = heapq.heappop(self._due)
+                holding = holding or holding_of(self._state, job)
+                if holding is not None and job is not self._job:
+                    self._hold(holding, -1)
+                    after = job if after is None and job.leases else after
 
     def undo(self) -> None:
         """Leave the state as it was found."""
@@ -126,8 +134,18 @@ class _Run:
     def _assumption(self) -> str:
         parts = [BY_LIMITS]
         parts += [BY_HISTORY] if self._ends.by_history else []
-        parts += [IN_TURN] if self._others_went else []
+        parts += [IN_TURN] if self._handed_out else []
         return ", ".join([*parts, NOBODY_NEW])
+
+    def _by_pace(self, moment: int) -> Forecast:
+        """Past the bound: as fast as until then, through all that is asked for before it."""
+        first, handed_out = self._began
+        if moment <= first or self._handed_out <= handed_out:
+            return Forecast(None, f"more happens before it than is looked ahead: not before {format_time(moment)}")
+        name = next(iter(self._pools))
+        ahead = sum(_size(request) * count for request, count in self._line.ahead(name, self._job))
+        start = moment + (moment - first) * ahead // (self._handed_out - handed_out)
+        return Forecast(start, f"{BY_PACE} {format_time(moment)}; {self._assumption()}")
 
     def _note_ends(self) -> None:
         """The ends of all that hold leases in these pools; what is kept for a preemptor is held until that has run."""
@@ -135,59 +153,68 @@ class _Run:
             for holder in policy.jobs.values():
                 first = next(iter(holder.leases.values()), None)
                 end = self._ends.of(holder) if first is not None and first.pool in self._pools else None
-                holding = holding_of(self._state, holder) if end is not None else None
-                if end is not None and holding is not None:
-                    self._happens(end, holding)
+                if end is not None:
+                    self._happens(end, holder)
         for kept in self._state.preemptions.values():
             pool = self._pools.get(kept.pool) if kept.kept else None
             span = self._ends.span(kept.job) if pool is not None else None
             start = kept_until(self._state, kept, self._ends, self._now) if span is not None else None
             if pool is not None and span is not None and start is not None:
-                self._happens(start + span, Holding(kept.job, pool, (), kept))
+                self._happens(start + span, kept.job, Holding(kept.job, pool, (), kept))
 
-    def _happens(self, moment: int, holding: Holding | None) -> None:
+    def _happens(self, moment: int, job: JobRecord, holding: Holding | None = None) -> None:
+        """At that moment the job lets go of what it holds; of its leases, where it is not told what."""
         self._told += 1
-        heapq.heappush(self._due, (moment, self._told, holding))
+        heapq.heappush(self._due, (moment, self._told, job, holding))
 
     def _hold(self, holding: Holding, sign: int) -> None:
         (hold if sign > 0 else let_go)(self._state, holding)
         self._changed.append((holding, sign))
         self._line.mark(holding.job.policy)
-        self._effort -= 1
 
     def _hand_out(self, moment: int, *, own: bool) -> bool:
         """Whoever ranks before the job takes what fits; whether it then starts itself, where `own` says that it takes part."""
-        full: set[tuple[str, int]] = set()
-        self._effort -= self._line.refresh()
-        for _, pool in sorted(self._pools.items()):
-            while True:
-                best = self._best(pool, full, own=own)
-                if best is None:
-                    break
+        full: set[tuple[str, Request]] = set()
+        for name, pool in sorted(self._pools.items()):
+            while (best := self._best(name, pool, full)) is not None:
                 entry, places = best
-                if entry.job is self._job:
-                    return True
                 holding = Holding(entry.job, pool, places)
                 self._hold(holding, 1)
-                self._others_went = True
+                self._handed_out += _size(entry.job.request)
                 span = self._ends.span(entry.job)
                 if span is not None:
-                    self._happens(moment + span, holding)
+                    self._happens(moment + span, entry.job, holding)
                 self._line.leave(entry)
-                self._effort -= self._line.refresh()
+                if not self._began[1]:
+                    self._began = (moment, self._handed_out)
+            if own and self._line.is_open(name) and self._places(self._job, pool) is not None:
+                return True
         return False
 
-    def _best(self, pool: PoolState, full: set[tuple[str, int]], *, own: bool) -> tuple[Entry, tuple[Place, ...]] | None:
-        """The first in line that has room, up to the job itself."""
-        name = pool.document.name
-        for entry in self._line.of(name):
-            mine, request = entry.job is self._job, entry.job.request
-            if not entry.closed and (own or not mine) and (name, request.order) not in full:
-                places = find_places(self._state, entry.job, pool) if over_capacity(pool, request.total) is None else None
-                self._effort -= 1
-                if places is not None:
-                    return entry, places
-                full.add((name, request.order))
-            if mine:
+    def _best(self, name: str, pool: PoolState, full: set[tuple[str, Request]]) -> tuple[Entry, tuple[Place, ...]] | None:
+        """The first in line that has room, of those who rank before the job itself."""
+        while True:
+            mine, best, feasible = self._line.standing(name, self._job), None, pool.index.feasible()
+            for request, bit in self._requests[name]:
+                if (name, request) in full:
+                    continue
+                if not feasible >> bit & 1 or over_capacity(pool, request.total) is not None:
+                    full.add((name, request))
+                    continue
+                entry = self._line.first(name, request)
+                if entry is not None and entry[:2] < mine and (best is None or entry < best):
+                    best = entry
+            if best is None:
                 return None
-        return None
+            places = self._places(best.job, pool)
+            if places is not None:
+                return best, places
+            full.add((name, best.job.request))  # a gang, of which one replica would fit
+
+    def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
+        return find_places(self._state, job, pool) if over_capacity(pool, job.request.total) is None else None
+
+
+def _size(request: Request) -> int:
+    """What it takes, as one number: GPUs, or 1 where it takes none."""
+    return request.total.get(GPU, 0) or 1

@@ -1,7 +1,8 @@
 """Who stands in line in each of some pools, best first, while accounts change and one after the other leaves it (R15).
 
-Strategy: each group (`pending`) stands there with its next job only, and is ranked anew only when the accounts of its policy have changed.
-The state is looked at and never changed: who has left is known here alone.
+Strategy: each group (`pending`) stands there with its next job only, in one line for each request, so that who asks for what no pool has
+left is never looked at. A group is ranked anew when the accounts of its policy have changed and somebody asks for its line, and not
+otherwise. The state is looked at and never changed: who has left is known here alone.
 """
 
 from __future__ import annotations
@@ -9,92 +10,109 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.domain.ahead import GroupRank, OwnRank, group_for, group_rank, may_be_granted, own_rank
+from headrace.domain.ahead import GroupRank, Ranks, group_for
+from headrace.domain.pending import Place, place_in_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from headrace.domain.pending import JobGroup
+    from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PolicyState, PoolState, State
 
 
 class Entry(NamedTuple):
-    """The next job of a group as it stands in one pool; `number` is the group's here. `closed`: only room is not what it lacks."""
+    """The next job of a group as it stands in one pool; `number` is the group's here."""
 
     rank: GroupRank
-    own: OwnRank
+    own: Place
     number: int
     job: JobRecord
-    closed: bool
 
 
 class Line:
-    """All that wait, of whom `job` is one: it stands in line even where it is closed, so that all see whether they are before it."""
+    """All that wait."""
 
     def __init__(self, state: State, job: JobRecord, pools: Mapping[str, PoolState]) -> None:
         self._state = state
-        self._pools = pools
-        self._mine = group_for(state, job)
-        self._groups: list[JobGroup] = [group for group in state.pending.groups.values() if group is not self._mine]
-        self._groups.append(self._mine)
-        self._heads: list[JobRecord | None] = [group.head() for group in self._groups[:-1]]
-        self._heads.append(self._mine.head() or job)
+        self._ranks = {name: Ranks(state, pool) for name, pool in pools.items()}
+        mine = group_for(state, job)
+        groups = [group for group in state.pending.groups.values() if group is not mine]
+        self._groups: list[JobGroup] = [*groups, mine]
+        self._heads: list[JobRecord | None] = [*(group.head() for group in groups), mine.head() or job]
         self._rest: dict[int, list[JobRecord]] = {}
-        self._lines: dict[str, list[Entry]] = {name: [] for name in pools}
+        self._lines: dict[tuple[str, Request], list[Entry]] = {}
         self._entries: dict[tuple[str, int], Entry] = {}
-        self._by_policy: dict[tuple[str, str], list[int]] = {}
+        self._stale: dict[tuple[str, Request], set[int]] = {}
+        self._by_policy: dict[PolicyState, list[int]] = {}
         for number, group in enumerate(self._groups):
-            self._by_policy.setdefault(group.policy.key, []).append(number)
-        self._stale: dict[int, None] = dict.fromkeys(range(len(self._groups)))
+            self._by_policy.setdefault(group.policy, []).append(number)
+            self._spoil(number)
 
-    def of(self, pool: str) -> list[Entry]:
-        """The line of a pool."""
-        return self._lines[pool]
+    @property
+    def requests(self) -> list[Request]:
+        """What is asked for by anybody."""
+        return list(dict.fromkeys(group.request for group in self._groups))
+
+    def first(self, pool: str, request: Request) -> Entry | None:
+        """The best of those who ask for this in a pool, and whom nothing but room keeps from it."""
+        where = (pool, request)
+        stale = self._stale.pop(where, None)
+        line = self._lines.setdefault(where, [])
+        for number in stale or ():
+            old = self._entries.pop((pool, number), None)
+            if old is not None:
+                del line[bisect_left(line, old)]
+            job = self._heads[number]
+            rank = self._ranks[pool].of(self._groups[number]) if job is not None else None
+            if rank is not None and job is not None:
+                new = self._entries[pool, number] = Entry(rank, place_in_line(job), number, job)
+                insort(line, new)
+        return line[0] if line else None
+
+    def standing(self, pool: str, job: JobRecord) -> tuple[GroupRank, Place]:
+        """Where a job of the last group, that of the one who asks, stands in a pool, whether or not it may be granted anything there."""
+        return self._ranks[pool].at_least(self._groups[-1]), place_in_line(job)
+
+    def is_open(self, pool: str) -> bool:
+        """Whether nothing but room keeps the one who asks from being granted something in a pool."""
+        return self._ranks[pool].of(self._groups[-1]) is not None
+
+    def ahead(self, pool: str, job: JobRecord) -> Iterator[tuple[Request, int]]:
+        """What those who still go before the one who asks want in a pool, and how many they are, group by group."""
+        mine, own = self.standing(pool, job)
+        for number, group in enumerate(self._groups):
+            rank = self._ranks[pool].of(group) if self._heads[number] is not None else None
+            if rank is None or rank > mine:
+                continue
+            left: Collection[JobRecord] = self._rest.get(number, group.members.values())
+            count = len(left) if rank < mine else sum(place_in_line(other) < own for other in left)
+            if count:
+                yield group.request, count + (number in self._rest)
 
     def mark(self, policy: PolicyState) -> None:
         """The accounts of a policy have changed, and with them those of its tenant's other policies where there is a share."""
         tenant = policy.document.tenant
-        if any((tenant, name) in self._state.shares for name in self._pools):
-            for key, numbers in self._by_policy.items():
-                if key[0] == tenant:
-                    self._stale.update(dict.fromkeys(numbers))
+        if any((tenant, name) in self._state.shares for name in self._ranks):
+            marked = [one for one in self._by_policy if one.document.tenant == tenant]
         else:
-            self._stale.update(dict.fromkeys(self._by_policy.get(policy.key, ())))
+            marked = [policy] if policy in self._by_policy else []
+        for one in marked:
+            for ranks in self._ranks.values():
+                ranks.forget(one)
+            for number in self._by_policy[one]:
+                self._spoil(number)
 
     def leave(self, entry: Entry) -> None:
         """The job of an entry stands in line no more; the next of its group does."""
         rest = self._rest.get(entry.number)
         if rest is None:
-            rest = self._rest[entry.number] = sorted(
-                self._groups[entry.number].members.values(), key=own_rank, reverse=True
-            )  # the next one last, where it is cheap to take
+            members = self._groups[entry.number].members.values()
+            rest = self._rest[entry.number] = sorted(members, key=place_in_line, reverse=True)  # the next one last
             rest.pop()
         self._heads[entry.number] = rest.pop() if rest else None
-        self._stale[entry.number] = None
+        self._spoil(entry.number)
 
-    def refresh(self) -> int:
-        """Rank anew whatever has become stale; how many groups that were."""
-        stale, self._stale = self._stale, {}
-        for name, line in self._lines.items():
-            whole = len(stale) > len(self._groups) // 4
-            for number in stale:
-                old = self._entries.pop((name, number), None)
-                if old is not None and not whole:
-                    del line[bisect_left(line, old)]
-                new = self._entry(number, self._pools[name])
-                if new is not None:
-                    self._entries[name, number] = new
-                    if not whole:
-                        insort(line, new)
-            if whole:
-                line[:] = sorted(entry for (pool, _), entry in self._entries.items() if pool == name)
-        return len(stale)
-
-    def _entry(self, number: int, pool: PoolState) -> Entry | None:
-        group, job = self._groups[number], self._heads[number]
-        if job is None:
-            return None
-        closed = not may_be_granted(self._state, group, pool)
-        if closed and group is not self._mine:
-            return None
-        return Entry(group_rank(self._state, group, job, pool), own_rank(job), number, job, closed)
+    def _spoil(self, number: int) -> None:
+        for name in self._ranks:
+            self._stale.setdefault((name, self._groups[number].request), set()).add(number)

@@ -5,12 +5,14 @@ A tenant sees itself: of all others, what they hold or ask for is summed up in o
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import GPU, JOB, add_to
+from headrace.contracts.amounts import GPU, JOB, add_to, times
 from headrace.contracts.queries import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.contracts.reasons import WaitReason
-from headrace.domain.ahead import groups_ahead, own_rank
+from headrace.domain.ahead import groups_ahead
+from headrace.domain.pending import place_in_line
 from headrace.domain.placement import model_allowed, pick_devices
 from headrace.domain.scopes import Shortfall, free_of, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
 from headrace.domain.waits import has_room, wait_in
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.ends import Ends
+    from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.waits import Wait
 
@@ -84,10 +87,9 @@ def waiters(state: State, job: JobRecord, pool: PoolState) -> tuple[tuple[Waiter
     others: Amounts = {}
     for rank, members in groups_ahead(state, job, pool):
         if members[0].tenant == job.tenant:
-            own += [(rank, own_rank(member), member) for member in members]
+            own += [(rank, place_in_line(member), member) for member in members]
         else:
-            request = members[0].request.total
-            add_to(others, {key: value * len(members) for key, value in request.items()})
+            add_to(others, times(members[0].request.total, len(members)))
     own.sort()
     shown = [Waiter(job=member.key, request=_without_job(member.request.total)) for _, _, member in own[:SHOWN_MAX]]
     listed = [*shown, Waiter(request=_told(others, job))] if others else shown
@@ -102,13 +104,16 @@ def holders(state: State, job: JobRecord, pool: PoolState, wait: Wait, ends: End
 def shown_holders(job: JobRecord, those: Iterable[JobRecord], ends: Ends) -> tuple[tuple[Holder, ...], int]:
     """Jobs that hold leases, as `job`'s tenant may know them."""
     own: list[tuple[bool, int, str, JobRecord]] = []
-    others: Amounts = {}
+    theirs: Counter[Request] = Counter()
     for holder in those:
         if holder.tenant == job.tenant:
             end = ends.of(holder)
             own.append((end is None, end or 0, holder.key, holder))
         else:
-            add_to(others, holder.request.total)
+            theirs[holder.request] += 1
+    others: Amounts = {}
+    for request, count in theirs.items():
+        add_to(others, times(request.total, count))
     own.sort(key=lambda entry: entry[:3])
     listed = [
         Holder(
@@ -136,6 +141,7 @@ def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Itera
         return
     short = shortfall(state, job, pool, wait)
     limited = short if wait.reason in _AT_A_LIMIT or wait.reason is WaitReason.RESERVED_SHARE_BUSY else None
+    name = pool.document.name
     keys = [limited.key] if limited is not None else _missing(job, pool)
     for policy in (*state.policies.values(), *state.deleted_policies.values()):
         if limited is not None and (
@@ -144,7 +150,9 @@ def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Itera
             continue
         anywhere = limited is not None and limited.scope is policy.wide
         for holder in policy.jobs.values():
-            if any(holder.request.total.get(key) for key in keys) and (anywhere or _is_in(holder, pool)):
+            if not any(map(holder.request.total.get, keys)):
+                continue
+            if anywhere or next(iter(holder.leases.values())).pool == name:  # all in one pool (R18)
                 yield holder
 
 
@@ -152,10 +160,6 @@ def _missing(job: JobRecord, pool: PoolState) -> list[str]:
     """The keys of which too little is free; where the sums fit, all that it asks for."""
     needs = list(_keys(job, pool))
     return [need.key for need in needs if need.missing] or [need.key for need in needs if need.key != JOB]
-
-
-def _is_in(holder: JobRecord, pool: PoolState) -> bool:
-    return any(lease.pool == pool.document.name for lease in holder.leases.values())
 
 
 def _without_job(amounts: Amounts) -> dict[str, int]:

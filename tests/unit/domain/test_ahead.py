@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.contracts import facts as f
 from headrace.contracts.documents import PolicyProfile
 from headrace.contracts.facts.admission import Dependency
-from headrace.domain.ahead import group_for, groups_ahead, may_be_granted, position
+from headrace.domain.ahead import Ranks, group_for, groups_ahead, position
 from tests.unit.domain.hall import Hall
 
 
@@ -63,6 +63,6 @@ def test_a_queue_that_does_not_borrow_is_closed_beyond_its_reservation():  # R12
     )
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=document))
     job = hall.admit("p", "a")
-    assert may_be_granted(hall.state, group_for(hall.state, job), hall.pool)
+    assert Ranks(hall.state, hall.pool).of(group_for(hall.state, job)) == (0, 0, 0, 0, 0)
     hall.run("p", "b", ("n1", 0, 1))
-    assert not may_be_granted(hall.state, group_for(hall.state, job), hall.pool)
+    assert Ranks(hall.state, hall.pool).of(group_for(hall.state, job)) is None

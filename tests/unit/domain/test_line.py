@@ -1,4 +1,4 @@
-"""A line in which each group stands with its next job, ranked anew when accounts change."""
+"""Lines in which each group stands with its next job, ranked anew when accounts change."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from headrace.domain.line import Line
 from tests.unit.domain.hall import Hall
 
 
-def names(line):
-    return [entry.job.key.rpartition(".")[2] for entry in line.of("hall")]
+def line_of(hall, job):
+    return Line(hall.state, job, {"hall": hall.pool})
+
+
+def first(line, job):
+    entry = line.first("hall", job.request)
+    return entry and entry.job.key.rpartition(".")[2]
 
 
 def test_each_group_stands_with_its_next_job_until_that_leaves():
@@ -17,12 +22,20 @@ def test_each_group_stands_with_its_next_job_until_that_leaves():
     for policy, name in (("p", "a"), ("p", "b"), ("q", "x")):
         hall.admit(policy, name)
     job = hall.admit("p", "c")
-    line, seen = Line(hall.state, job, {"hall": hall.pool}), []
-    for _ in range(3):
-        line.refresh()
-        seen.append(names(line))
-        line.leave(line.of("hall")[0])
-    assert seen == [["x", "a"], ["a"], ["b"]]
+    line, seen = line_of(hall, job), []
+    while entry := line.first("hall", job.request):
+        seen.append(entry.job.key.rpartition(".")[2])
+        line.leave(entry)
+    assert seen == ["x", "a", "b", "c"]
+
+
+def test_those_who_ask_for_something_else_stand_in_another_line():
+    hall = Hall(devices=4)
+    hall.policy("p")
+    hall.policy("q", size=2)
+    one, two = hall.admit("p", "a"), hall.admit("q", "x")
+    line = line_of(hall, one)
+    assert (line.requests, first(line, one), first(line, two)) == ([two.request, one.request], "a", "x")
 
 
 def test_a_group_is_ranked_anew_when_its_policys_accounts_have_changed():
@@ -31,22 +44,20 @@ def test_a_group_is_ranked_anew_when_its_policys_accounts_have_changed():
     hall.policy("q", priority=5)
     job = hall.admit("p", "a")
     hall.admit("q", "x")
-    line = Line(hall.state, job, {"hall": hall.pool})
-    line.refresh()
-    seen = [names(line)]
+    line = line_of(hall, job)
+    seen = [first(line, job)]
     hall.run("p", "runs", ("n1", 0, 1))
     line.mark(job.policy)
-    assert line.refresh() == 1
-    assert [*seen, names(line)] == [["a", "x"], ["x", "a"]]
+    assert [*seen, first(line, job)] == ["a", "x"]
 
 
-def test_the_job_itself_stands_there_even_where_it_is_closed():
+def test_one_that_something_but_room_keeps_out_stands_in_no_line_but_is_known_where_it_would():
     hall = Hall(devices=2)
     hall.policy("p", limit=1)
-    hall.policy("q", limit=0)
+    hall.policy("q")
     hall.run("p", "runs", ("n1", 0, 1))
-    job = hall.admit("p", "a")
-    hall.admit("q", "x")
-    line = Line(hall.state, job, {"hall": hall.pool})
-    line.refresh()
-    assert [(entry.job, entry.closed) for entry in line.of("hall")] == [(job, True)]
+    job, other = hall.admit("p", "a"), hall.admit("q", "x")
+    line = line_of(hall, job)
+    assert (line.is_open("hall"), first(line, job)) == (False, "x")
+    entry = line.first("hall", other.request)
+    assert line.standing("hall", job) > entry[:2]
