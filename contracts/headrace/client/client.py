@@ -44,6 +44,8 @@ LOOK_AGAIN = 2.0
 """Seconds after which `wait` asks although it heard nothing: FEED keeps no promise, the fold does."""
 
 FIRST_LOOK, LAST_LOOK = 0.01, 0.25
+PAST_WITHIN = 120.0
+"""Seconds for an answer for which the ledger has to be read again."""
 UNKNOWN_FOR = 10.0
 """Seconds for which a job may be unknown to those who answer before it is taken to be none."""
 
@@ -138,9 +140,11 @@ class Client:
         request = JobsRequest(states=tuple(states), queue=queue, user=user, limit=limit)
         return await self.query("feed", "jobs", request, tuple[JobView, ...])
 
-    async def why(self, job: str) -> WhyView:
-        """Why a job waits, or what became of it (R22)."""
-        return await self.query("feed", "why", JobRequest(job=job), WhyView)
+    async def why(self, job: str, *, sequence: int = 0, at: int = 0) -> WhyView:
+        """Why a job waits, or what became of it (R22); as it was behind ledger record `sequence`, or at a moment (microseconds)."""
+        request = JobRequest(job=job, sequence=sequence, at=at)
+        within = PAST_WITHIN if sequence or at else ANSWER_WITHIN
+        return await self.query("feed", "why", request, WhyView, within)
 
     async def facts(self, job: str) -> tuple[FactView, ...]:
         """The story of a job, one line for each fact."""

@@ -140,12 +140,17 @@ class JobsRequest(Value, frozen=True, kw_only=True):
 
 
 class JobRequest(Value, frozen=True, kw_only=True):
-    """To *feed* `job`, `why`, `logs`: one job by its id (or whole key)."""
+    """To *feed* `job`, `why`, `logs`: one job by its id (or whole key).
+
+    For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer as it was then.
+    """
 
     job: str
     offset: int = 0
     attempt: int = 0
     rank: int = 0
+    sequence: int = 0
+    at: int = 0
 
 
 class AttemptView(Value, frozen=True, kw_only=True):

@@ -103,6 +103,11 @@ def span(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def instant(text: str) -> tuple[int, int]:
+    """(ledger sequence, microseconds since 1970), one of them 0: a number is a sequence, all else a `moment`; for argparse."""
+    return (positive(text), 0) if text.isdecimal() else (0, moment(text))
+
+
 def positive(text: str) -> int:
     """A whole number from 1 on, for argparse."""
     if not text.isdecimal() or int(text) < 1:

@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import sys
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, natural, positive
+from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, instant, natural, positive
+from headrace.cli.because import because
 from headrace.cli.shown import amounts, as_json, gpus, local
 from headrace.cli.tables import pairs, table
 from headrace.client import Client, Refused, Unreachable
 from headrace.client.client import FINAL
-from headrace.contracts.queries import AttemptView, FactView, JobView, WhyView
+from headrace.contracts.queries import AttemptView, FactView, JobView
 
 LOOK_EVERY = 0.3
 STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
@@ -39,7 +40,16 @@ def add(nouns: Nouns) -> None:
     _job_command(
         nouns, "job", job, "show one job: its attempts, and its story", f"headrace job {example}\nheadrace job {example} --json"
     )
-    _job_command(nouns, "why", why, "why a job waits, who is in its way, and its place in line", f"headrace why {example}")
+    parser = _job_command(
+        nouns,
+        "why",
+        why,
+        "why a job waits: the reason, what is missing, who has it, when it may start, and what would start it",
+        f"headrace why {example}\nheadrace why {example} --at 2026-11-21T08:00:00Z\nheadrace why {example} --at 81234",
+    )
+    parser.add_argument(
+        "--at", type=instant, default=(0, 0), metavar="TIME|SEQ", help="as it was then, or behind that record of the ledger"
+    )
     parser = _job_command(
         nouns,
         "logs",
@@ -158,26 +168,12 @@ def _story(story: tuple[FactView, ...]) -> str:
 
 
 async def why(args: argparse.Namespace) -> int:
-    """The one reason."""
+    """The one reason, and what would help."""
+    sequence, at = args.at
     async with client(args) as hr:
-        view = await hr.why(args.job)
-    print(as_json(view) if args.json else _because(view))
+        view = await hr.why(args.job, sequence=sequence, at=at)
+    print(as_json(view) if args.json else because(view))
     return 0
-
-
-def _because(view: WhyView) -> str:
-    start = f"{local(view.expected_start)}, {view.assumption}" if view.expected_start else view.assumption
-    return pairs(
-        (
-            ("state", view.state),
-            ("reason", view.reason),
-            ("because", view.message),
-            ("in the way", ", ".join(view.blockers)),
-            ("place in line", view.position or None),
-            ("could reclaim", "yes" if view.could_reclaim else None),
-            ("expected start", start),
-        )
-    )
 
 
 async def cancel(args: argparse.Namespace) -> int:

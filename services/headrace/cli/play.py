@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, span
+from headrace.cli.because import because
+from headrace.cli.shown import as_json
 
 
 def add(nouns: Nouns) -> None:
@@ -17,6 +19,7 @@ def add(nouns: Nouns) -> None:
         """headrace simulate scenario.yaml
         headrace simulate scenarios/*.yaml
         headrace simulate scenario.yaml --json
+        headrace simulate scenario.yaml --why r-4 --at 20s                  why that job of it waits then
         headrace simulate scenario.yaml --what-if changes.yaml              what would be otherwise with them, side by side
         headrace simulate scenario.yaml --what-if changes.yaml --at 20s     the changes come then
         echo 'submit: [{name: big, queue: rnd/three}]' | headrace simulate scenario.yaml --what-if /dev/stdin""",
@@ -27,8 +30,11 @@ def add(nouns: Nouns) -> None:
         metavar="CHANGES",
         help="documents as `apply` takes them, `nodes:` and `submit:` as in scenarios, `delete:`",
     )
-    parser.add_argument("--at", type=span, help="when the changes come (default: before the first moment)")
+    parser.add_argument(
+        "--at", type=span, help="when the changes come (default: before the first moment), or the job is asked about"
+    )
     parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
+    parser.add_argument("--why", metavar="JOB", help="say why a job of the scenario waits at --at, or at the end")
     add_json(parser)
     parser = add_command(
         nouns,
@@ -42,11 +48,15 @@ def add(nouns: Nouns) -> None:
 
 def simulate(args: argparse.Namespace) -> int:
     """Play."""
-    from headrace.simulate.command import main, what_if  # noqa: PLC0415 - the other commands need none of it
+    from headrace.simulate.command import main, what_if, why  # noqa: PLC0415 - the other commands need none of it
 
+    if args.why is not None:
+        if len(args.files) > 1 or args.what_if is not None:
+            raise Failed("--why takes one scenario at a time, and no --what-if")
+        return why(args.files[0], args.why, as_json if args.json else because, at=args.at)
     if args.what_if is None:
         if args.at is not None:
-            raise Failed("--at is when the changes come: name them with --what-if")
+            raise Failed("--at is a moment for --what-if or --why")
         return main(args.files, as_json=args.json)
     if len(args.files) > 1:
         raise Failed("--what-if takes one scenario at a time")

@@ -11,10 +11,22 @@ import msgspec
 
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.durations import SECOND, format_duration, format_time
-from headrace.contracts.queries import JobView, PoolKeyView, ScopeView
+from headrace.contracts.queries import JobView, KeyNeed, PoolKeyView, ScopeView
 
 _MOMENTS = frozenset(
-    {"admitted_at", "ended_at", "granted_at", "started_at", "last_heard", "expected_start", "at", "now", "since"}
+    {
+        "admitted_at",
+        "ended_at",
+        "granted_at",
+        "started_at",
+        "last_heard",
+        "expected_start",
+        "at",
+        "now",
+        "since",
+        "start",
+        "until",
+    }
 )
 _AMOUNTS = {"gpu_free": GPU, "cpu": CPU, "cpu_free": CPU, "memory": MEMORY, "memory_free": MEMORY}
 
@@ -56,7 +68,7 @@ def amounts(request: Mapping[str, int]) -> str:
 
 def plain(value: object) -> object:
     """Any answer as JSON values; amounts are text as people write them, moments ISO 8601 text or null."""
-    if isinstance(value, ScopeView | PoolKeyView):
+    if isinstance(value, KeyNeed | ScopeView | PoolKeyView):
         return {name: format_amount(value.key, field) if isinstance(field, int) else field for name, field in _fields(value)}
     if isinstance(value, msgspec.Struct):
         return {name: _field(name, field) for name, field in _fields(value)}

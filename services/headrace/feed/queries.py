@@ -4,7 +4,7 @@
 |---|---|---|
 | `jobs` | `JobsRequest` | list of `JobView`, newest first, each with its latest attempt |
 | `job` | `JobRequest` | `JobView` |
-| `why` | `JobRequest` | `WhyView` |
+| `why` | `JobRequest` | `WhyView`: now, or as it was behind a record or at a moment |
 | `facts` | `JobRequest` | list of `FactView`: the job's story, read from the ledger |
 | `logs` | `JobRequest` | `LogsAnswer`, from the node |
 | `queues`, `pools`, `nodes` | nothing | list of `QueueView`, `PoolView`, `NodeView` |
@@ -15,15 +15,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import msgspec
+
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, decode_record, encode
 from headrace.contracts.ids import IdError, is_job_id, job_key, split_job_key
 from headrace.contracts.orders import LogsAnswer, LogsRequest
-from headrace.contracts.queries import FactView, JobRequest, JobsRequest, JobView
+from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView
 from headrace.contracts.subjects import node_logs
 from headrace.domain.state import JobState
 from headrace.feed import views
 from headrace.feed.lines import lines_of
+from headrace.feed.past import Past
 from headrace.feed.roster import Rejected
 from headrace.service.answering import Refused
 
@@ -65,6 +68,7 @@ class Queries:
 
     def __init__(self, sources: Sources) -> None:
         self._from = sources
+        self._past = Past(sources.ledger)
 
     def handlers(self) -> dict[str, Handler]:
         """What `headrace.service.answering.serve` takes."""
@@ -103,11 +107,29 @@ class Queries:
         return _view(job, views.Waits(self._from.state, self._now()), all_attempts=True)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
-        """Why one job waits, or what became of it."""
-        job = self._find(tenant, user, _read(payload, JobRequest).job)
-        if isinstance(job, Rejected):
-            return views.rejected_why(job)
-        return views.why_view(self._from.state, job, self._now())
+        """Why one job waits, or what became of it; now, or as it was behind a record or at a moment."""
+        request = _read(payload, JobRequest)
+        if request.sequence < 0 or request.at < 0:
+            raise Refused("INVALID", "sequence, at: neither is less than 0")
+        state, now = self._from.state, self._now()
+        if 0 < request.sequence < state.sequence or 0 < request.at < now:
+            return self._why_then(tenant, user, request)
+        job = self._find(tenant, user, request.job)
+        return views.rejected_why(job) if isinstance(job, Rejected) else views.why_view(state, job, now)
+
+    async def _why_then(self, tenant: str, user: str, request: JobRequest) -> Answer:
+        """The answer of the past, which says by itself which record it reflects."""
+        keys = self._candidates(tenant, user, request.job)
+        state = await self._past.behind(request.sequence, request.at, self._from.state.sequence)
+        job = next((state.jobs[key] for key in keys if key in state.jobs), None)
+        if job is not None:
+            view = views.why_view(state, job, max(state.now, request.at))
+        else:
+            rejected = next((found for key in keys if isinstance(found := self._from.roster.find(key), Rejected)), None)
+            if rejected is None or rejected.at > max(state.now, request.at):
+                raise Refused("NOT_FOUND", f"tenant {tenant} had no job {request.job} behind record {state.sequence}")
+            view = views.rejected_why(rejected)
+        return Answer(sequence=state.sequence, body=msgspec.Raw(encode(view)))
 
     async def facts(self, tenant: str, user: str, payload: bytes) -> list[FactView]:
         """The story of one job; of a very long one the middle is missing."""

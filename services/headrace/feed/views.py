@@ -143,7 +143,9 @@ def why_view(state: State, job: JobRecord, now: int) -> WhyView:
     """Why a job waits, as its tenant may know it (R22)."""
     why = explain(state, job, now)
     own = tuple(shown for blocker in why.blockers if (shown := hide_others(blocker, job.tenant)) == blocker)
-    return msgspec.structs.replace(why, state=state_of(job), message=hide_others(why.message, job.tenant), blockers=own)
+    pools = tuple(msgspec.structs.replace(need, message=hide_others(need.message, job.tenant)) for need in why.pools)
+    message = hide_others(why.message, job.tenant)
+    return msgspec.structs.replace(why, state=state_of(job), message=message, blockers=own, pools=pools)
 
 
 def rejected_why(rejected: Rejected) -> WhyView:

@@ -1,4 +1,4 @@
-"""`headrace simulate FILE...`: play scenario files and say whether they hold, or what would be otherwise if."""
+"""`headrace simulate FILE...`: play scenario files and say whether they hold, why a job waits, or what would be otherwise if."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.contracts.codec import encode
+from headrace.contracts.codec import decode, encode
 from headrace.contracts.document_tree import DocumentErrors
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import SECOND, format_duration
 from headrace.contracts.facts import JobAdmittedV1, LeaseStartedV1
+from headrace.contracts.queries import WhyView
+from headrace.domain.explain import explain
 from headrace.simulate.changes import read_changes
 from headrace.simulate.difference import as_text
 from headrace.simulate.expectations import differences, state_of
@@ -20,7 +22,7 @@ from headrace.simulate.whatif import FOR, compare
 from headrace.simulate.world import START, Refused, Unrest, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from headrace.contracts.document_tree import Tree
 
@@ -58,6 +60,40 @@ def what_if(path: str, changes_path: str, *, at: int | None = None, span: int = 
         return _complain(changes_path, str(stop))
     print(encode(found).decode() if as_json else as_text(found, f"{path} at {format_duration(found.at)}, with {changes_path}"))
     return 0
+
+
+def why(path: str, name: str, show: Callable[[WhyView], str], *, at: int | None = None) -> int:
+    """Play a scenario up to `at` (microseconds since its start; None: to its end), and say why a job of it waits then.
+
+    `show` writes the answer, in which jobs have the names they have in the file.
+    """
+    scenario = _read(path, read_scenario)
+    if scenario is None:
+        return 1
+    world = World(scenario)
+    try:
+        world.begin()
+        for _ in world.play(at):
+            pass
+        if at is not None:
+            world.pass_to(max(world.now, world.start + at))
+    except (Unrest, Refused) as stop:
+        return _complain(path, str(stop))
+    job = world.state.jobs.get(world.names.get(name, ""))
+    if job is None:
+        return _complain(
+            path, f"nothing is known of job {name} at {format_duration(world.now - world.start)}: {state_of(world, name)}"
+        )
+    print(show(_with_names(explain(world.state, job, world.now), world.names)))
+    return 0
+
+
+def _with_names(view: WhyView, names: Mapping[str, str]) -> WhyView:
+    """The answer with the names of the file in place of keys."""
+    written = encode(view).decode()
+    for name, key in names.items():
+        written = written.replace(key, name)
+    return decode(written.encode(), WhyView)
 
 
 def _complain(path: str, lines: str) -> int:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from headrace.cli import arguments
-from headrace.cli.arguments import Parser, add_asker, add_command, key_value, moment, names, natural, positive
+from headrace.cli.arguments import Parser, add_asker, add_command, instant, key_value, moment, names, natural, positive
 from headrace.contracts.durations import HOUR, parse_time
 
 
@@ -74,3 +74,10 @@ def test_what_cannot_be_read_says_how_to_write_it(read, text, message):
     with pytest.raises(argparse.ArgumentTypeError) as caught:
         read(text)
     assert str(caught.value) == message
+
+
+def test_a_number_is_a_record_and_all_else_a_moment():
+    assert (instant("81234"), instant("2026-11-21T08:00:00Z")) == ((81_234, 0), (0, parse_time("2026-11-21T08:00:00Z")))
+    for wrong in ("0", "yesterday"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            instant(wrong)

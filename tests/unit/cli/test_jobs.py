@@ -93,14 +93,25 @@ def test_a_job_for_programs_is_one_object(headrace):
 
 def test_why_tells_the_reason_the_blockers_and_the_place_in_line(headrace):
     because = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9", blockers=("r-1", "r-2"), position=2)
-    assert headrace(f"why {ID}", why=because).out.splitlines() == [
+    ran = headrace(f"why {ID}", why=because)
+    assert ran.out.splitlines() == [
         "state          pending",
         "reason         AT_POLICY_LIMIT",
         "because        9 of 9",
         "in the way     r-1, r-2",
         "place in line  2",
     ]
+    assert ran.said == [("why", (ID,), {"sequence": 0, "at": 0})]
     assert json.loads(headrace(f"why {ID} --json", why=because).out)["blockers"] == ["r-1", "r-2"]
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [("81234", {"sequence": 81_234, "at": 0}), ("2026-11-21T08:00:00Z", {"sequence": 0, "at": 1_795_248_000_000_000})],
+)
+def test_why_it_waited_then_is_asked_by_a_record_or_a_moment(headrace, written, asked):
+    because = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9")
+    assert headrace(f"why {ID} --at {written}", why=because).said == [("why", (ID,), asked)]
 
 
 def test_logs_are_printed_to_their_present_end(headrace):

@@ -7,7 +7,9 @@ from types import ModuleType
 
 import pytest
 
+from headrace.cli.because import because
 from headrace.cli.main import main
+from headrace.cli.shown import as_json
 from headrace.contracts.durations import DAY, HOUR, SECOND
 
 
@@ -23,6 +25,7 @@ def played(monkeypatch):
 
     module("headrace.simulate.command", lambda files, *, as_json: calls.append(("simulate", files, as_json)) or 1)
     sys.modules["headrace.simulate.command"].what_if = lambda *asked, **how: calls.append(("what if", *asked, how)) or 0
+    sys.modules["headrace.simulate.command"].why = lambda *asked, **how: calls.append(("why", *asked, how)) or 0
     module("headrace.demo", lambda argv: calls.append(("demo", argv)) or 0)
     return calls
 
@@ -46,11 +49,18 @@ def test_what_would_be_otherwise_is_asked_with_the_moment_and_how_far(played):
     ]
 
 
+def test_why_a_job_of_it_waits_is_asked_with_the_moment_and_shown_for_people_or_programs(played):
+    assert main(["simulate", "a.yaml", "--why", "r-4", "--at", "20s"]) == 0
+    assert main(["simulate", "a.yaml", "--why", "r-4", "--json"]) == 0
+    assert played == [("why", "a.yaml", "r-4", because, {"at": 20 * SECOND}), ("why", "a.yaml", "r-4", as_json, {"at": None})]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        pytest.param(["a.yaml", "b.yaml", "--why", "j"], "takes one scenario at a time", id="why in two scenarios"),
         pytest.param(["a.yaml", "b.yaml", "--what-if", "c.yaml"], "takes one scenario at a time", id="two scenarios"),
-        pytest.param(["a.yaml", "--at", "20s"], "name them with --what-if", id="a moment without changes"),
+        pytest.param(["a.yaml", "--at", "20s"], "a moment for --what-if or --why", id="a moment without changes"),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_a_line(played, capsys, words, complaint):

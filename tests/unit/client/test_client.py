@@ -166,6 +166,14 @@ async def test_an_answer_comes_with_the_sequence_that_it_reflects(make):
     assert await make(body({"a": 1})).query("feed", "other") == {"a": 1}
 
 
+async def test_why_it_waited_then_is_asked_by_a_record_or_a_moment(make):
+    why = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9")
+    hr = make(*[body(why)] * 3)
+    assert [await hr.why(ID), await hr.why(ID, sequence=7), await hr.why(ID, at=9)] == [why] * 3
+    asked = [JobRequest(job=ID), JobRequest(job=ID, sequence=7), JobRequest(job=ID, at=9)]
+    assert [decode(payload, JobRequest) for _, payload, _ in hr._link.asked] == asked
+
+
 async def test_a_no_is_a_refusal_with_its_code(make):
     with pytest.raises(Refused, match="no such job") as caught:
         await make(refusal("NOT_FOUND", "no such job")).job(ID)

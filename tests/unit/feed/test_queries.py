@@ -160,6 +160,42 @@ async def test_a_rejected_job_is_found_and_says_why(hall, ask):
         await ask("logs", JobRequest(job=REJECTED))
 
 
+async def test_why_it_waited_then_says_which_record_it_reflects(hall, ask):
+    first, second = hall.job(1), hall.job(2)
+    for job in (first, second):
+        hall.admit(job)
+    behind, then = hall.state.sequence, hall.now
+    hall.now += 1_000_000
+    hall.grant(second, ("gpu01", "g0"))
+    for request in (JobRequest(job=second, sequence=behind), JobRequest(job=second, at=then)):
+        answer = await ask("why", request)
+        view = decode(bytes(answer.body), WhyView)
+        assert (answer.sequence, view.sequence, view.state, view.position) == (behind, behind, "pending", 2)
+    assert (await ask("why", JobRequest(job=second, sequence=hall.state.sequence + 9))).state == "running"
+
+
+async def test_then_a_job_was_not_there_yet_or_had_been_rejected(hall, ask):
+    before = hall.state.sequence
+    hall.admit(hall.job(1))
+    reject(hall)
+    after = hall.state.sequence
+    hall.admit(hall.job(2))
+    with pytest.raises(Refused, match=f"had no job .* behind record {before}"):
+        await ask("why", JobRequest(job=hall.job(1), sequence=before))
+    answer = await ask("why", JobRequest(job=REJECTED, sequence=after))
+    assert decode(bytes(answer.body), WhyView).reason == "TOO_FAST"
+    with pytest.raises(Refused, match="neither is less than 0"):
+        await ask("why", JobRequest(job=hall.job(1), at=-1))
+
+
+async def test_another_tenant_finds_nothing_in_the_past_either(hall, ask):
+    hall.admit(hall.job(1))
+    behind = hall.state.sequence
+    hall.admit(hall.job(2))
+    with pytest.raises(Refused, match="had no job"):
+        await ask("why", JobRequest(job=hall.job(1), sequence=behind), tenant="rival", user="mallory")
+
+
 async def test_why_is_explained_as_of_now(hall, ask):
     hall.admit(hall.job(1))
     why = await ask("why", JobRequest(job=hall.job(1)))

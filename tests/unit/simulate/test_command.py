@@ -176,3 +176,17 @@ def test_changes_that_cannot_be_are_told_by_file(changes, capsys, text, complain
 def test_a_scenario_or_changes_that_cannot_be_read_are_told(changes, capsys):
     assert (command.what_if("gone.yaml", changes()), command.what_if("a.yaml", "gone.yaml")) == (1, 1)
     assert [line.split(": [")[0] for line in capsys.readouterr().err.splitlines()] == ["gone.yaml: cannot be read"] * 2
+
+
+def test_why_a_job_waits_is_asked_at_a_moment_by_its_name_in_the_file(write, capsys):
+    seen = []
+    assert command.why(write("a.yaml", HOLDS), "j-3", lambda view: seen.append(view) or "shown", at=5 * SECOND) == 0
+    (view,) = seen
+    assert capsys.readouterr() == ("shown\n", "")
+    assert (view.job, view.reason, view.holders[0].job) == ("j-3", "NO_FREE_CAPACITY", "j-1")
+    assert view.now == world.START + 5 * SECOND
+
+
+def test_a_job_of_which_nothing_is_known_then_is_a_line_of_standard_error(write, capsys):
+    assert command.why(write("a.yaml", HOLDS), "other", str) == 1
+    assert capsys.readouterr().err == "a.yaml: nothing is known of job other at 2h: never submitted\n"
