@@ -34,6 +34,7 @@ SHELLS = (
     "headrace.accounting.store",  # writes the books
     "headrace.accounting.usage",  # reads them
     "headrace.feed.outlet",  # publishes
+    "headrace.feed.past",  # reads the ledger again
     "headrace.feed.queries",  # answers
     "headrace.feed.texts",  # opens sealed texts, which takes a key from the store
 )
