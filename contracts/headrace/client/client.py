@@ -21,17 +21,8 @@ from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.ids import IdError, JobKey, is_job_id, is_token, job_key, split_job_key
 from headrace.contracts.orders import LogsAnswer
-from headrace.contracts.queries import (
-    Answer,
-    FactView,
-    JobRequest,
-    JobsRequest,
-    JobView,
-    NodeView,
-    PoolView,
-    QueueView,
-    WhyView,
-)
+from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
+from headrace.contracts.why import WhyView
 from headrace.contracts.wishes import CancelWish, JobWish
 
 T = TypeVar("T")

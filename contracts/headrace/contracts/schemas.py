@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from headrace.contracts import facts, orders, queries, subjects, wishes
+from headrace.contracts import facts, orders, queries, subjects, why, wishes
 from headrace.contracts.documents import Documents
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.writers import LAWS, NODE, SERVICES
@@ -25,6 +25,9 @@ Schema = dict[str, Any]
 
 FOLDER = Path(__file__).parents[2] / "schemas"
 FACT_TYPES: tuple[type[facts.Fact], ...] = get_args(facts.AnyFact)
+
+PLAIN = (("wishes", wishes), ("orders", orders), ("queries", queries), ("queries", why))
+"""Modules of plain messages, and the folder in which they are described."""
 
 _COMPONENTS = "#/components/schemas/"
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -41,8 +44,7 @@ def generate() -> dict[str, str]:
     described: dict[str, object] = {f"facts/{fact_type(kind)}.json": kind for kind in FACT_TYPES}
     described["record.json"] = Record
     described["documents.json"] = Documents
-    for module in (wishes, orders, queries):
-        folder = module.__name__.rpartition(".")[2]
+    for folder, module in PLAIN:
         described |= {f"{folder}/{_dashed(kind.__name__)}.json": kind for kind in _structs(module)}
     files = {path: _text(msgspec.json.schema(kind, schema_hook=_anything)) for path, kind in described.items()}
     return files | {"asyncapi.json": _text(asyncapi())}
@@ -59,7 +61,7 @@ def stale(written: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
 def asyncapi() -> Schema:
     """The bus as AsyncAPI 3: channels, messages, and for each writer the records it alone may publish."""
     channels = {**_plain_channels(), "ledger": _ledger_channel((*SERVICES,)), "node-ledger": _ledger_channel((NODE,))}
-    kinds: list[Any] = [Record, *FACT_TYPES, *(kind for module in (wishes, orders, queries) for kind in _structs(module))]
+    kinds: list[Any] = [Record, *FACT_TYPES, *(kind for _, module in PLAIN for kind in _structs(module))]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_COMPONENTS + "{name}", schema_hook=_anything)
     return {
         "asyncapi": "3.0.0",

@@ -9,7 +9,7 @@ from headrace.cli.tables import pairs, table
 from headrace.contracts.amounts import GPU, format_amount
 from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import split_job_key
-from headrace.contracts.queries import ChangeView, Holder, PoolNeed, Waiter, WhyView
+from headrace.contracts.why import ChangeView, Holder, PoolNeed, Waiter, WhyView
 
 OTHERS = "other tenants"
 

@@ -11,7 +11,8 @@ import msgspec
 
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.durations import SECOND, format_duration, format_time
-from headrace.contracts.queries import JobView, KeyNeed, PoolKeyView, ScopeView
+from headrace.contracts.queries import JobView, PoolKeyView, ScopeView
+from headrace.contracts.why import KeyNeed
 
 _MOMENTS = frozenset(
     {

@@ -15,8 +15,8 @@ import msgspec
 
 from headrace.contracts.amounts import GPU, GPU_UNITS, format_amount, format_amounts
 from headrace.contracts.durations import MINUTE
-from headrace.contracts.queries import ChangeView
 from headrace.contracts.reasons import WaitReason
+from headrace.contracts.why import ChangeView
 from headrace.domain.access import is_member
 from headrace.domain.admissible import never_fits
 from headrace.domain.holdings import hold, holding_of, let_go

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.queries import WhyView
 from headrace.contracts.reasons import WaitReason
+from headrace.contracts.why import WhyView
 from headrace.domain.ahead import position
 from headrace.domain.changes import cheapest_change
 from headrace.domain.ends import Ends
@@ -23,7 +23,7 @@ from headrace.domain.waits import other_tenants, pools_of, shown, wait_of, waits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.contracts.queries import Holder, ReclaimView
+    from headrace.contracts.why import Holder, ReclaimView
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.waits import Wait
 

@@ -9,8 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import GPU, JOB, add_to, times
-from headrace.contracts.queries import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.contracts.reasons import WaitReason
+from headrace.contracts.why import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.domain.ahead import groups_ahead
 from headrace.domain.pending import place_in_line
 from headrace.domain.placement import model_allowed, pick_devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.durations import format_time
-from headrace.contracts.queries import ReclaimView
+from headrace.contracts.why import ReclaimView
 from headrace.domain.eligibility import anybody_above, causes
 from headrace.domain.needs import shown_holders
 from headrace.domain.scopes import over_limit, over_reservation, policy_side, scopes_of

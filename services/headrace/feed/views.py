@@ -8,16 +8,8 @@ import msgspec
 
 from headrace.contracts.amounts import GPU
 from headrace.contracts.ids import split_job_key
-from headrace.contracts.queries import (
-    AttemptView,
-    JobView,
-    NodeView,
-    PoolKeyView,
-    PoolView,
-    QueueView,
-    ScopeView,
-    WhyView,
-)
+from headrace.contracts.queries import AttemptView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
+from headrace.contracts.why import WhyView
 from headrace.domain.closings import queue_closing
 from headrace.domain.explain import explain
 from headrace.domain.scopes import borrowed, free_of

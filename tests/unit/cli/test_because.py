@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.cli.because import because
 from headrace.cli.shown import local
-from headrace.contracts.queries import ChangeView, Holder, KeyNeed, PoolNeed, ReclaimView, Waiter, WhyView
+from headrace.contracts.why import ChangeView, Holder, KeyNeed, PoolNeed, ReclaimView, Waiter, WhyView
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"

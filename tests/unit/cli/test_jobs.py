@@ -9,7 +9,8 @@ import pytest
 from headrace.cli import jobs as jobs_module
 from headrace.client import Refused, Unreachable
 from headrace.contracts.orders import LogsAnswer
-from headrace.contracts.queries import AttemptView, FactView, JobView, WhyView
+from headrace.contracts.queries import AttemptView, FactView, JobView
+from headrace.contracts.why import WhyView
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"

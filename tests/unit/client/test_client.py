@@ -16,7 +16,8 @@ from headrace.client.endpoint import Door, Login
 from headrace.client.wishing import make_wish
 from headrace.contracts.codec import decode, decode_submit, encode
 from headrace.contracts.orders import LogsAnswer
-from headrace.contracts.queries import Answer, JobRequest, JobsRequest, JobView, QueueView, WhyView
+from headrace.contracts.queries import Answer, JobRequest, JobsRequest, JobView, QueueView
+from headrace.contracts.why import WhyView
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Group, PolicyProfile
 from headrace.contracts.durations import SECOND
-from headrace.contracts.queries import ChangeView
+from headrace.contracts.why import ChangeView
 from headrace.domain.changes import cheapest_change
 from headrace.domain.forecast import expected_start
 from headrace.domain.waits import pools_of, wait_of

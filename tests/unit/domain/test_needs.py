@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.documents import Share, Tenant
 from headrace.contracts.durations import SECOND
-from headrace.contracts.queries import Holder, KeyNeed, PoolNeed, Waiter
+from headrace.contracts.why import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.domain.ends import Ends
 from headrace.domain.needs import SHOWN_MAX, holders, pool_need, waiters
 from headrace.domain.waits import wait_of

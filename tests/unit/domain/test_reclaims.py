@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.contracts.documents import PreemptionTerms
 from headrace.contracts.durations import SECOND
-from headrace.contracts.queries import Holder, ReclaimView
+from headrace.contracts.why import Holder, ReclaimView
 from headrace.domain.ends import Ends
 from headrace.domain.reclaims import HAS_ROOM, KEPT, reclaim_in
 from tests.unit.domain.site import Site, gpus, place, policy

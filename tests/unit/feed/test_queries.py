@@ -11,8 +11,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.orders import LogsAnswer, LogsRequest
-from headrace.contracts.queries import JobRequest, JobsRequest, WhyView
+from headrace.contracts.queries import JobRequest, JobsRequest
 from headrace.contracts.subjects import node_logs
+from headrace.contracts.why import WhyView
 from headrace.feed import queries as module
 from headrace.feed.history import History
 from headrace.feed.queries import Queries, Sources

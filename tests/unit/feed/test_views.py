@@ -10,16 +10,8 @@ from headrace.contracts.documents import Access, Pool
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder, Place
 from headrace.contracts.facts.preemption import Victim
-from headrace.contracts.queries import (
-    AttemptView,
-    JobView,
-    NodeView,
-    PoolKeyView,
-    PoolView,
-    QueueView,
-    ScopeView,
-    WhyView,
-)
+from headrace.contracts.queries import AttemptView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
+from headrace.contracts.why import WhyView
 from headrace.feed.roster import Rejected, Roster, jobs_of
 from headrace.feed.views import (
     Waits,

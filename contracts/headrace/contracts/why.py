@@ -1,0 +1,103 @@
+"""The answer to *why does it wait* (R22), as *feed* gives it: plain messages, no facts. Of other tenants it has sums, never names."""
+
+from __future__ import annotations
+
+from headrace.contracts.facts.fact import Value
+
+
+class KeyNeed(Value, frozen=True, kw_only=True):
+    """One key that a waiting job asks for in a pool, in units of the key: what it asks, what is free for it, what is missing."""
+
+    key: str
+    asked: int
+    free: int
+    missing: int = 0
+
+
+class PoolNeed(Value, frozen=True, kw_only=True):
+    """One pool of a waiting job's order: what is in its way there; `reason` is empty where nothing is.
+
+    `fit`: `yes`; `sum` (too little of a key is free), `node` (no node has it together), `device` (no device has it). `scope` is the
+    account that has no room for it, where one is in the way.
+    """
+
+    pool: str
+    reason: str = ""
+    message: str = ""
+    fit: str = ""
+    keys: tuple[KeyNeed, ...] = ()
+    scope: str = ""
+
+
+class Waiter(Value, frozen=True, kw_only=True):
+    """A waiting job that goes before it: one of its own tenant, or, with `job` empty, all of others together (R22)."""
+
+    job: str = ""
+    request: dict[str, int] = {}
+
+
+class Holder(Value, frozen=True, kw_only=True):
+    """Who holds what a waiting job needs: a job of its own tenant, or, with `job` empty, all of others together (R22).
+
+    `request`: what it holds, in units. `until`: when it will be gone at the latest; None where nothing says so.
+    """
+
+    job: str = ""
+    request: dict[str, int] = {}
+    pool: str = ""
+    nodes: tuple[str, ...] = ()
+    preemptible: bool = True
+    until: int | None = None
+
+
+class ReclaimView(Value, frozen=True, kw_only=True):
+    """Whether a waiting job could take something back (R23), by which cause, and from when on; else why not."""
+
+    could: bool
+    why: str
+    cause: str = ""
+    at: int | None = None
+    victims: tuple[Holder, ...] = ()
+
+
+class ChangeView(Value, frozen=True, kw_only=True):
+    """One change that would start a waiting job, tried on the state with the rules in force.
+
+    `kind`: `wait` (for `job` to end), `request` (ask for less), `queue` (submit it to `queue`), `preemptible` (let it be preempted).
+    `start`: when it would start then; None: when `job` ends, which nothing tells.
+    """
+
+    kind: str
+    text: str
+    start: int | None = None
+    pool: str = ""
+    job: str = ""
+    queue: str = ""
+    request: dict[str, int] = {}
+
+
+class WhyView(Value, frozen=True, kw_only=True):
+    """Why a job waits (R22): the one reason, a sentence with the numbers, who or what is in the way, and the place in line.
+
+    `pools`: each pool of its order. `behind`, `holders`: of the pool in which the reason was found; `*_more` of its own tenant are not
+    listed. `expected_start` is by the `assumption`. The answer is that of log time `now`, behind ledger record `sequence`.
+    """
+
+    job: str
+    state: str
+    reason: str
+    message: str
+    blockers: tuple[str, ...] = ()
+    position: int = 0
+    could_reclaim: bool = False
+    expected_start: int | None = None
+    assumption: str = ""
+    pools: tuple[PoolNeed, ...] = ()
+    behind: tuple[Waiter, ...] = ()
+    behind_more: int = 0
+    holders: tuple[Holder, ...] = ()
+    holders_more: int = 0
+    reclaim: ReclaimView | None = None
+    cheapest: ChangeView | None = None
+    sequence: int = 0
+    now: int = 0
