@@ -66,6 +66,7 @@ LAWS: tuple[Law, ...] = (
     Law(ALLOCATOR, f.PreemptionOrderedV1, "a proposal", "open"),
     Law(ALLOCATOR, f.PreemptionDismissedV1, "a search", "open"),
     Law(ALLOCATOR, f.NominationEndedV1, "a nomination", "open"),
+    Law(ALLOCATOR, f.MixLearnedV1, "a pool", "exists"),
     Law(PREEMPTION, f.PreemptionProposedV1, "a search", "open"),
     Law(PREEMPTION, f.PreemptionNoneV1, "a search", "open"),
     Law(PREEMPTION, f.PreemptionSettledV1, "a preemption", "ordered, all victims gone"),

@@ -3,10 +3,10 @@
 The question it answers: *given the ledger so far, what has to be stated next?*
 
 Facts read: all. Facts written: `lease.granted`, `lease.revoked`, `stop.ordered`, `job.requeued`, `job.ended`, `job.dismissed`,
-`reclaim.opened`, `preemption.ordered`, `preemption.dismissed`, `nomination.ended`.
+`reclaim.opened`, `preemption.ordered`, `preemption.dismissed`, `nomination.ended`, `mix.learned`.
 
 `decide` is the round: `settlement` answers what has happened to jobs, `proposals` judges what preemption found, `granting` hands out
-what is free. All three are pure. `service` connects them to the bus.
+what is free, `learning` notes what is asked for. All four are pure. `service` connects them to the bus.
 
 It never searches for victims (preemption does), never speaks to a node (feed does), never looks at a clock.
 """

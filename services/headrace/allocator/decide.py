@@ -1,9 +1,9 @@
 """One round of the allocator: everything it has to state at this moment, given the ledger so far. Pure.
 
 Naive meaning: answer what has happened to jobs; judge proposals; end what is kept too long; then grant until nothing more can be.
-Two departures. Orders and their ends change what is free in ways a grant of the same round would have to see, so when there are
-any, grants wait for the next round, which follows at once. And pending jobs are looked over (R10) only when documents or hardware
-have changed since they last were; looking again would find nothing.
+Two departures. Orders and their ends change what is free, and what is learnt changes which place is good, in ways a grant of the same
+round would have to see, so when there are any, grants wait for the next round, which follows at once. And pending jobs are looked over
+(R10) only when documents or hardware have changed since they last were; looking again would find nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from headrace.allocator.granting import grant
+from headrace.allocator.learning import Learning
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
 from headrace.allocator.settlement import review_pending, set_aside, settle
 from headrace.allocator.standings import Standings
@@ -43,6 +44,7 @@ class Allocator:
         self.reviewed = -1
         self.looked_at = 0
         self.standings = Standings(state)
+        self.learning = Learning()
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
@@ -50,6 +52,9 @@ class Allocator:
         orders = (*judge_proposals(state, now, room), *room.fill(chain(end_nominations(state, now), set_aside(state))))
         if orders:
             return orders
+        learned = tuple(room.fill(self.learning.news(state)))
+        if learned:
+            return learned
         settled: list[AnyFact] = []
         for unit in settle(state, now):
             if len(settled) + len(unit) > SETTLED_MAX or not room.takes(unit):

@@ -28,6 +28,7 @@ from headrace.domain.state import (
 )
 
 if TYPE_CHECKING:
+    from headrace.contracts.documents import Profile
     from headrace.domain.state import State
 
 
@@ -60,9 +61,18 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
     )
     state.jobs[fact.job] = job
     policy.pending += 1
+    _count(state, job, profile)
     for dependency in fact.after:
         _wait_for(state, job, dependency.job, dependency.when)
     state.pending.add(job, state.now)
+
+
+def _count(state: State, job: JobRecord, profile: Profile | None) -> None:
+    """It is part of what the pools that it may go to are asked for (R20)."""
+    for name in profile.pools if profile is not None else ():
+        pool = state.pools.get(name)
+        if pool is not None:
+            pool.mix.count(job.request)
 
 
 def _wait_for(state: State, job: JobRecord, other_key: str, when: str) -> None:
@@ -258,6 +268,13 @@ def _node_set_aside(state: State, fact: f.NodeSetAsideV1, _sequence: int, _place
     cordon(state, fact.node, fact.reason)
 
 
+def _mix_learned(state: State, fact: f.MixLearnedV1, _sequence: int, _place: int) -> None:
+    pool = state.pools.get(fact.pool)
+    if pool is not None:
+        pool.mix.learn(fact.requests)
+        pool.index.weigh(pool.mix.stated)
+
+
 HANDLERS: dict[type, Any] = {
     f.JobAdmittedV1: _job_admitted,
     f.JobRejectedV1: _job_rejected,
@@ -272,4 +289,5 @@ HANDLERS: dict[type, Any] = {
     f.JobEndedV1: _job_ended,
     f.JobDismissedV1: _job_dismissed,
     f.NodeSetAsideV1: _node_set_aside,
+    f.MixLearnedV1: _mix_learned,
 }

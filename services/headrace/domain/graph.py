@@ -18,14 +18,14 @@ import msgspec
 
 from headrace.contracts import documents
 from headrace.contracts.facts import admission, fact, preemption
-from headrace.domain import attempts, phases, requests, searches, state, takings, terms
+from headrace.domain import attempts, mix, phases, requests, searches, state, takings, terms
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MODULES = (documents, fact, admission, preemption, attempts, requests, searches, state, takings, terms)
+MODULES = (documents, fact, admission, preemption, attempts, mix, requests, searches, state, takings, terms)
 """Where the classes are declared; what else stands in the state is refused by name."""
 
 ATOMS = frozenset({type(None), bool, int, str, bytes})
@@ -144,6 +144,7 @@ def rebuild(made: state.State) -> None:
     """The aids of a state whose truth is complete: the classes of nodes in each pool, the line of pending jobs, and what is due."""
     for pool in made.pools.values():
         pool.index = NodeIndex()
+        pool.index.weigh(pool.mix.stated)
     for node in made.nodes.values():
         if node.pool is not None:
             node.pool.index.put(node)

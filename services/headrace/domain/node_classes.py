@@ -6,10 +6,12 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.fragmentation import Room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.domain.fragmentation import Fragmentation
     from headrace.domain.requests import Shape
 
 CPU_WEIGHT, GPU_WEIGHT = 126, 16
@@ -36,17 +38,19 @@ class ClassKey(NamedTuple):
 
 
 Rating = tuple[int, int, int]
-"""How good a place a class is for a shape, smaller is better: R20's score and its ties, all but the last, the node's name."""
+"""How good a place a class is for a shape, smaller is better: R20's score and its ties, all but the last, the node's name. The third is
+also what is open on the device that a fraction takes."""
 
 
 class NodeClass:
     """Nodes of one section with the same key.
 
     `names` ascending. `mask` has the bit of every shape, of the first `known` ones, that fits here. `lined` has the bits of the shapes
-    in whose line the class stands; `listed` says that every other line will hear of it (`node_section`).
+    in whose line the class stands; `listed` says that every other line will hear of it (`node_section`). `ratings`, by number of the
+    shape, are those already asked for, and hold for one mix.
     """
 
-    __slots__ = ("free", "key", "known", "lined", "listed", "mask", "names", "tag", "whole")
+    __slots__ = ("_amount", "free", "key", "known", "lined", "listed", "mask", "names", "ratings", "tag", "whole")
 
     def __init__(self, tag: Tag, key: ClassKey) -> None:
         self.tag = tag
@@ -58,6 +62,8 @@ class NodeClass:
         self.known = 0
         self.lined = 0
         self.listed = False
+        self.ratings: dict[int, Rating] = {}
+        self._amount: int | None = None
 
     def leave(self, name: str) -> None:
         """The node looks like this no more."""
@@ -79,7 +85,19 @@ class NodeClass:
             return False
         return not shape.models or self.tag.model in shape.models or not (shape.whole or shape.fraction)
 
-    def rating(self, shape: Shape) -> Rating:
-        """The node with the least free amount, then the fullest device that fits (R20)."""
-        device = next((units for units in self.key.opens if units >= shape.fraction), 0) if shape.fraction else 0
-        return 0, self.free, device
+    def rating(self, number: int, shape: Shape, mix: Fragmentation) -> Rating:
+        """How good a place this is for a shape that fits; the number is the shape's."""
+        rating = self.ratings.get(number)
+        if rating is None:
+            key = self.key
+            room = Room(self.tag.model, key.cpu, key.memory, key.opens)
+            if self._amount is None:
+                self._amount = mix.amount(room)
+            score, device = mix.score(room, self._amount, shape)
+            rating = self.ratings[number] = (-score, self.free, device)
+        return rating
+
+    def forget(self) -> None:
+        """Another mix is in force."""
+        self.ratings.clear()
+        self._amount = None

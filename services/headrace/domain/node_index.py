@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.domain.fragmentation import Fragmentation
 from headrace.domain.node_classes import ClassKey, Tag
 from headrace.domain.node_section import Seat, Section
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.domain.requests import Shape
     from headrace.domain.state import NodeState
 
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
 class NodeIndex:
     """The nodes of one pool on which something may be granted."""
 
-    __slots__ = ("_numbers", "_seats", "_sections", "_shapes")
+    __slots__ = ("_mix", "_numbers", "_seats", "_sections", "_shapes")
 
     def __init__(self) -> None:
+        self._mix = Fragmentation()
         self._shapes: list[Shape] = []
         self._numbers: dict[Shape, int] = {}
         self._sections: dict[Tag, Section] = {}
@@ -38,7 +42,7 @@ class NodeIndex:
             self.remove(node)
             section = self._sections.get(tag)
             if section is None:
-                section = self._sections[tag] = Section(tag, self._shapes)
+                section = self._sections[tag] = Section(tag, self._shapes, self._mix)
             seat = self._seats[node.name] = section.enter(node.name)
         seat.section.move(seat, _key(node))
 
@@ -66,6 +70,19 @@ class NodeIndex:
         for section in self._sections.values():
             mask |= section.feasible
         return mask
+
+    def weigh(self, mix: Sequence[tuple[Shape, int]]) -> None:
+        """From now on places are compared for this mix of requests, each with its weight (R20)."""
+        self._mix = Fragmentation(mix)
+        for section in self._sections.values():
+            section.weigh(self._mix)
+
+    def device(self, name: str, shape: Shape) -> int:
+        """What is open on the device that a fraction takes on this node, which has been found for it."""
+        group = self._seats[name].group
+        if group is None:
+            raise AssertionError(f"{name} has no place in the index")
+        return group.rating(self.number(shape), shape, self._mix)[2]
 
     def find(self, shape: Shape) -> str | None:
         """The name of the best node for one replica (R20); None where no node can take it now."""

@@ -18,6 +18,7 @@ from headrace.domain.node_classes import ClassKey, NodeClass, Rating, Tag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.domain.fragmentation import Fragmentation
     from headrace.domain.requests import Shape
 
 SLACK = 4_096
@@ -60,10 +61,11 @@ class _Line:
 class Section:
     """The nodes of one tag. `shapes` is the index's own list of registered shapes, which grows."""
 
-    __slots__ = ("_classes", "_lines", "_log", "_occupied", "_seats", "_shapes", "_spare", "_tree", "tag")
+    __slots__ = ("_classes", "_lines", "_log", "_mix", "_occupied", "_seats", "_shapes", "_spare", "_tree", "tag")
 
-    def __init__(self, tag: Tag, shapes: Sequence[Shape]) -> None:
+    def __init__(self, tag: Tag, shapes: Sequence[Shape], mix: Fragmentation) -> None:
         self.tag = tag
+        self._mix = mix
         self._shapes = shapes
         self._classes: dict[ClassKey, NodeClass] = {}
         self._occupied = 0
@@ -125,6 +127,14 @@ class Section:
                 group.learn(self._shapes)
         self._plant()
 
+    def weigh(self, mix: Fragmentation) -> None:
+        """Another mix is in force: all lines begin anew."""
+        self._mix = mix
+        for number in list(self._lines):
+            self._end_line(number)
+        for group in self._classes.values():
+            group.forget()
+
     def best(self, number: int) -> tuple[Rating, str] | None:
         """The best node for the shape, and how good it is; of nodes equally good the smallest name. None where it fits nowhere."""
         line, bit = self._line(number), 1 << number
@@ -156,7 +166,7 @@ class Section:
                     group.listed = False
                 elif group.mask & bit and not group.lined & bit:
                     group.lined |= bit
-                    line.push(group.rating(shape), group)
+                    line.push(group.rating(number, shape, self._mix), group)
             line.heard = len(self._log)
         return line
 
@@ -169,7 +179,7 @@ class Section:
                 group.listed = False
             elif group.mask & bit:
                 group.lined |= bit
-                line.push(group.rating(shape), group)
+                line.push(group.rating(number, shape, self._mix), group)
         return line
 
     def _end_line(self, number: int) -> None:

@@ -52,21 +52,25 @@ def _find_place(state: State, pool: PoolState, request: Request, rank: int) -> P
         return None
     node = state.nodes[name]
     opens = [device.open for device in node.devices]
-    devices = pick_devices(node, opens, request.shape)
+    shape = request.shape
+    devices = pick_devices(node, opens, shape, pool.index.device(name, shape) if shape.fraction else 0)
     if devices is None:
         raise AssertionError(f"the index says that {request.shape} fits on {name}, the devices do not")
     return Place(node=name, devices=devices, amounts=request.lease_amounts(rank))
 
 
-def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape) -> tuple[DeviceShare, ...] | None:
-    """The devices one replica takes, given the open units of each (R3): free ones for whole GPUs, the fullest for a fraction."""
+def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int = 0) -> tuple[DeviceShare, ...] | None:
+    """The devices one replica takes, given the open units of each (R3): free ones for whole GPUs, for a fraction the fullest that fits.
+
+    `least`: what that one has open at least.
+    """
     if shape.whole:
         free = [number for number, units in enumerate(opens) if units == GPU_UNITS][: shape.whole]
         if len(free) < shape.whole:
             return None
         return tuple(DeviceShare(device=node.devices[number].name, units=GPU_UNITS) for number in free)
     if shape.fraction:
-        fitting = [(units, number) for number, units in enumerate(opens) if units >= shape.fraction]
+        fitting = [(units, number) for number, units in enumerate(opens) if units >= max(least, shape.fraction)]
         if not fitting:
             return None
         return (DeviceShare(device=node.devices[min(fitting)[1]].name, units=shape.fraction),)

@@ -16,6 +16,7 @@ from headrace.contracts.amounts import plus
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
 from headrace.domain.deadlines import Deadlines
+from headrace.domain.mix import Mix
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import JobGroup, Pending
 
@@ -177,6 +178,7 @@ class PoolState:
     revision: int
     nodes: dict[str, NodeState] = field(default_factory=dict)
     index: NodeIndex = field(default_factory=NodeIndex, metadata=AID)
+    mix: Mix = field(default_factory=Mix)
     known: Amounts = field(default_factory=dict)
     usable: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)

@@ -101,8 +101,8 @@ OF_A_JOB: dict[type, _Shown] = {
 }
 """What the tenant of its job, and nobody else, hears of a fact."""
 
-HIDDEN = frozenset({f.WishesJudgedV1, f.PreemptionProposedV1})
-"""What is nobody's business outside: a position, and a plan that may come to nothing."""
+HIDDEN = frozenset({f.WishesJudgedV1, f.PreemptionProposedV1, f.MixLearnedV1})
+"""What is nobody's business outside: a position, a plan that may come to nothing, and what all tenants together ask for."""
 
 
 class Projector:

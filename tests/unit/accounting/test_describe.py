@@ -27,6 +27,7 @@ AUTHOR = {"author": "a.b"}
         (f.PolicyDeletedV1(tenant="acme", name="p", **AUTHOR), "acme/p"),
         (f.RefusalsCountedV1(tenant="acme", user="alice", reason="TOO_FAST", count=3), "acme"),
         (f.WishesJudgedV1(through=3), ""),
+        (f.MixLearnedV1(pool="hq", requests=()), "hq"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Fact) else str(value),
 )

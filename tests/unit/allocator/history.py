@@ -116,6 +116,12 @@ class History:
             self.say(*facts, by="allocator")
         return facts
 
+    def learn(self) -> None:
+        """What pools are asked for is stated, so that the next round is about jobs (R20)."""
+        news = tuple(self.allocator.learning.news(self.state))
+        if news:
+            self.say(*news, by="allocator")
+
     def start(self, job: JobRecord) -> None:
         """All replicas run."""
         for rank, lease in sorted(job.leases.items()):

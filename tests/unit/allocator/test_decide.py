@@ -133,6 +133,8 @@ def test_more_than_one_record_of_dismissals_is_several_records():
     jobs = [told.admit("ml/one") for _ in range(SETTLED_MAX + 7)]
     told.law(d.Documents(policies=(policy("ml", limit={GPU: 0}),)))
 
+    told.learn()
+
     rounds = [told.allocate(), told.allocate(), told.allocate()]
 
     assert [len(facts) for facts in rounds] == [SETTLED_MAX, 7, 0]
@@ -165,6 +167,7 @@ def test_what_settles_jobs_leaves_room_for_grants():
     for job in cancelled:
         told.cancel(job)
     waiting = [told.admit("ml/half") for _ in range(3)]
+    told.learn()
 
     facts = told.allocator.decide(told.now)
 

@@ -181,6 +181,7 @@ def test_a_round_has_an_end_even_where_more_would_fit():
     told = hall(policy("ml"), count=GRANTS_MAX + 5)
     for _ in range(GRANTS_MAX + 3):
         told.admit("ml/one")
+    told.learn()
 
     assert len(told.allocate()) == GRANTS_MAX
     assert len(told.allocate()) == 3

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.fragmentation import Fragmentation
 from headrace.domain.node_classes import CPU_WEIGHT, GPU_WEIGHT, ClassKey, NodeClass, Tag
 from headrace.domain.requests import Shape
 
@@ -51,7 +52,7 @@ def test_the_free_amount_is_exactly_cpu_by_128_cores_and_gpus_by_8():  # R20
 )
 def test_after_the_free_amount_comes_the_fullest_device(asked, device):  # R20
     one = group(HALF, GPU_UNITS)
-    assert one.rating(asked) == (0, one.free, device)
+    assert one.rating(0, asked, Fragmentation()) == (0, one.free, device)
 
 
 def test_a_name_leaves_and_the_others_stay_in_order():
@@ -59,3 +60,12 @@ def test_a_name_leaves_and_the_others_stay_in_order():
     one.names = ["a", "b", "c"]
     one.leave("b")
     assert one.names == ["a", "c"]
+
+
+def test_the_score_comes_before_all_else_and_holds_until_the_mix_changes():  # R20
+    one, asked = group(GPU_UNITS, GPU_UNITS), Shape(1, 0, 0, 0, ())
+    pairs = Fragmentation([(Shape(2, 0, 0, 0, ()), 1)])
+    seen = [one.rating(0, asked, pairs), one.rating(0, asked, Fragmentation())]
+    one.forget()
+    seen.append(one.rating(0, asked, Fragmentation()))
+    assert seen == [(-26, one.free, 0), (-26, one.free, 0), (0, one.free, 0)]  # the device that is left is of no use to pairs

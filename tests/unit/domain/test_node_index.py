@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain import node_section
+from headrace.domain.fragmentation import Room
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.requests import Shape
 from headrace.domain.state import DeviceState, NodeState
+from tests.unit.domain.test_fragmentation import after, by_definition
 
 HALF = GPU_UNITS // 2
 THIRD = GPU_UNITS // 3
@@ -124,8 +127,10 @@ SHAPES = st.builds(
     st.integers(0, 4),
     st.sampled_from([(), ("H100",), ("A100", "H100")]),
 ) | st.builds(Shape, st.integers(0, 3), st.just(0), st.integers(0, 4), st.integers(0, 4), st.sampled_from([(), ("A100",)]))
+MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 3)), max_size=3, unique_by=lambda entry: entry[0])
 STEPS = st.lists(
     st.tuples(st.just("find"), SHAPES)
+    | st.tuples(st.just("weigh"), MIXES)
     | st.tuples(st.just("remove"), NAMES)
     | st.tuples(st.just("health"), NAMES, st.sampled_from(["ready", "lost"]), st.sampled_from(["", "why"]))
     | st.tuples(st.just("change"), NAMES, st.lists(FREE, min_size=2, max_size=2), st.integers(0, 4), st.integers(0, 2)),
@@ -133,8 +138,8 @@ STEPS = st.lists(
 )
 
 
-def find_among_all(nodes: list[NodeState], asked: Shape) -> str | None:
-    """The naive answer: look at every node, in the order that R20's ties give."""
+def find_among_all(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, int]]) -> str | None:
+    """The naive answer: look at every node, and at every device of it, in the order of R20."""
     fitting = []
     for one in nodes:
         opens = sorted(device.open for device in one.devices)
@@ -151,8 +156,12 @@ def find_among_all(nodes: list[NodeState], asked: Shape) -> str | None:
         if not fits:
             continue
         share = Fraction(sum(opens), 8 * GPU_UNITS) + Fraction(cpu, 128_000)
-        fullest = min((units for units in opens if units >= asked.fraction), default=0) if asked.fraction else 0
-        fitting.append((share, fullest, one.name))
+        room = Room(one.model, cpu, memory, tuple(opens))
+        drops = {units: by_definition(room, mix) - by_definition(left, mix) for units, left in after(room, asked).items()}
+        drop = max(drops.values())
+        device = min(units for units in drops if drops[units] == drop)
+        score = int(100 / (1 + math.exp(-drop / sum(weight for _, weight in mix) / GPU_UNITS))) if mix else 0
+        fitting.append((-score, share, device, one.name))
     return min(fitting)[-1] if fitting else None
 
 
@@ -162,12 +171,14 @@ def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack,
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(node_section, "SLACK", slack)
         nodes = {name: node(name, GPU_UNITS, GPU_UNITS, model="A100" if name == "e" else "H100") for name in "abcde"}
-        index, there, known = NodeIndex(), set(), {}
+        index, there, known, mix = NodeIndex(), set(), {}, []
         for step in steps + [("find", one) for one in asked]:
             match step:
                 case "find", one:
                     known[one] = index.number(one)
-                    assert index.find(one) == find_among_all([nodes[name] for name in there], one)
+                    assert index.find(one) == find_among_all([nodes[name] for name in there], one, mix)
+                case "weigh", mix:
+                    index.weigh(mix)
                 case "remove", name:
                     index.remove(nodes[name])
                     there.discard(name)
@@ -184,7 +195,7 @@ def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack,
                     there.add(name)
             feasible = index.feasible()
             for one, number in known.items():
-                fits = find_among_all([nodes[name] for name in there], one) is not None
+                fits = find_among_all([nodes[name] for name in there], one, []) is not None
                 assert bool(feasible >> number & 1) is fits
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain import node_section
+from headrace.domain.fragmentation import Fragmentation
 from headrace.domain.node_classes import ClassKey, Tag
 from headrace.domain.node_section import Section
 from headrace.domain.requests import Shape
@@ -19,7 +20,7 @@ def key(cpu: int, *opens: int) -> ClassKey:
 
 
 def section(*shapes: Shape) -> Section:
-    return Section(Tag("H100", ""), shapes)
+    return Section(Tag("H100", ""), shapes, Fragmentation())
 
 
 @pytest.fixture
@@ -92,8 +93,19 @@ def test_a_line_that_nobody_asks_for_ends_and_begins_anew_when_somebody_does(no_
 
 def test_a_shape_registered_later_is_looked_at_for_everybody():
     shapes = [ONE]
-    here = Section(Tag("H100", ""), shapes)
+    here = Section(Tag("H100", ""), shapes, Fragmentation())
     here.move(here.enter("a"), key(1))
     shapes.append(CPU)
     here.learn()
     assert (here.feasible, here.best(1)) == (0b10, ((0, 126, 0), "a"))
+
+
+def test_with_another_mix_the_same_nodes_are_good_for_other_things():  # R20
+    here = section(ONE)
+    for name, opens in {"a": (GPU_UNITS,), "b": (GPU_UNITS, GPU_UNITS)}.items():
+        here.move(here.enter(name), key(0, *opens))
+    seen = [here.best(0)[1]]
+    for wanted in ((), ((Shape(2, 0, 0, 0, ()), 1),), ()):
+        here.weigh(Fragmentation(wanted))
+        seen.append(here.best(0)[1])
+    assert seen == ["a", "a", "a", "a"]

@@ -22,6 +22,7 @@ from headrace.contracts.facts.allocation import (
     JobRequeuedV1,
     LeaseGrantedV1,
     LeaseRevokedV1,
+    MixLearnedV1,
     NodeSetAsideV1,
     StopOrderedV1,
 )
@@ -102,6 +103,7 @@ AnyFact = (
     | PreemptionOrderedV1
     | PreemptionDismissedV1
     | NominationEndedV1
+    | MixLearnedV1
     | PreemptionSettledV1
     | LeaseOverdueV1
     | NodeLostV1
@@ -132,6 +134,7 @@ __all__ = [
     "LeaseRevokedV1",
     "LeaseRungV1",
     "LeaseStartedV1",
+    "MixLearnedV1",
     "NodeConfirmedEmptyV1",
     "NodeCordonedV1",
     "NodeDrainOrderedV1",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder
+from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder, Value
 
 
 class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
@@ -87,3 +87,24 @@ class NodeSetAsideV1(Fact, frozen=True, kw_only=True, tag="node.set_aside.v1"):
 
     node: str
     reason: str
+
+
+class UsualRequest(Value, frozen=True, kw_only=True):
+    """What one replica needs of a node: `whole` devices or `fraction` units of one, millicores, MiB, of these GPU models (none: any).
+
+    `weight`: how often it is asked for beside the others.
+    """
+
+    whole: int = 0
+    fraction: int = 0
+    cpu: int = 0
+    memory: int = 0
+    models: tuple[str, ...] = ()
+    weight: int
+
+
+class MixLearnedV1(Fact, frozen=True, kw_only=True, tag="mix.learned.v1"):
+    """What a pool is usually asked for is this now: places are chosen so that such requests find room (R20)."""
+
+    pool: str
+    requests: tuple[UsualRequest, ...]

@@ -1,0 +1,111 @@
+"""What a pool is usually asked for (R20): what is counted, what of it is stated, and when."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS
+from headrace.contracts.facts.allocation import UsualRequest
+from headrace.domain import mix as mixes
+from headrace.domain.mix import FIRST, LEARNING, REPLICAS_COUNTED, Mix
+from headrace.domain.requests import Request, Shape, make_request
+
+
+def request(gpus: int, replicas: int = 1, cpu: int = 0) -> Request:
+    return make_request({GPU: gpus * GPU_UNITS, CPU: cpu}, replicas, None)
+
+
+def counted(**times: int) -> Mix:
+    """A mix in which `one`, `two`, ... GPUs were asked for so often."""
+    mix = Mix()
+    for name, count in times.items():
+        for _ in range(count):
+            mix.count(request(("none", "one", "two", "three", "four").index(name)))
+    return mix
+
+
+def is_due(mix: Mix) -> bool:
+    return mix.holds_until() <= mix.asked
+
+
+def test_each_replica_counts_but_no_gang_is_the_whole_mix():
+    mix = Mix()
+    mix.count(request(1, 3))
+    mix.count(request(2, 1_000))
+    assert mix.counts == {Shape(1, 0, 0, 0, ()): 3, Shape(2, 0, 0, 0, ()): REPLICAS_COUNTED}
+    assert (mix.asked, mix.counted) == (3 + REPLICAS_COUNTED, 3 + REPLICAS_COUNTED)
+
+
+def test_the_most_frequent_are_usual_and_the_rest_is_noise():
+    mix = counted(one=60, two=36, three=3, four=1)
+    assert mix.usual() == (UsualRequest(whole=1, weight=60), UsualRequest(whole=2, weight=36))
+
+
+def test_what_is_stated_is_read_back_whole():
+    mix = Mix()
+    mix.counts = {Shape(0, 63_000, 4_000, 8_192, ("A100", "H100")): 5, Shape(2, 0, 1, 2, ()): 5}
+    mix.counted = 10
+    mix.learn(mix.usual())
+    assert dict(mix.stated) == mix.counts
+
+
+def test_the_count_forgets_by_halving_and_drops_what_came_once(monkeypatch):
+    monkeypatch.setattr(mixes, "COUNTED_MAX", 10)
+    mix = counted(one=7, two=1, three=3)
+    assert mix.counts == {Shape(1, 0, 0, 0, ()): 3, Shape(3, 0, 0, 0, ()): 1}
+    assert (mix.asked, mix.counted) == (11, 4)
+
+
+def test_a_flood_of_different_requests_is_bounded(monkeypatch):
+    monkeypatch.setattr(mixes, "SHAPES_MAX", 10)
+    mix = counted(one=8)
+    for cpu in range(1, 1_000):
+        mix.count(request(0, cpu=cpu))
+        assert len(mix.counts) <= 10
+
+
+def test_nothing_is_stated_before_enough_was_asked():
+    mix = counted(one=FIRST - 1)
+    seen = [is_due(mix)]
+    mix.count(request(1))
+    seen.append(is_due(mix))
+    assert seen == [False, True]
+
+
+def test_while_it_learns_the_mix_is_stated_each_time_its_count_has_doubled():
+    mix, stated = Mix(), []
+    for _ in range(4 * LEARNING):
+        mix.count(request(1))
+        if is_due(mix):
+            mix.learn(mix.usual())
+            stated.append(mix.asked)
+    assert stated == [64, 128, 256, 512, 1024, 2048, 4096]
+
+
+def test_later_it_is_stated_when_an_eighth_has_become_another():
+    mix = counted(one=2 * LEARNING)
+    mix.learn(mix.usual())
+    asked = mix.asked
+    while not is_due(mix):
+        mix.count(request(2))
+    assert mix.asked == asked + asked // 7 + 1  # 1 of 8 is now for two
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_until_it_may_be_due_it_is_not(seed):
+    """The bound is sound: one who looks only then sees what one sees who looks after each request."""
+    random, mix, until = Random(seed), Mix(), 0
+    weights = [random.random() for _ in range(4)]
+    for number in range(12_000):
+        if number % 3_000 == 0:
+            weights = [random.random() ** 3 for _ in range(4)]
+        mix.count(request(random.choices(range(1, 5), weights)[0], random.choice((1, 1, 1, 40))))
+        due = is_due(mix)
+        if mix.asked >= until:
+            until = mix.holds_until()
+        assert due is (until <= mix.asked)
+        if due:
+            mix.learn(mix.usual())
+            until = 0
