@@ -5,6 +5,7 @@ Also what the reason alone costs, as FEED asks for it for the heads of queues.
 
 from __future__ import annotations
 
+import gc
 import random
 import statistics
 import time
@@ -29,6 +30,8 @@ def measure(pending: int = 10_000, asked: int = 60, seed: int = 1) -> dict[str, 
                     f"node.{lease.node}", (f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=lease.rank, at=core.now),)
                 )
             job.time_limit = None if number % 3 == 0 else chance.randrange(10 * MINUTE, 9 * HOUR)
+    gc.collect()
+    gc.freeze()  # as a service does once it has caught up
     waiting = [job for job in state.jobs.values() if job.state is JobState.PENDING]
     figures: dict[str, list[float]] = {"why": [], "reason": []}
     for job in chance.sample(waiting, asked):

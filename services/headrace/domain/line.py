@@ -31,9 +31,10 @@ class Entry(NamedTuple):
 
 
 class Line:
-    """All that wait."""
+    """All that wait. `ranked` counts the groups that have been ranked so far."""
 
     def __init__(self, state: State, job: JobRecord, pools: Mapping[str, PoolState]) -> None:
+        self.ranked = 0
         self._state = state
         self._ranks = {name: Ranks(state, pool) for name, pool in pools.items()}
         mine = group_for(state, job)
@@ -59,6 +60,7 @@ class Line:
         where = (pool, request)
         stale = self._stale.pop(where, None)
         line = self._lines.setdefault(where, [])
+        self.ranked += len(stale or ())
         for number in stale or ():
             old = self._entries.pop((pool, number), None)
             if old is not None:

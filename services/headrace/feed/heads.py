@@ -2,7 +2,8 @@
 
 Strategy: reasons are computed, never recorded, and any record may change any of them. So queues are looked at in turn, a few at a time:
 first those whose own jobs have moved, then the others, until all have been looked at since the last record. What is told is late by a
-moment and costs the same however many queues and jobs there are.
+moment and costs the same however many queues and jobs there are: only groups of the policies whose turn it is are looked at, and of each
+its first job.
 """
 
 from __future__ import annotations
@@ -70,11 +71,12 @@ class Heads:
 def _first_in_line(state: State, queues: frozenset[Queue]) -> dict[Queue, JobRecord]:
     """The first job of each queue: one that units are kept for, else the best-ranked in line (R15 (6)-(8))."""
     first: dict[Queue, tuple[tuple[object, ...], JobRecord]] = {}
-    for group in state.pending.groups.values():
-        queue = (*group.policy.key, group.profile)
-        job = group.head() if queue in queues else None
-        if job is not None:
-            _put(first, queue, job)
+    for policy in {queue[:2]: None for queue in queues}:
+        for group in state.pending.by_policy.get(policy, ()):
+            queue = (*policy, group.profile)
+            job = group.head() if queue in queues else None
+            if job is not None:
+                _put(first, queue, job)
     for preemption in state.preemptions.values():
         job = preemption.job
         queue = (*job.policy.key, job.profile)

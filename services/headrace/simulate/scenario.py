@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 COUNT_MAX = 1_000_000
+NOT_YET = "no job {} has been submitted by then; with a count they are NAME-1 ..."
 JOB_STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
 
 
@@ -52,7 +53,7 @@ class Nodes(Part, frozen=True, kw_only=True):
 class Submit(Part, frozen=True, kw_only=True):
     """Jobs that are submitted at one moment: `name`, or `name-1` ... `name-count`. Without `tenant` it is the one that has the policy.
 
-    Spans in microseconds.
+    `after` names jobs that have to succeed first. Spans in microseconds.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Submit(Part, frozen=True, kw_only=True):
     abort_takes: int = 0
     checkpoint_every: int | None = None
     saves_on_abort: bool = False
+    after: tuple[str, ...] = ()
     request: dict[str, str] = {}
 
 
@@ -168,10 +170,13 @@ def _check_names(file: _File) -> Iterator[Complaint]:
         yield from named_anew("node", row, nodes, ("nodes", place, "name"))
     for place, moment in sorted(enumerate(file.timeline), key=lambda entry: entry[1].at):
         if moment.submit is not None:
+            for name in moment.submit.after:
+                if name not in jobs:
+                    yield ("timeline", place, "submit", "after"), NOT_YET.format(name)
             yield from named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
         for what in ("cancel", "finish", "fail"):
             if (name := getattr(moment, what)) and name not in jobs:
-                yield ("timeline", place, what), f"no job {name} has been submitted by then; with a count they are NAME-1 ..."
+                yield ("timeline", place, what), NOT_YET.format(name)
         for what in ON_A_NODE:
             if (name := getattr(moment, what)) and name not in nodes:
                 yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
@@ -220,6 +225,7 @@ SUBMIT = Shape(
         "abort_takes": w.DURATION,
         "checkpoint_every": w.DURATION,
         "saves_on_abort": w.FLAG,
+        "after": w.TOKENS,
         "request": _WORDS,
     },
     check=_check_submit,

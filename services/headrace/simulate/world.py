@@ -22,7 +22,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.queries import DeleteRequest, NodeRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import cancel, ledger, node_writer, submit
-from headrace.contracts.wishes import JobWish
+from headrace.contracts.wishes import After, JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
 from headrace.domain.ledger import Ledger
 from headrace.domain.snapshot import copy_of
@@ -307,6 +307,7 @@ class World:
                 priority=jobs.priority,
                 retries=jobs.max_retries,
                 time_limit="" if jobs.time_limit is None else format_duration(jobs.time_limit),
+                after=tuple(After(job=self.names.get(other, other)) for other in jobs.after),
                 request=dict(jobs.request),
             )
             self._wish(submit(tenant, user, policy, profile), encode(wish))

@@ -237,13 +237,13 @@ def test_what_is_too_far_ahead_is_told_by_the_pace_up_to_there(site, monkeypatch
         site.admit(f"j{number}", "dev/two", time_limit=10 * SECOND)
     job = site.admit("last", "dev/two")
     assert start_of(site, job) == (260, BEHIND_OTHERS)
-    monkeypatch.setattr(module, "CHANGES_MAX", 10)
+    monkeypatch.setattr(module, "EFFORT_MAX", 25)
     start, assumption = start_of(site, job)
     assert (start, assumption.partition(" until ")[0]) == (250, "at the pace at which those before it start")
 
 
 def test_where_nobody_has_started_up_to_there_no_pace_tells(site, monkeypatch):
-    monkeypatch.setattr(module, "CHANGES_MAX", 0)
+    monkeypatch.setattr(module, "EFFORT_MAX", 0)
     for number in (0, 1):
         site.run(f"a{number}", place("n1", number), time_limit=(60 + number) * SECOND)
     start, assumption = start_of(site, site.admit("two", "dev/two"))

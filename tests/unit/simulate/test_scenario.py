@@ -199,6 +199,11 @@ class TestNames:
               - {at: 2s, submit: {name: early, queue: q/one}}
             """) == ["line 2: timeline[0].cancel: no job late has been submitted by then; with a count they are NAME-1 ..."]
 
+    def test_what_a_job_waits_for_is_there_before_it(self):
+        assert complaints("""\
+            timeline: [{at: 1s, submit: {name: j, queue: q/one, after: [k]}}]
+            """) == ["line 1: timeline[0].submit.after: no job k has been submitted by then; with a count they are NAME-1 ..."]
+
     def test_a_name_is_given_once(self):
         assert complaints("""\
             nodes:

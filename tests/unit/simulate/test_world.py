@@ -89,6 +89,18 @@ def test_what_a_submit_asks_for_is_what_is_admitted(play):
     )
 
 
+def test_a_job_waits_for_those_that_it_names(play):
+    played = play("""
+      - {at: 0s, submit: {name: first, queue: q/one, count: 2}}
+      - {at: 0s, submit: {name: last, queue: q/one, after: [first-1, first-2]}}
+      - {at: 1s, finish: first-1}
+      - {at: 1s, expect: {jobs: {last: pending}, reasons: {last: DEPENDENCY}}}
+      - {at: 2s, finish: first-2}
+      - {at: 2s, expect: {jobs: {last: running}}}
+    """)
+    assert played.failed == [[], []]
+
+
 def test_a_job_for_a_queue_that_is_not_there_is_rejected(play):
     played = play("""
       - {at: 0s, submit: {name: j, queue: nope/one}}
