@@ -167,7 +167,11 @@ class Reader:
 
     def _enum(self, count: int, number: int, values: list[Any]) -> Iterable[Any]:
         kind = self.kinds[number]
-        return repeat(None, count) if kind is None else map(kind, self.column(values, count))
+        if kind is None:
+            return repeat(None, count)
+        written = self.column(values, count)
+        members = {value: kind(value) for value in set(written)}
+        return map(members.__getitem__, written)
 
     def _refs(self, count: int, number: int, places: list[Any]) -> Iterable[Any]:
         return map(self.objects[number].__getitem__, self.column(places, count))

@@ -31,11 +31,11 @@ class Copier:
 
     def _fill(self, kind: type, originals: list[Any], twins: list[Any]) -> None:
         truth = graph.field_names(kind)
-        for name, make in graph.defaults(kind):
-            if name in truth:
-                graph.fill(twins, kind, name, self._column(graph.values_of(originals, kind, name)))
-            elif make is not None:
-                graph.fill(twins, kind, name, [make() for _ in twins])
+        values = {
+            name: self._column(graph.values_of(originals, kind, name)) if name in truth or make is None else make()
+            for name, make in graph.defaults(kind)
+        }
+        graph.fill(twins, kind, values)
 
     def _column(self, values: list[Any]) -> list[Any]:
         kinds = set(map(type, values))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from functools import partial
 from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,10 +24,12 @@ from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 MODULES = (documents, fact, admission, preemption, attempts, mix, requests, searches, state, takings, terms)
 """Where the classes are declared; what else stands in the state is refused by name."""
+
+_AT_HAND = 2_000
 
 ATOMS = frozenset({type(None), bool, int, str, bytes})
 
@@ -94,10 +97,10 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 
 class Defaults(NamedTuple):
-    """What a field is when nothing is said of it: `make` gives one for each object, or is None where there has to be a value."""
+    """What a field is when nothing is said of it: `make` gives values without end, or is None where there has to be one."""
 
     name: str
-    make: Callable[[], Any] | None
+    make: Callable[[], Iterable[Any]] | None
 
 
 def defaults(kind: type) -> list[Defaults]:
@@ -105,10 +108,13 @@ def defaults(kind: type) -> list[Defaults]:
     return [Defaults(field.name, _maker(field)) for field in fields(kind)]
 
 
-def _maker(field: Any) -> Callable[[], Any] | None:
+def _maker(field: Any) -> Callable[[], Iterable[Any]] | None:
     if field.default_factory is not MISSING:
-        return field.default_factory  # type: ignore[no-any-return]
-    return None if field.default is MISSING else lambda: field.default
+        return partial(iter, field.default_factory, _NEVER)
+    return None if field.default is MISSING else partial(repeat, field.default)
+
+
+_NEVER = object()
 
 
 def _used_scopes(scopes: dict[str, state.Scope]) -> dict[str, state.Scope]:
@@ -130,9 +136,16 @@ def values_of(objects: list[Any], kind: type, name: str) -> list[Any]:
     return list(values if shown is None else map(shown, values))
 
 
-def fill(objects: list[Any], kind: type, name: str, values: Iterable[Any]) -> None:
-    """Set one field of many objects, frozen ones too: they are being made."""
-    deque(map(getattr(kind, name).__set__, objects, values), maxlen=0)
+def fill(objects: list[Any], kind: type, columns: Mapping[str, Iterable[Any]]) -> None:
+    """Set fields of many objects, frozen ones too: they are being made. `columns` has the values of each field.
+
+    Some objects at a time, all fields of those: what is at hand is at hand still.
+    """
+    setters = [(getattr(kind, name).__set__, iter(values)) for name, values in columns.items()]
+    for start in range(0, len(objects), _AT_HAND):
+        few = objects[start : start + _AT_HAND]
+        for setter, values in setters:
+            deque(map(setter, few, values), maxlen=0)
 
 
 def hollow(kind: type, count: int) -> list[Any]:
@@ -149,8 +162,8 @@ def rebuild(made: state.State) -> None:
         if node.pool is not None:
             node.pool.index.put(node)
     made.pending = Pending()
+    pending = state.JobState.PENDING
+    made.pending.refill((job for job in made.jobs.values() if job.state is pending), made.now)
     for job in made.jobs.values():
-        if job.state is state.JobState.PENDING:
-            made.pending.add(job, made.now)
-        elif job.leases:
+        if job.leases:
             phases.watch(made, job)

@@ -11,9 +11,13 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PolicyState
 
@@ -116,6 +120,22 @@ class Pending:
         group.join(job)
         self.mark(group)
 
+    def refill(self, jobs: Iterable[JobRecord], now: int) -> None:
+        """`add` for very many jobs at once, into lines where nobody stands yet: sorted group by group, not put in place one by one."""
+        groups: dict[tuple[object, ...], list[JobRecord]] = {}
+        for job in jobs:
+            if job.waits_for or job.nomination is not None or job.doomed_by or job.avoids or job.not_before > now:
+                self.add(job, now)
+            else:
+                groups.setdefault(_ALIKE(job), []).append(job)
+        for alike in groups.values():
+            alike.sort(key=_AGE)
+            alike.sort(key=_PRIORITY, reverse=True)
+            self.add(alike[0], now)
+            group = self.groups[_key(alike[0])]
+            group.members = {job.key: job for job in alike}
+            group.lines = {priority: deque(line) for priority, line in groupby(alike, _PRIORITY)}
+
     def remove(self, job: JobRecord) -> bool:
         """Take a job out of the line, or from aside; False if it stood in neither."""
         if self.aside.pop(job.key, None) is not None:
@@ -151,6 +171,11 @@ class Pending:
     def next_ripe(self) -> int | None:
         """When the next back-off or avoidance ends."""
         return self._delayed[0][0] if self._delayed else None
+
+
+_ALIKE = attrgetter("policy", "profile", "request", "preemptible", "beyond", "barred_from")
+_AGE = attrgetter("admitted_at", "order", "key")
+_PRIORITY = attrgetter("priority")
 
 
 def _key(job: JobRecord) -> tuple[object, ...]:

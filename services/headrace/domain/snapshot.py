@@ -20,7 +20,7 @@ from headrace.domain.copying import Copier
 from headrace.domain.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
 MAGIC = b"headrace snapshot 1\n"
 _DIGEST = 32
@@ -78,17 +78,15 @@ def _read(reader: Reader, whole: list[Any], batches: list[Any]) -> State:
 
 def _fill(reader: Reader, objects: list[Any], kind: type, columns: dict[str, list[Any]]) -> None:
     truth = graph.field_names(kind)
+    values: dict[str, Iterable[Any]] = {}
     for name, make in graph.defaults(kind):
         if name in columns and name in truth:
-            graph.fill(objects, kind, name, reader.column(columns[name], len(objects)))
+            values[name] = reader.column(columns[name], len(objects))
+        elif make is not None:
+            values[name] = make()
         else:
-            graph.fill(objects, kind, name, _made(make, kind, name, len(objects)))
-
-
-def _made(make: Callable[[], Any] | None, kind: type, name: str, count: int) -> list[Any]:
-    if make is None:
-        raise ValueError(f"it says nothing of {graph.name_of(kind)}.{name}, which has no default")
-    return [make() for _ in range(count)]
+            raise ValueError(f"it says nothing of {graph.name_of(kind)}.{name}, which has no default")
+    graph.fill(objects, kind, values)
 
 
 def copy_of(state: State) -> State:

@@ -103,5 +103,5 @@ def test_the_line_and_the_index_of_nodes_are_made_again():
 def test_a_field_is_filled_for_many_objects_at_once():
     site = Site(policy())
     jobs = [site.admit(name, "dev/one") for name in ("a", "b")]
-    graph.fill(jobs, JobRecord, "name", ["first", "second"])
+    graph.fill(jobs, JobRecord, {"name": ["first", "second"]})
     assert [job.name for job in jobs] == ["first", "second"]
