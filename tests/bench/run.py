@@ -16,9 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import allocator_core
 import line
+import memory
 import reclaim
 
 RUNS = 5
+WAITING = 100_000
+"""Pending jobs whose memory is taken."""
+TAIL = 50_000
+"""Facts behind the snapshot."""
 
 
 def machine() -> dict[str, Any]:
@@ -67,6 +72,40 @@ def measure_line(jobs: int, samples: int) -> dict[str, Any]:
     return figures
 
 
+def measure_memory(jobs: int, facts: int, live: int) -> dict[str, Any]:
+    """P12 and P13: each figure from processes of its own."""
+    found = memory.measure(RUNS, jobs, facts, live, TAIL)
+    resident, snapshot, dumped, copied = (
+        spread([run[name] for run in found["per_job"]]) for name in ("resident", "snapshot", "dump_s", "copy_s")
+    )
+    facts_s = spread([run["seconds"] for run in found["from_facts"]])
+    snapshot_s, load_s, tail_s = (
+        spread([run[name] for run in found["from_snapshot"]]) for name in ("seconds", "load_s", "tail_s")
+    )
+    print(f"P13 memory of a pending job, of {jobs:,}  {found['traced']:.0f} bytes by tracemalloc   (goal 1,024)")
+    print(f"                                     {_show(resident)} bytes resident")
+    print(f"    snapshot of a pending job        {_show(snapshot)} bytes   (goal 100)")
+    print(f"    dump {_seconds(dumped)} s, copy {_seconds(copied)} s of {jobs:,} jobs")
+    print(f"P12 from {facts:,} facts to the first decision            {_seconds(facts_s)} s of CPU   (goal 4 for 1,000,000)")
+    print(f"    from {live:,} live jobs and {TAIL:,} facts            {_seconds(snapshot_s)} s of CPU   (goal 3 for 1,000,000)")
+    print(f"    of that the snapshot {_seconds(load_s)} s, the facts behind it {_seconds(tail_s)} s", flush=True)
+    return {
+        "traced": found["traced"],
+        "resident": resident,
+        "snapshot": snapshot,
+        "dump_s": dumped,
+        "copy_s": copied,
+        "from_facts_s": facts_s,
+        "from_snapshot_s": snapshot_s,
+        "load_s": load_s,
+        "tail_s": tail_s,
+    }
+
+
+def _seconds(figures: dict[str, float]) -> str:
+    return f"{figures['median']:.2f} [{figures['least']:.2f} - {figures['greatest']:.2f}]"
+
+
 def _show(figures: dict[str, float]) -> str:
     return f"{figures['median']:>9,.0f} [{figures['least']:,.0f} - {figures['greatest']:,.0f}]"
 
@@ -75,14 +114,19 @@ def main() -> int:
     """Run what is asked for; all of it by default."""
     parser = argparse.ArgumentParser(description="Measure, and print the figures.")
     parser.add_argument(
-        "what", nargs="*", choices=["core", "reclaim", "line", []], help="core: P1; reclaim: plans; line: P5, P7; nothing: all"
+        "what",
+        nargs="*",
+        choices=["core", "reclaim", "line", "memory", []],
+        help="core: P1; reclaim: plans; line: P5, P7; memory: P12, P13; nothing: all",
     )
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each run of the core")
     parser.add_argument("--jobs", type=int, default=2_000, help="of each run of the line")
     parser.add_argument("--samples", type=int, default=100, help="of the latency")
+    parser.add_argument("--facts", type=int, default=1_000_000, help="from which a fold is rebuilt")
+    parser.add_argument("--live", type=int, default=1_000_000, help="jobs in the snapshot that is loaded")
     arguments = parser.parse_args()
-    what = set(arguments.what) or {"core", "reclaim", "line"}
+    what = set(arguments.what) or {"core", "reclaim", "line", "memory"}
     figures: dict[str, Any] = {"machine": machine()}
     print(json.dumps(figures["machine"]), flush=True)
     if "core" in what:
@@ -92,6 +136,8 @@ def main() -> int:
         reclaim.show(figures["plans"])
     if "line" in what:
         figures["P5, P7"] = measure_line(arguments.jobs, arguments.samples)
+    if "memory" in what:
+        figures["P12, P13"] = measure_memory(WAITING, arguments.facts, arguments.live)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0
