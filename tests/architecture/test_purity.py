@@ -33,6 +33,7 @@ SHELLS = (
     "headrace.accounting.schema",  # makes its tables
     "headrace.accounting.store",  # writes the books
     "headrace.accounting.usage",  # reads them
+    "headrace.governance.zones",  # reads the time zone database
     "headrace.feed.outlet",  # publishes
     "headrace.feed.past",  # reads the ledger again
     "headrace.feed.queries",  # answers

@@ -88,6 +88,8 @@ class Auditor:
         self.pools: dict[str, Json] = {}
         self.policies: dict[tuple[str, str], Json] = {}
         self.closed: set[tuple[str, str, str]] = set()
+        self.shut: set[tuple[str, str]] = set()
+        self.used: dict[tuple[str, str], int] = {}
         self.nodes: dict[str, Json] = {}
         self.away: set[str] = set()
         self.cordoned: set[str] = set()
@@ -114,6 +116,9 @@ class Auditor:
             self.digests[by] = blake2b(message.payload, digest_size=16).hexdigest()
         if record["now"] < self.now:
             self._complain("a record is older than the one before it")
+        for lease in self.leases.values():  # GPU-unit-microseconds, since the beginning
+            gpus = lease.amounts.get("gpu", 0) * max(0, record["now"] - self.now)
+            self.used[lease.job.policy] = self.used.get(lease.job.policy, 0) + gpus
         self.now = max(self.now, record["now"])
         gangs: dict[str, list[Json]] = {}
         for fact in record["facts"]:
@@ -141,10 +146,26 @@ class Auditor:
         key = (fact["policy"].get("tenant", "default"), fact["policy"]["name"])
         self.policies[key] = fact["policy"]
         self.closed.discard(("policy", *key))
+        self.shut.discard(key)
 
     def _policy_deleted(self, fact: Json) -> None:
         self.policies.pop((fact["tenant"], fact["name"]), None)
         self.closed.discard(("policy", fact["tenant"], fact["name"]))
+
+    def _policy_gated(self, fact: Json) -> None:
+        key = (fact["tenant"], fact["policy"])
+        (self.shut.add if fact.get("shut") else self.shut.discard)(key)
+
+    def _check_calendar(self, job: Job, fact: Json) -> None:
+        """Windows are looked at by what was stated of them, budgets by our own sum, but for days: no other period ends here."""
+        if job.policy in self.shut:
+            self._complain(f"{job.key} starts outside its window (R33)")
+        for budget in self.policies.get(job.policy, {}).get("budgets", ()):
+            enough = self.used.get(job.policy, 0) < budget["hours"] * 3_600_000_000 * GPU_UNITS
+            if enough or budget.get("per") == "day" or budget["key"] != "gpu":
+                continue
+            if budget.get("then", "wait") == "wait" or not job.preemptible or not fact.get("over_budget"):
+                self._complain(f"{job.key} starts although a budget is used up (R33)")
 
     def _object_closed(self, fact: Json) -> None:
         self.closed.add((fact["kind"], fact.get("tenant", ""), fact["name"]))
@@ -189,6 +210,8 @@ class Auditor:
             self._complain(f"{job.key} is granted {fact['node']}, which has just refused it")
         if job.barred_from == pool:
             self._complain(f"{job.key} is back in pool {pool} before the job it yielded to has started")
+        if rank == 0:
+            self._check_calendar(job, fact)
         if not self.closed.isdisjoint({("policy", *job.policy), ("pool", "", pool)}):
             self._complain(f"{job.key} is granted a lease where nothing is to be granted (R11)")
         devices = {share["device"]: share["units"] for share in fact.get("devices", ())}

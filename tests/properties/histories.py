@@ -47,6 +47,23 @@ def terms(draw: Draw) -> d.PreemptionTerms:
 
 
 @st.composite
+def calendars(draw: Draw) -> dict[str, object]:
+    """Windows and budgets (R33). Histories begin at midnight of a Thursday, and neither a week nor a month ends before they do."""
+    windows = draw(
+        st.sampled_from(
+            [
+                *[()] * 6,
+                (d.Window(days=("thu",), opens=0, closes=3, on_close="preempt"),),
+                (d.Window(days=("thu",), opens=2, closes=4), d.Window(days=("thu",), opens=7, closes=8, on_close="preempt")),
+            ]
+        )
+    )
+    hours, per, then = number(0, 2), st.sampled_from(["week", "month"]), st.sampled_from(["wait", "borrow"])
+    budget = d.Budget(key=GPU, hours=draw(hours), per=draw(per), then=draw(then))
+    return {"windows": windows, "budgets": draw(st.sampled_from([(), (), (), (budget,)]))}
+
+
+@st.composite
 def supply(draw: Draw) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
     """Nodes, pools, and the GPU units that each pool has to give."""
     nodes, pools, has = [], [], {}
@@ -110,6 +127,7 @@ def policies(
                 limit=ceiling if form != "per pool" else {},
                 per_pool={pool: d.Scope(reservation=block, limit=ceiling)} if form == "per pool" else {},
                 preemption=draw(terms()),
+                **draw(calendars()),
             )
         )
     return tuple(written), reserved
@@ -156,6 +174,8 @@ def edits(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.Docum
         limit=limit if draw(st.booleans()) else old.limit,
         per_pool=old.per_pool,
         preemption=draw(terms()),
+        windows=draw(st.sampled_from([old.windows, ()])),
+        budgets=old.budgets,
     )
     return d.Documents(policies=(new,))
 

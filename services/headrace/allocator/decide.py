@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from headrace.allocator.gating import Gates
 from headrace.allocator.granting import grant
 from headrace.allocator.learning import Learning
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
@@ -45,10 +46,14 @@ class Allocator:
         self.looked_at = 0
         self.standings = Standings(state)
         self.learning = Learning()
+        self.gates = Gates(state)
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
         state, room, self.looked_at = self.state, RecordRoom(), now
+        gates = tuple(room.fill(self.gates.changes(now)))
+        if gates:
+            return gates
         orders = (*judge_proposals(state, now, room), *room.fill(chain(end_nominations(state, now), set_aside(state))))
         if orders:
             return orders
@@ -73,7 +78,7 @@ class Allocator:
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""
         state, looked_at = self.state, max(self.state.now, self.looked_at)
-        moments = [state.deadlines.next(looked_at), state.pending.next_ripe()]
+        moments = [state.deadlines.next(looked_at), state.pending.next_ripe(), self.gates.next_look(looked_at)]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += _searches(state, looked_at)
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]

@@ -13,8 +13,8 @@ from headrace.allocator.headroom import bits_of
 from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.domain import capacity
-from headrace.domain.closings import is_closed
 from headrace.domain.eligibility import RECLAIM
+from headrace.domain.gates import may_start, must_borrow
 from headrace.domain.pending import place_in_line
 from headrace.domain.placement import find_places
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
@@ -61,7 +61,7 @@ class _Round:
             job = preemption.job
             if job.nomination is not preemption or job.key in self.skip or job.state is not JobState.PENDING:
                 continue
-            if is_closed(self.state, job, preemption.pool):
+            if not may_start(self.state, job, preemption.pool):
                 continue
             pool = self.state.pools[preemption.pool]
             capacity.lift(self.state, preemption)
@@ -193,6 +193,7 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
             inside=inside,
             resume_from=job.checkpoint,
             rule=rule,
+            over_budget=must_borrow(job.policy),
         )
         for number, place in enumerate(places)
     ]

@@ -8,7 +8,7 @@ from headrace.allocator.settlement import stop
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.domain import victims
-from headrace.domain.closings import is_closed
+from headrace.domain.gates import may_start
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def judge_proposals(state: State, now: int, room: RecordRoom) -> Iterator[AnyFac
 def _judge(state: State, search: Search, proposal: Proposal, now: int) -> list[AnyFact]:
     """The order with all its stops, or one dismissal."""
     pool = state.pools[search.pool]
-    if is_closed(state, search.job, search.pool):
+    if not may_start(state, search.job, search.pool):
         return [_dismissed(search, "nothing is granted there any more")]
     plan = victims.Plan(proposal.cause, proposal.victims, proposal.places)
     places = victims.review(state, search.job, pool, plan, now)
@@ -85,7 +85,7 @@ def _why_over(state: State, preemption: Preemption, now: int) -> str:
     pool = state.pools[preemption.pool]
     if any(place.node not in pool.nodes or not pool.nodes[place.node].grantable for place in preemption.places):
         return "a place in it has become unusable"
-    if is_closed(state, preemption.job, preemption.pool):
+    if not may_start(state, preemption.job, preemption.pool):
         return "nothing is granted there any more"
     end = nomination_end(state, preemption)
     return "the preemptor did not start in time" if end is not None and now >= end else ""

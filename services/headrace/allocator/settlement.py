@@ -43,7 +43,7 @@ _STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
     """Everything that is due, each job by one source at most, in units that belong together."""
     seen: set[str] = set()
-    for source in (_endings, _cancels, _doomed, _overtime, _drains, _closed):
+    for source in (_endings, _cancels, _doomed, _overtime, _drains, _closed, _windows):
         for job, *units in source(state, now):
             if job.key not in seen:
                 seen.add(job.key)
@@ -164,7 +164,12 @@ def _ended(job: JobRecord, final: str, cause: str, exit_code: int | None) -> f.J
 def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> f.StopOrderedV1:
     """The order to stop, with the whole ladder the policy gives (R28)."""
     terms = job.policy.document.preemption
-    then = then or {"preempted": terms.on_preempt, "cancelled": "cancel", "time_limit": "cancel"}.get(cause, "requeue")
+    then = then or {
+        "preempted": terms.on_preempt,
+        "window": terms.on_preempt,
+        "cancelled": "cancel",
+        "time_limit": "cancel",
+    }.get(cause, "requeue")
     ladder = Ladder(
         cause=cause, callback_grace=terms.callback_grace, term_grace=terms.term_grace, then=then, preemptor=preemptor
     )
@@ -214,7 +219,7 @@ def _closed(state: State, _now: int) -> Iterator[Due]:
 
     A pool's jobs are stopped there only, and wait for another pool.
     """
-    for closing in state.closings.values():
+    for closing in state.terms.closings.values():
         if closing.mode != "cancel":
             continue
         for job in waiting_under(state, closing):
@@ -222,6 +227,15 @@ def _closed(state: State, _now: int) -> Iterator[Due]:
         for job in holding_under(state, closing):
             if job.stop is None:
                 yield job, [stop(job, "deleted", then="requeue" if closing.kind == "pool" else "cancel")]
+
+
+def _windows(state: State, _now: int) -> Iterator[Due]:
+    """What runs on although the window that closed stops it (R33)."""
+    for policy in state.terms.timed.values():
+        if policy.gate is not None and policy.gate.stops:
+            for job in policy.jobs.values():
+                if job.leases and job.stop is None:
+                    yield job, [stop(job, "window")]
 
 
 def review_pending(state: State) -> Iterator[f.JobDismissedV1]:

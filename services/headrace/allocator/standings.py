@@ -13,7 +13,7 @@ from headrace.allocator.headroom import Needs
 from headrace.allocator.lines import Board, Line
 from headrace.allocator.strands import Post, Share, Stand, Strand
 from headrace.domain.access import may_enter
-from headrace.domain.closings import is_closed
+from headrace.domain.gates import may_start
 from headrace.domain.ranking import dominant_share, static_rank
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Standings:
         strand = Strand(group, borrows=borrows, reclaims_first=profile.reclaim_before_spill)
         for name in profile.pools:
             pool = self._state.pools.get(name)
-            if pool is None or name == group.barred_from or is_closed(self._state, group, name):
+            if pool is None or name == group.barred_from or not may_start(self._state, group, name):
                 continue
             if not may_enter(pool, policy.document.tenant, policy.document.group):
                 continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import EVERY, Needs, bits_of
+from headrace.domain.gates import must_borrow
 from headrace.domain.pending import place_in_line
 from headrace.domain.scopes import is_above, policy_scope, policy_side
 
@@ -88,9 +89,13 @@ class Stand:
 
 
 class Strand:
-    """`present`: the requests of which it has jobs; by the number of each, the group and its head with the head's place in line."""
+    """`present`: the requests of which it has jobs; by the number of each, the group and its head with the head's place in line.
+
+    `backed` by its policy's reservation are all requests, or none while a budget is used up (R33).
+    """
 
     __slots__ = (
+        "backed",
         "beyond",
         "borrows",
         "groups",
@@ -107,6 +112,7 @@ class Strand:
         self.policy = group.policy
         self.preemptible = group.preemptible
         self.beyond = EVERY if group.beyond else 0
+        self.backed = 0 if must_borrow(group.policy) else EVERY
         self.borrows = EVERY if borrows and group.preemptible else 0
         self.takes_lower = EVERY if group.policy.document.preemption.preempt_lower_priority else 0
         self.reclaims_first = reclaims_first
@@ -161,9 +167,9 @@ class Post:
     def settle(self) -> None:
         """Work out where its requests belong: inside the reservation, among the borrowers, or nowhere for now."""
         strand, stand, share = self.strand, self.stand, self.stand.share
-        fits = stand.inside & share.inside if strand.preemptible else stand.firm & share.firm
+        fits = strand.backed & (stand.inside & share.inside if strand.preemptible else stand.firm & share.firm)
         aims = strand.present & (stand.limit | strand.beyond) & (fits | strand.borrows)
-        reclaims = stand.inside | (share.inside if share.is_reserved else 0)
+        reclaims = strand.backed & (stand.inside | (share.inside if share.is_reserved else 0))
         opened, asking = aims & share.limit, aims & (reclaims | strand.takes_lower)
         inside, borrowing = opened & fits, opened & ~fits
         if inside != self.inside:

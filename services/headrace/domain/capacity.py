@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, add_to
 from headrace.contracts.facts.fact import Place
+from headrace.domain.meters import count
 from headrace.domain.scopes import scopes_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def discharge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -
 
 
 def _charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
+    if job.policy.meters:
+        count(job.policy, amounts, state.now, sign)
     scopes = scopes_of(state, job.policy, pool.document.name)
     uses = [pool.use, *[scope.use for scope in scopes]]
     if not job.preemptible:

@@ -23,7 +23,7 @@ GOING = ("drain", "cancel")
 
 def queue_closing(state: State, policy: PolicyState, profile: str) -> Closing | None:
     """What closes a queue, the widest first; None: it is open."""
-    if not state.closings:
+    if not state.terms.closings:
         return None
     tenant, name = policy.key
     found = state.profile(tenant, profile)
@@ -33,17 +33,17 @@ def queue_closing(state: State, policy: PolicyState, profile: str) -> Closing | 
         ("policy", tenant, name),
         ("profile", found.tenant if found is not None else tenant, profile),
     )
-    return next((state.closings[key] for key in keys if key in state.closings), None)
+    return next((state.terms.closings[key] for key in keys if key in state.terms.closings), None)
 
 
 def pool_closing(state: State, pool: str) -> Closing | None:
     """What closes a pool; None: it is open."""
-    return state.closings.get(("pool", "", pool)) if state.closings else None
+    return state.terms.closings.get(("pool", "", pool)) if state.terms.closings else None
 
 
 def is_closed(state: State, job: JobRecord | JobGroup, pool: str) -> bool:
     """Whether nothing may be granted to the job, or to the jobs of the group, in the pool."""
-    if not state.closings:
+    if not state.terms.closings:
         return False
     return queue_closing(state, job.policy, job.profile) is not None or pool_closing(state, pool) is not None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import SECOND
+from headrace.domain.gates import must_borrow
 from headrace.domain.scopes import is_above, over_reservation, policy_side
 from headrace.domain.state import JobState
 
@@ -77,6 +78,8 @@ def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
 
 def may_reclaim(state: State, job: JobRecord, pool: PoolState) -> bool:
     """Whether the job may reclaim from anybody: from its own tenant's policies, or from other tenants (R23)."""
+    if must_borrow(job.policy):  # what it starts now is borrowed (R33)
+        return False
     sides = (policy_side(job.policy, pool.document.name), _share_side(state, job.policy, pool))
     return any(side and _stays_within(side, job, pool) for side in sides)
 
@@ -207,7 +210,7 @@ def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolS
     """Whether the job may take from a policy at all: its own side stays within its reservation, or it has the higher priority (R23)."""
     mine = job.policy
     if cause == RECLAIM:
-        return _stays_within(side_below(state, mine, theirs, pool), job, pool)
+        return not must_borrow(mine) and _stays_within(side_below(state, mine, theirs, pool), job, pool)
     return mine.document.tenant == theirs.document.tenant and theirs.document.priority < mine.document.priority
 
 

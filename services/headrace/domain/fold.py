@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.domain import fold_governance, fold_jobs, fold_nodes, fold_preemption
+from headrace.domain.meters import turn
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED, Answered
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def apply(state: State, record: Record, sequence: int) -> None:
     state.sequence = sequence
     state.now = max(state.now, record.now)
     state.pending.ripen(state.now)
+    if 0 < state.terms.period_ends <= state.now:
+        turn(state)
     for place, fact in enumerate(record.facts):
         HANDLERS[type(fact)](state, fact, sequence, place)
     _forget(state)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.domain.capacity import recount
+from headrace.domain.meters import set_meters
 from headrace.domain.scopes import policy_scope
 from headrace.domain.state import PolicyState, PoolState, Scope, Written
-from headrace.domain.terms import Closing
+from headrace.domain.terms import Calendar, Closing, Gate
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Policy, Tenant
@@ -144,15 +145,26 @@ def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place
         wide = Scope("policy", f"policy {document.tenant}/{document.name}")
         policy = PolicyState(document, sequence, wide)
     state.policies[key] = policy
+    policy.gate = None
     others = policy.document.beyond_limit != document.beyond_limit
     policy.document, policy.revision = document, sequence
     policy.wide.reservation, policy.wide.limit = _wide_reservation(document), dict(document.limit)
     for pool in {*policy.scopes, *document.per_pool}:
         scope, block = policy_scope(policy, pool), document.per_pool.get(pool)
         scope.reservation, scope.limit = (block.reservation, dict(block.limit)) if block else (None, {})
+    _set_terms(state, policy)
     if others:
         _name_members_beyond(state, policy)
     _changed(state, sequence)
+
+
+def _set_terms(state: State, policy: PolicyState) -> None:
+    """Windows and budgets are looked at anew (R33); what was counted stays counted."""
+    if policy.document.windows or policy.document.budgets:
+        state.terms.timed[policy.key] = policy
+    else:
+        state.terms.timed.pop(policy.key, None)
+    set_meters(state, policy)
 
 
 def _name_members_beyond(state: State, policy: PolicyState) -> None:
@@ -176,6 +188,7 @@ def _wide_reservation(document: Policy) -> dict[str, int] | None:
 
 def _policy_deleted(state: State, fact: f.PolicyDeletedV1, sequence: int, _place: int) -> None:
     _open(state, "policy", fact.tenant, fact.name)
+    state.terms.timed.pop((fact.tenant, fact.name), None)
     policy = state.policies.pop((fact.tenant, fact.name), None)
     if policy is not None:
         state.deleted_policies[fact.tenant, fact.name] = policy
@@ -184,14 +197,28 @@ def _policy_deleted(state: State, fact: f.PolicyDeletedV1, sequence: int, _place
 
 def _object_closed(state: State, fact: f.ObjectClosedV1, sequence: int, _place: int) -> None:
     key = (fact.kind, fact.tenant, fact.name)
-    state.closings.pop(key, None)
-    state.closings[key] = Closing(*key, fact.mode, fact.author, state.now)
+    state.terms.closings.pop(key, None)
+    state.terms.closings[key] = Closing(*key, fact.mode, fact.author, state.now)
     _changed(state, sequence)
 
 
 def _open(state: State, kind: str, tenant: str, name: str) -> bool:
     """What is applied again is open again, what is gone is not closed any more (R11); whether it was closed."""
-    return state.closings.pop((kind, tenant, name), None) is not None
+    return state.terms.closings.pop((kind, tenant, name), None) is not None
+
+
+def _calendar_stated(state: State, fact: f.CalendarStatedV1, sequence: int, _place: int) -> None:
+    state.terms.calendars[fact.zone] = Calendar(fact.zone, fact.offsets, fact.until)
+    for policy in state.terms.timed.values():
+        set_meters(state, policy)
+    state.documents_sequence = sequence
+
+
+def _policy_gated(state: State, fact: f.PolicyGatedV1, sequence: int, _place: int) -> None:
+    policy = state.policies.get((fact.tenant, fact.policy))
+    if policy is not None:
+        policy.gate = Gate(fact.shut, fact.stops, fact.spent) if fact.shut or fact.spent else None
+        state.documents_sequence = sequence
 
 
 def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
@@ -260,6 +287,8 @@ HANDLERS: dict[type, Any] = {
     f.PolicyAppliedV1: _policy_applied,
     f.PolicyDeletedV1: _policy_deleted,
     f.ObjectClosedV1: _object_closed,
+    f.CalendarStatedV1: _calendar_stated,
+    f.PolicyGatedV1: _policy_gated,
     f.NodeCordonedV1: _node_cordoned,
     f.NodeUncordonedV1: _node_uncordoned,
     f.NodeDrainOrderedV1: _node_drain_ordered,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.domain.gates import must_borrow
 from headrace.domain.pending import place_in_line
 from headrace.domain.scopes import over_reservation, policy_scope, with_reservation
 
@@ -25,6 +26,8 @@ def is_inside(state: State, group: JobGroup, pool: PoolState) -> bool:
 
     Non-preemptible jobs see only what other non-preemptible ones use, because the reservation is attributed to those first (R17).
     """
+    if must_borrow(group.policy):  # R33
+        return False
     scopes = with_reservation(state, group.policy, pool.document.name)
     return over_reservation(scopes, pool.governed, group.request.total, firm=not group.preemptible) is None
 

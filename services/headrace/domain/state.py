@@ -19,6 +19,7 @@ from headrace.domain.deadlines import Deadlines
 from headrace.domain.mix import Mix
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import JobGroup, Pending
+from headrace.domain.terms import Terms
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
     from headrace.domain.takings import Preemption, Search
-    from headrace.domain.terms import Closing
+    from headrace.domain.terms import Gate, Meter
 
 
 class Nothing(dict[Any, Any]):
@@ -108,6 +109,8 @@ class PolicyState:
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     """Jobs that hold leases, by key, in the order of their grants."""
     pending: int = 0
+    gate: Gate | None = None
+    meters: dict[str, Meter] = field(default_factory=dict)
     share_base: dict[str, int] = field(default_factory=dict, metadata=AID)
     """Capacity of the pools reached, per key, for the dominant share (R15); emptied when capacity changes."""
 
@@ -342,8 +345,7 @@ class State:
     shares: dict[tuple[str, str], Scope] = field(default_factory=dict)
     """(tenant, pool) to the tenant's share there; a tenant without one is transparent (R7)."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
-    closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
-    """(kind, tenant, name) of what is closed (R11), in the order in which it was."""
+    terms: Terms = field(default_factory=Terms)
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     pending: Pending = field(default_factory=Pending, metadata=AID)

@@ -1,8 +1,12 @@
-"""What holds for a while, as the fold keeps it: what is closed (R11)."""
+"""What holds for a while, as the fold keeps it: what is closed (R11), and what windows and budgets say at the moment (R33)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.domain.state import PolicyState
 
 
 @dataclass(slots=True, eq=False)
@@ -15,3 +19,53 @@ class Closing:
     mode: str
     author: str
     at: int
+
+
+@dataclass(slots=True, eq=False)
+class Calendar:
+    """The offsets of a time zone: (moment, seconds east of UTC from then on), oldest first, known until `until`."""
+
+    zone: str
+    offsets: tuple[tuple[int, int], ...]
+    until: int
+
+
+@dataclass(slots=True, eq=False)
+class Gate:
+    """What the allocator found a policy's windows and budgets to say, when it looked last (R33). Where there is none all may start.
+
+    `shut`: no window is open; `stops`: and the one that closed last stops what runs. `spent`: the names of budgets that are used up.
+    """
+
+    shut: bool
+    stops: bool
+    spent: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Meter:
+    """What a policy has used of a key in the current period, which ends at `ends` (R33).
+
+    Kept so that use can be tried and undone like any account: each lease that begins takes its amount times the time since `origin`,
+    each that ends gives that back, and what is held now, times the time until now, is added when it is read. The sum stands in two parts,
+    unit-seconds and unit-microseconds, because it may be larger than snapshots' integers.
+    """
+
+    key: str
+    origin: int
+    ends: int
+    seconds: int = 0
+    rest: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Terms:
+    """What is closed (R11), by kind, tenant and name, in the order in which it was; and what windows and budgets need (R33).
+
+    `calendars` by zone; `timed`: the policies that have some; `period_ends`: when the first period of a budget does, 0: never.
+    """
+
+    closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
+    calendars: dict[str, Calendar] = field(default_factory=dict)
+    timed: dict[tuple[str, str], PolicyState] = field(default_factory=dict)
+    period_ends: int = 0

@@ -19,6 +19,8 @@ from headrace.domain import capacity
 from headrace.domain.admissible import open_pools
 from headrace.domain.closings import pool_closing, queue_closing, sentence
 from headrace.domain.eligibility import anybody_above, causes, may_reclaim
+from headrace.domain.gates import gated, opens_at, spent_for
+from headrace.domain.meters import hours, name_of, used
 from headrace.domain.placement import find_places, model_allowed
 from headrace.domain.ranking import is_inside, rank
 from headrace.domain.scopes import Shortfall, free_of, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
@@ -197,9 +199,26 @@ def _frozen(state: State, job: JobRecord, _now: int) -> Grounds | None:
     closing = queue_closing(state, job.policy, job.profile)
     if closing is not None:
         return Grounds(sentence(closing))
-    closings = [pool_closing(state, pool.document.name) for pool in pools_of(state, job)] if state.closings else []
+    closings = [pool_closing(state, pool.document.name) for pool in pools_of(state, job)] if state.terms.closings else []
     shut = [sentence(closing) for closing in closings if closing is not None]
     return Grounds("; ".join(shut)) if shut and len(shut) == len(closings) else None
+
+
+def _outside_window(state: State, job: JobRecord, now: int) -> Grounds | None:
+    if gated(job) is not WaitReason.OUTSIDE_WINDOW:
+        return None
+    opens = opens_at(state, job.policy, now)
+    return Grounds(f"the next opens at {format_time(opens)}" if opens is not None else "")
+
+
+def _budget_exhausted(_state: State, job: JobRecord, now: int) -> Grounds | None:
+    budget = spent_for(job)
+    if budget is None:
+        return None
+    meter = job.policy.meters[name_of(budget)]
+    spent = hours(budget.key, used(job.policy, meter, now))
+    numbers = f"{spent} of {budget.hours} hours of {budget.key} are used this {budget.per}; the next begins at "
+    return Grounds(numbers + format_time(meter.ends))
 
 
 def _dependency(_state: State, job: JobRecord, _now: int) -> Grounds | None:
@@ -355,6 +374,8 @@ def _no_free_capacity(case: Case) -> Grounds | None:
 OF_THE_JOB: tuple[tuple[WaitReason, JobTest], ...] = (
     (WaitReason.FROZEN, _frozen),
     (WaitReason.DEPENDENCY, _dependency),
+    (WaitReason.OUTSIDE_WINDOW, _outside_window),
+    (WaitReason.BUDGET_EXHAUSTED, _budget_exhausted),
 )
 """What keeps the job from starting anywhere."""
 

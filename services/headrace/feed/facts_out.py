@@ -85,7 +85,7 @@ OF_A_JOB: dict[type, _Shown] = {
     f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),
     f.CheckpointRegisteredV1: _Shown("job", "checkpointed", ("job", "attempt", "uri", "step", "at")),
     f.LeaseGrantedV1: _Shown(
-        "lease", "granted", (*_LEASE, "node", "pool", "devices", "amounts", "inside", "resume_from", "rule")
+        "lease", "granted", (*_LEASE, "node", "pool", "devices", "amounts", "inside", "resume_from", "rule", "over_budget")
     ),
     f.LeaseRevokedV1: _Shown("lease", "revoked", (*_LEASE, "cause")),
     f.LeaseOverdueV1: _Shown("lease", "overdue", (*_LEASE, "node")),
@@ -101,8 +101,8 @@ OF_A_JOB: dict[type, _Shown] = {
 }
 """What the tenant of its job, and nobody else, hears of a fact."""
 
-HIDDEN = frozenset({f.WishesJudgedV1, f.PreemptionProposedV1, f.MixLearnedV1})
-"""What is nobody's business outside: a position, a plan that may come to nothing, and what all tenants together ask for."""
+HIDDEN = frozenset({f.CalendarStatedV1, f.WishesJudgedV1, f.PreemptionProposedV1, f.MixLearnedV1})
+"""What is nobody's business outside: a position, a plan that may come to nothing, what everybody knows or all tenants together ask for."""
 
 
 class Projector:
@@ -297,6 +297,11 @@ def _own(verb: str, noun: str, tenant: str, name: str, public: object, fact: Any
     return (Piece(tenant, noun, verb, name, {noun: public} | _authored(fact, tenant)),)
 
 
+def _gated(_projector: Projector, fact: f.PolicyGatedV1) -> tuple[Piece, ...]:
+    public = {"policy": fact.policy, "shut": fact.shut, "stops": fact.stops, "spent": fact.spent}
+    return (Piece(fact.tenant, "policy", "gated", fact.policy, public),)
+
+
 def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[Piece]:
     """Without the leases it holds, which are many tenants'."""
     names = ("labels", "devices", "cpu", "memory", "executor", "isolation")
@@ -318,6 +323,7 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     f.GroupDeletedV1: lambda _, fact: _own("deleted", "group", fact.tenant, fact.name, fact.name, fact),
     f.PolicyAppliedV1: lambda _, fact: _own("applied", "policy", fact.policy.tenant, fact.policy.name, fact.policy, fact),
     f.PolicyDeletedV1: lambda _, fact: _own("deleted", "policy", fact.tenant, fact.name, fact.name, fact),
+    f.PolicyGatedV1: _gated,
     f.PoolAppliedV1: Projector.tell_pool,
     f.PoolDeletedV1: Projector.tell_pool_deleted,
     f.ProfileAppliedV1: Projector.tell_profile,

@@ -106,7 +106,7 @@ def _set_of(changed: Iterable[Document]) -> Documents:
 
 def _closed_again(state: State, name: Name) -> AnyFact | None:
     """What is written anew without being meant to be opened stays closed."""
-    closing = state.closings.get((name.kind, name.tenant, name.name))
+    closing = state.terms.closings.get((name.kind, name.tenant, name.name))
     if closing is None:
         return None
     return f.ObjectClosedV1(author=closing.author, kind=name.kind, tenant=name.tenant, name=name.name, mode=closing.mode)
@@ -121,7 +121,7 @@ class Ends:
 
     def due(self) -> tuple[AnyFact, ...]:
         """The deletion of the first that nothing runs under any more, as much of it as a record holds; the rest follows."""
-        for key, closing in self._state.closings.items():
+        for key, closing in self._state.terms.closings.items():
             if closing.mode not in GOING or self._kept.get(key) == self._state.documents_sequence:
                 continue
             if _in_use(self._state, closing):

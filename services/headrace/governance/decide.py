@@ -18,6 +18,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.queries import ApplyAnswer, DeleteRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
+from headrace.governance.calendars import Zones, next_renewal, renewed
 from headrace.governance.closing import Ends
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
@@ -32,8 +33,8 @@ class Decision(NamedTuple):
     error: str = ""
 
 
-Wish = Callable[[State], Decision]
-"""A request, to be judged on the state at the tip."""
+Wish = Callable[[State, int], Decision]
+"""A request, to be judged on the state at the tip, at log time `now`."""
 
 Answered = Callable[[Decision | Exception], None]
 """Takes the decision once it holds; or what went wrong in judging it, which is then told to nobody else."""
@@ -42,8 +43,9 @@ Answered = Callable[[Decision | Exception], None]
 class Governance:
     """The requests that wait, over one state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, zones: Zones) -> None:
         self.state = state
+        self.zones = zones
         self._waiting: deque[tuple[Wish, Answered]] = deque()
         self._stated: tuple[Decision, Answered] | None = None
         self._ends = Ends(state)
@@ -52,16 +54,16 @@ class Governance:
         """Put a request in line."""
         self._waiting.append((wish, answered))
 
-    def decide(self, now: int) -> tuple[AnyFact, ...]:  # noqa: ARG002  # no rule of governance looks at the time
-        """The facts of the next request that changes something; those before it are answered. Else the end of what is closed (R11).
+    def decide(self, now: int) -> tuple[AnyFact, ...]:
+        """The facts of the next request that changes something; those before it are answered.
 
-        The loop has read back what it appended.
+        Else the end of what is closed (R11), and the calendars that run out (R33). The loop has read back what it appended.
         """
         self._answer_stated()
         while self._waiting:
             wish, answered = self._waiting.popleft()
             try:
-                decision = wish(self.state)
+                decision = wish(self.state, now)
             except Exception as error:  # noqa: BLE001  # one bad question must not end the service: whoever asked is told
                 answered(error)
                 continue
@@ -69,11 +71,11 @@ class Governance:
                 self._stated = decision, answered
                 return decision.facts
             answered(decision)
-        return self._ends.due()
+        return self._ends.due() or tuple(renewed(self.state, self.zones, now))
 
     def next_wakeup(self) -> int | None:
-        """Governance waits for requests only."""
-        return None
+        """When a calendar has to be stated again; for everything else governance waits for requests."""
+        return next_renewal(self.state)
 
     def _answer_stated(self) -> None:
         if self._stated is not None:
@@ -83,12 +85,18 @@ class Governance:
 
 
 def applying(
-    documents: Documents, author: str, *, reason: str = "", revisions: Mapping[str, int] | None = None, dry_run: bool = False
+    documents: Documents,
+    author: str,
+    *,
+    zones: Zones | None = None,
+    reason: str = "",
+    revisions: Mapping[str, int] | None = None,
+    dry_run: bool = False,
 ) -> Wish:
     """The wish that `documents` be in force, all or none of them."""
 
-    def wish(state: State) -> Decision:
-        plan = make_plan(state, documents, author, reason=reason, revisions=revisions)
+    def wish(state: State, now: int) -> Decision:
+        plan = make_plan(state, documents, author, reason=reason, revisions=revisions, zones=zones, now=now)
         answer = ApplyAnswer(
             changes=plan.changes,
             warnings=plan.warnings,
@@ -112,7 +120,7 @@ def first_of(errors: tuple[str, ...]) -> str:
 def deleting(request: DeleteRequest, author: str) -> Wish:
     """The wish that an object be gone."""
 
-    def wish(state: State) -> Decision:
+    def wish(state: State, _now: int) -> Decision:
         removal = remove(state, request, author)
         answer = ApplyAnswer(
             changes=removal.changes,

@@ -14,7 +14,7 @@ from headrace.governance.objects import REASON_MAX
 def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
     """The wish that a node take no new work, or that it take some again."""
 
-    def wish(state: State) -> Decision:
+    def wish(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
         if node is None:
             return _not_found(state, request)
@@ -32,7 +32,7 @@ def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
 def draining(request: NodeRequest, author: str) -> Wish:
     """The wish that a node take no new work and that everything on it leave by its ladder (R28); asked again, how many are left."""
 
-    def wish(state: State) -> Decision:
+    def wish(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
         if node is None:
             return _not_found(state, request)
@@ -49,7 +49,7 @@ def draining(request: NodeRequest, author: str) -> Wish:
 def confirming_empty(request: NodeRequest, author: str) -> Wish:
     """The word of an operator that nothing is left of what is overdue on a node, or of anything where it is away (R28, R32)."""
 
-    def wish(state: State) -> Decision:
+    def wish(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
         if node is None:
             return _not_found(state, request)

@@ -11,6 +11,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.queries import Change
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
 from headrace.domain.state import PolicyState, State
+from headrace.governance.calendars import Zones, calendars_for
 from headrace.governance.ceilings import check_policy, check_reservations, check_share_limits
 from headrace.governance.changes import changed_fields
 from headrace.governance.findings import Findings, shown
@@ -48,11 +49,14 @@ def make_plan(
     reason: str = "",
     revisions: Mapping[str, int] | None = None,
     groups: bool = True,
+    zones: Zones | None = None,
+    now: int = 0,
 ) -> Plan:
     """The plan of applying `documents` to `state`, all or nothing.
 
     `revisions`: those on which the author's documents are based, by `objects.Name.key`; an object that has another by now is
-    refused. `groups` False: policies need no group (scenarios).
+    refused. `groups` False: policies need no group (scenarios). `zones`: the time zone database; without one all clocks show UTC.
+    `now`: the log time, where it is later than that of the state.
     """
     everything = list(placed(documents))
     changes, changed = _changes(state, everything)
@@ -62,6 +66,8 @@ def make_plan(
     plan = Plan(tuple(changes))
     if findings.errors:
         return plan._replace(errors=tuple(findings.errors), stale=True)
+    if zones is not None:
+        facts = (*calendars_for(state, changed, zones, max(now, state.now), findings), *facts)
     _check_size(facts, findings)
     touched = Touched(0, 0)
     if changed and not findings.errors:
@@ -85,7 +91,7 @@ def _changes(state: State, documents: Iterable[Placed]) -> tuple[list[Change], l
     for one in documents:
         there = current(state, one.name)
         was, revision = (None, 0) if there is None else there
-        closing = state.closings.get((one.name.kind, one.name.tenant, one.name.name))
+        closing = state.terms.closings.get((one.name.kind, one.name.tenant, one.name.name))
         action = "create" if was is None else "keep" if was == one.document and closing is None else "update"
         fields = changed_fields(one.name.kind, was, one.document) if was is not None else ()
         if closing is not None:  # what is applied again is open again (R11)

@@ -92,7 +92,7 @@ def _by_mode(state: State, name: Name, request: DeleteRequest, author: str, chan
     if goes.in_the_way:
         line = f"{name} cannot be deleted: {listed(goes.in_the_way)}: change or delete those first (R11)"
         return Removal(code="REFUSED", error=line, running=running, pending=pending)
-    before = state.closings.get((name.kind, name.tenant, name.name))
+    before = state.terms.closings.get((name.kind, name.tenant, name.name))
     if before is not None and before.mode == request.mode:
         return Removal((structs.replace(change, action="keep"),), running=running, pending=pending)
     was = before.mode if before is not None else "no"

@@ -25,10 +25,12 @@ from headrace.contracts.queries import (
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
+from headrace.governance.calendars import Zones
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
 from headrace.governance.findings import unknown
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
+from headrace.governance.zones import known_zones, offsets_of
 from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
 from headrace.service.records import records
@@ -40,9 +42,13 @@ LINES_MAX = 2_000
 """Changes, warnings or errors in one answer."""
 
 
+ZONES = Zones(offsets_of, known_zones)
+"""The time zone database of this machine."""
+
+
 async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
-    deciding = Deciding(service, GOVERNANCE, Governance)
+    deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
     desk = Desk(deciding)
     ledger = JetStreamLog(service.connection, LEDGER_STREAM)
     await deciding.run({**desk.handlers(), "records": records(ledger)})
@@ -79,7 +85,14 @@ class Desk:
             errors = tuple(map(str, wrong.errors))
             raise Refused("INVALID", first_of(errors), fitting(ApplyAnswer(changes=(), errors=errors))) from None
         return await self._decided(
-            applying(documents, author, reason=request.reason, revisions=request.revisions, dry_run=request.dry_run)
+            applying(
+                documents,
+                author,
+                zones=self._governance.zones,
+                reason=request.reason,
+                revisions=request.revisions,
+                dry_run=request.dry_run,
+            )
         )
 
     async def delete(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
@@ -158,7 +171,7 @@ def _first(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _closed(state: State, name: Name) -> str:
-    closing = state.closings.get((name.kind, name.tenant, name.name))
+    closing = state.terms.closings.get((name.kind, name.tenant, name.name))
     return "" if closing is None else closing.mode
 
 

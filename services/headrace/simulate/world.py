@@ -26,11 +26,13 @@ from headrace.contracts.wishes import After, JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
 from headrace.domain.ledger import Ledger
 from headrace.domain.snapshot import copy_of
+from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import applied, placed
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
+from headrace.governance.zones import known_zones, offsets_of
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.machines import Machines
 from headrace.simulate.names import entitled_member, find_policy, numbered
@@ -61,6 +63,9 @@ _NODE_WISHES: dict[str, Callable[[NodeRequest, str], Wish]] = {
     "confirm_empty": confirming_empty,
 }
 _TROUBLES = {"refuse_starts": "refuse", "stall_starts": "stall", "allow_starts": ""}
+
+
+ZONES = Zones(offsets_of, known_zones)
 
 
 class Unrest(Exception):
@@ -99,7 +104,7 @@ class World:
         self.admission = Admission(self.state, lambda _tenant, _job, _text: "")
         self.allocator = Allocator(self.state)
         self.preemption = PreemptionWatch(self.state)
-        self.governance = Governance(self.state)
+        self.governance = Governance(self.state, ZONES)
         self.machines = Machines()
         self.history: list[Stated] = []
         self.names: dict[str, str] = {}
@@ -157,12 +162,17 @@ class World:
             self.pass_to(moment)
 
     def _is_over(self) -> bool:
-        wakeups = (self.allocator.next_wakeup(), self.preemption.next_wakeup())
+        wakeups = (self.allocator.next_wakeup(), self.preemption.next_wakeup(), self.governance.next_wakeup())
         return not self.machines.will_end() and all(moment is None or moment <= self.now for moment in wakeups)
 
     def _next_moment(self) -> int | None:
         """When something happens by itself, after now."""
-        due = [self.machines.next_due(), self.allocator.next_wakeup(), self.preemption.next_wakeup()]
+        due = [
+            self.machines.next_due(),
+            self.allocator.next_wakeup(),
+            self.preemption.next_wakeup(),
+            self.governance.next_wakeup(),
+        ]
         return min((moment for moment in due if moment is not None and moment > self.now), default=None)
 
     def _jump_to(self, target: int) -> None:
@@ -263,7 +273,7 @@ class World:
         """What an administrator does with a node, and what ails it."""
         for name, made in _NODE_WISHES.items():
             if node := getattr(moment, name):
-                decision = made(NodeRequest(node=node), AUTHOR)(self.state)
+                decision = made(NodeRequest(node=node), AUTHOR)(self.state, self.now)
                 if decision.error:
                     raise Refused(decision.error)
                 self._append(GOVERNANCE, decision.facts)
@@ -275,7 +285,7 @@ class World:
         if not self.judged:
             self._append(GOVERNANCE, as_law(documents))
             return
-        plan = make_plan(self.state, documents, AUTHOR, groups=False)
+        plan = make_plan(self.state, documents, AUTHOR, groups=False, zones=ZONES, now=self.now)
         if plan.errors:
             raise Refused("\n".join(plan.errors))
         self._append(GOVERNANCE, plan.facts)

@@ -572,3 +572,18 @@ def test_what_is_frozen_or_drained_stops_nobody(mode):
     told.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="ml", mode=mode))
 
     assert settled(told) == []
+
+
+def test_a_window_that_closed_and_stops_what_runs_does_so_by_the_ladder_and_the_policys_terms():
+    told = history(
+        windows=(d.Window(days=("thu",), opens=0, closes=60, on_close="preempt"),), preemption=terms(on_preempt="cancel")
+    )
+    runs, _waits = told.run("ml/one"), told.admit("ml/one")
+    told.say(f.PolicyGatedV1(tenant="default", policy="ml", shut=True), by="allocator")
+    assert settled(told) == []
+    told.say(f.PolicyGatedV1(tenant="default", policy="ml", shut=True, stops=True), by="allocator")
+
+    (ordered,) = settled(told)
+    assert (ordered.job, ordered.ladder.cause, ordered.ladder.then) == (runs.key, "window", "cancel")
+    told.say(ordered, by="allocator")
+    assert settled(told) == []

@@ -27,7 +27,7 @@ def site():
 
 def close(site, kind, name, mode="freeze", tenant="default"):
     site.say(f.ObjectClosedV1(author="default.root", kind=kind, tenant=tenant, name=name, mode=mode))
-    return site.state.closings[kind, tenant, name]
+    return site.state.terms.closings[kind, tenant, name]
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_applied_again_it_is_open_and_gone_it_is_forgotten(site):
     close(site, "profile", "one", tenant="")
     close(site, "group", "web")
     site.law(policy("dev", group="web"), d.Group(name="web"))
-    assert list(site.state.closings) == [("profile", "", "one")]
+    assert list(site.state.terms.closings) == [("profile", "", "one")]
     site.say(f.ProfileDeletedV1(author="a.b", name="one"))
-    assert site.state.closings == {}
+    assert site.state.terms.closings == {}
 
 
 def test_the_sentence_says_what_by_whom_since_when_and_the_way_out(site):
@@ -99,4 +99,4 @@ def test_a_policy_on_its_way_out_is_still_under_its_tenant(site):
     site.say(f.PolicyDeletedV1(author="a.b", tenant="default", name="dev"))
     assert holding_under(site.state, close(site, "tenant", "default", tenant="")) == [job]
     site.say(applied(policy("dev")))
-    assert holding_under(site.state, site.state.closings["tenant", "", "default"]) == [job]
+    assert holding_under(site.state, site.state.terms.closings["tenant", "", "default"]) == [job]

@@ -11,7 +11,7 @@ def test_what_is_closed_survives_snapshots():
     site = Site()
     site.say(f.ObjectClosedV1(author="a.b", kind="policy", tenant="default", name="dev", mode="drain"))
 
-    (closing,) = load(dump(site.state)).closings.values()
+    (closing,) = load(dump(site.state)).terms.closings.values()
 
     assert isinstance(closing, Closing)
     assert (closing.kind, closing.tenant, closing.name, closing.mode, closing.at) == (

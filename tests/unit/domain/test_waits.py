@@ -1,7 +1,9 @@
 """R22: each wait has one reason, the first that applies."""
 
+from msgspec.structs import replace
+
 from headrace.contracts import facts as f
-from headrace.contracts.documents import PolicyProfile, Share, Tenant
+from headrace.contracts.documents import Budget, PolicyProfile, Share, Tenant, Window
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.waits import OF_THE_JOB, OF_THE_POOL, wait_of
@@ -156,3 +158,27 @@ def test_a_closed_pool_is_a_reason_where_there_is_no_other():
     assert reason(hall, job) is WaitReason.AT_POLICY_LIMIT
     closed(hall, "pool", "hall")
     assert reason(hall, job) is WaitReason.FROZEN
+
+
+def test_outside_its_window_a_job_waits_for_the_next_to_open():
+    hall = Hall()
+    policy = hall.policy("p", limit=1)
+    hall.run("p", "first", ("n1", 0, 1))
+    windows = (Window(days=("mon", "tue", "wed", "thu", "fri", "sat", "sun"), opens=60, closes=120),)
+    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=replace(policy.document, windows=windows)))
+    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="p", shut=True))
+    wait = wait_of(hall.state, hall.admit("p", "j"), hall.now)
+    assert wait.reason is WaitReason.OUTSIDE_WINDOW
+    assert wait.numbers.startswith("the next opens at ")
+
+
+def test_a_budget_that_is_used_up_is_told_with_its_numbers():
+    hall = Hall()
+    policy = hall.policy("p", limit=1)
+    hall.run("p", "first", ("n1", 0, 1))
+    budgets = (Budget(key="gpu", hours=0, per="day"),)
+    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=replace(policy.document, budgets=budgets)))
+    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="p", spent=("gpu per day",)))
+    wait = wait_of(hall.state, hall.admit("p", "j"), hall.now)
+    assert wait.reason is WaitReason.BUDGET_EXHAUSTED
+    assert wait.numbers.startswith("0.000 of 0 hours of gpu are used this day; the next begins at ")

@@ -149,6 +149,7 @@ def test_every_public_field_is_a_field_of_its_fact():
                 "inside": False,
                 "resume_from": "",
                 "rule": "R15",
+                "over_budget": False,
             },
         ),
         (
@@ -470,3 +471,10 @@ def test_what_is_closed_is_heard_by_its_owner_or_by_everybody(tell):
     close = f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze")
     heard = {"profile": "one", "mode": "freeze"}
     assert tell(close) == {f"{tenant}.profile.closed.one": heard for tenant in ("acme", "default", "rival")}
+
+
+def test_what_windows_and_budgets_say_is_heard_by_the_policys_tenant_and_clocks_by_nobody(tell):
+    gated = f.PolicyGatedV1(tenant="acme", policy="dev", spent=("gpu per day",))
+    heard = {"policy": "dev", "shut": False, "stops": False, "spent": ["gpu per day"]}
+    assert tell(gated) == {"acme.policy.gated.dev": heard}
+    assert tell(f.CalendarStatedV1(zone="Europe/Berlin", offsets=((0, 3_600),), until=1)) == {}

@@ -80,7 +80,7 @@ def test_what_is_written_anew_stays_closed_if_it_was(old):
     facts = company(old.state, Name("profile", "", "both"), ADMIN).facts
     assert written(facts) == ["policy.applied.v1", "object.closed.v1"]
     old.say(*facts)
-    assert old.state.closings["policy", "acme", "web"].mode == "freeze"
+    assert old.state.terms.closings["policy", "acme", "web"].mode == "freeze"
 
 
 def test_what_is_drained_goes_when_what_runs_has_ended_whoever_waits(old):

@@ -6,9 +6,11 @@ from headrace.contracts import facts as f
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import tree_of
 from headrace.contracts.queries import ApplyAnswer, Change, DeleteRequest
+from headrace.governance.calendars import Zones
 from headrace.governance.decide import Decision, Governance, applying, deleting, first_of
 
 ADMIN = "default.admin"
+ZONES = Zones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
 
 
 def documents(**kinds):
@@ -28,7 +30,7 @@ class Talk:
 
     def __init__(self, installation):
         self.installation = installation
-        self.governance = Governance(installation.state)
+        self.governance = Governance(installation.state, ZONES)
         self.answers: list[tuple[str, Decision | Exception]] = []
 
     def ask(self, name, wish):
@@ -116,7 +118,7 @@ def test_the_reason_is_written_and_cut_to_a_sentence(talk):
 
 
 def test_what_goes_wrong_in_judging_is_told_to_who_asked_and_to_nobody_else(talk):
-    def broken(_state):
+    def broken(_state, _now):
         raise ZeroDivisionError
 
     talk.ask("broken", broken)

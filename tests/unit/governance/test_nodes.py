@@ -24,7 +24,7 @@ def hall(site):
 
 def wished(site, make, node, reason=""):
     """The facts, and what changes, or the code of the refusal; what was stated is law."""
-    decision = make(NodeRequest(node=node, reason=reason), ADMIN)(site.state)
+    decision = make(NodeRequest(node=node, reason=reason), ADMIN)(site.state, 0)
     if decision.facts:
         site.say(*decision.facts)
     return decision.facts, decision.code or [line.fields or line.action for line in decision.answer.changes]

@@ -15,9 +15,12 @@ from headrace.contracts.queries import (
     GetRequest,
     NodeRequest,
 )
+from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
 from headrace.governance.service import Desk, find, fitting
 from headrace.service.answering import Refused
+
+ZONES = Zones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
 
 
 class FakeDeciding:
@@ -25,7 +28,7 @@ class FakeDeciding:
 
     def __init__(self, installation):
         self.installation = installation
-        self.decider = Governance(installation.state)
+        self.decider = Governance(installation.state, ZONES)
         self.caught_up = asyncio.Event()
         self.caught_up.set()
 

@@ -24,10 +24,12 @@ from headrace.contracts.facts.allocation import (
     LeaseRevokedV1,
     MixLearnedV1,
     NodeSetAsideV1,
+    PolicyGatedV1,
     StopOrderedV1,
 )
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.facts.governance import (
+    CalendarStatedV1,
     GroupAppliedV1,
     GroupDeletedV1,
     NodeConfirmedEmptyV1,
@@ -80,6 +82,7 @@ AnyFact = (
     | PolicyAppliedV1
     | PolicyDeletedV1
     | ObjectClosedV1
+    | CalendarStatedV1
     | NodeCordonedV1
     | NodeUncordonedV1
     | NodeDrainOrderedV1
@@ -92,6 +95,7 @@ AnyFact = (
     | WishesJudgedV1
     | LeaseGrantedV1
     | LeaseRevokedV1
+    | PolicyGatedV1
     | StopOrderedV1
     | JobRequeuedV1
     | JobEndedV1
@@ -118,6 +122,7 @@ AnyFact = (
 
 __all__ = [
     "AnyFact",
+    "CalendarStatedV1",
     "CheckpointRegisteredV1",
     "Fact",
     "GroupAppliedV1",
@@ -147,6 +152,7 @@ __all__ = [
     "ObjectClosedV1",
     "PolicyAppliedV1",
     "PolicyDeletedV1",
+    "PolicyGatedV1",
     "PoolAppliedV1",
     "PoolDeletedV1",
     "PreemptionDismissedV1",

@@ -10,7 +10,8 @@ class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
 
     A gang's leases stand in one record (R2). `amounts` is all that is charged: device units as `gpu`, cpu, memory, and, in the
     lease of rank 0, one `job`. `inside` says whether the job fitted in its unused reservation when granted (R15);
-    `resume_from` is the newest checkpoint registered by an earlier attempt (R29).
+    `resume_from` is the newest checkpoint registered by an earlier attempt (R29). `over_budget`: a budget was used up, so it started
+    like a borrower whatever the reservation says (R33).
     """
 
     job: str
@@ -23,6 +24,7 @@ class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
     inside: bool = False
     resume_from: str = ""
     rule: str = "R15"
+    over_budget: bool = False
 
 
 class LeaseRevokedV1(Fact, frozen=True, kw_only=True, tag="lease.revoked.v1"):
@@ -43,6 +45,20 @@ class StopOrderedV1(Fact, frozen=True, kw_only=True, tag="stop.ordered.v1"):
     job: str
     attempt: int
     ladder: Ladder
+
+
+class PolicyGatedV1(Fact, frozen=True, kw_only=True, tag="policy.gated.v1"):
+    """What the policy's windows and budgets say from now on (R33).
+
+    `shut`: no window is open, so nothing starts; `stops`: and what runs is stopped. `spent`: the budgets that are used up, such as
+    `gpu per month`.
+    """
+
+    tenant: str
+    policy: str
+    shut: bool = False
+    stops: bool = False
+    spent: tuple[str, ...] = ()
 
 
 class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):

@@ -106,6 +106,17 @@ class ObjectClosedV1(AuthoredFact, frozen=True, kw_only=True, tag="object.closed
     mode: str
 
 
+class CalendarStatedV1(Fact, frozen=True, kw_only=True, tag="calendar.stated.v1"):
+    """What clocks show in a time zone (R33): from each moment on, so many seconds more than UTC. Known until `until`; microseconds.
+
+    Stated with the first policy that needs the zone, and again, for the time to come, before it runs out.
+    """
+
+    zone: str
+    offsets: tuple[tuple[int, int], ...]
+    until: int
+
+
 class NodeCordonedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.cordoned.v1"):
     """Nothing new is granted on the node."""
 

@@ -1,0 +1,85 @@
+"""Which time zones' clocks have to be in the ledger (R33): those that policies name, for a year and more. Pure; the database is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from headrace.contracts import facts as f
+from headrace.contracts.documents import Document, Policy
+from headrace.contracts.durations import DAY, SECOND
+from headrace.contracts.facts import AnyFact
+from headrace.domain.state import State
+from headrace.governance.findings import Findings, unknown
+from headrace.governance.objects import Placed
+
+UTC = "UTC"
+BEHIND = 400 * DAY
+"""A period of a year has begun by then."""
+AHEAD = 400 * DAY
+RENEWED = 100 * DAY
+"""Before it runs out, a calendar is stated again."""
+
+
+class Zones(NamedTuple):
+    """A time zone database: the offsets of a zone between two moments, None where there is no such zone; and the names of all."""
+
+    offsets: Callable[[str, int, int], tuple[tuple[int, int], ...] | None]
+    names: Callable[[], Iterable[str]]
+
+
+def zones_of(documents: Iterable[Document]) -> set[str]:
+    """The zones, save UTC, that the policies among documents name."""
+    return {zone for document in documents for _, zone in _named(document)} - {UTC}
+
+
+def _named(document: Document) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(document, Policy):
+        yield from ((("windows", index, "timezone"), window.timezone) for index, window in enumerate(document.windows))
+        yield from ((("budgets", index, "timezone"), budget.timezone) for index, budget in enumerate(document.budgets))
+
+
+def calendars_for(state: State, changed: Iterable[Placed], zones: Zones, now: int, findings: Findings) -> list[AnyFact]:
+    """The calendars that documents need and the ledger lacks; an error where there is no such zone."""
+    found: dict[str, AnyFact] = {}
+    for name, document, _ in changed:
+        for part, zone in _named(document):
+            if zone in found or zone == UTC or _is_known(state, zone, now):
+                continue
+            stated = _state(zone, zones, now)
+            if stated is None:
+                findings.error(findings.where(name, *part), unknown("time zone", zone, zones.names(), _NO_DATABASE))
+            else:
+                found[zone] = stated
+    return [found[zone] for zone in sorted(found)]
+
+
+_NO_DATABASE = "this machine has no time zone database: install the package tzdata, or write UTC"
+
+
+def _is_known(state: State, zone: str, now: int) -> bool:
+    known = state.terms.calendars.get(zone)
+    return known is not None and known.until > now + RENEWED
+
+
+def _state(zone: str, zones: Zones, now: int) -> AnyFact | None:
+    begins, until = (now - BEHIND) // SECOND * SECOND, (now + AHEAD) // SECOND * SECOND
+    offsets = zones.offsets(zone, begins, until)
+    return None if offsets is None else f.CalendarStatedV1(zone=zone, offsets=offsets, until=until)
+
+
+def renewed(state: State, zones: Zones, now: int) -> list[AnyFact]:
+    """Calendars in use that will run out, for the time to come."""
+    due = [zone for zone in _in_use(state) if state.terms.calendars[zone].until - RENEWED <= now]
+    stated = (_state(zone, zones, now) for zone in due)
+    return [fact for fact in stated if fact is not None]
+
+
+def next_renewal(state: State) -> int | None:
+    """When the first has to be stated again."""
+    return min((state.terms.calendars[zone].until - RENEWED for zone in _in_use(state)), default=None)
+
+
+def _in_use(state: State) -> list[str]:
+    named = zones_of(policy.document for policy in state.terms.timed.values())
+    return sorted(named & state.terms.calendars.keys())
