@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from headrace.domain import capacity
 from headrace.domain.access import may_enter
-from headrace.domain.closings import is_closed
 from headrace.domain.eligibility import RECLAIM, anybody_above, causes
+from headrace.domain.gates import may_start
 from headrace.domain.pending import JobGroup
 from headrace.domain.placement import find_places
 from headrace.domain.ranking import Rank, is_inside, rank
@@ -55,7 +55,7 @@ class Oracle:
             job, pool = preemption.job, self.state.pools[preemption.pool]
             if job.nomination is not preemption or job.key in self.skip or job.state != "pending":
                 continue
-            if is_closed(self.state, job, preemption.pool):
+            if not may_start(self.state, job, preemption.pool):
                 continue
             capacity.lift(self.state, preemption)
             if not self._limit(job.policy, job.request, job.beyond, pool) and self._fits(job, pool):
@@ -94,7 +94,7 @@ class Oracle:
         profile = self.state.profile(document.tenant, group.profile)
         if job is None or job.key in self.skip or profile is None or name not in profile.pools or name == group.barred_from:
             return None
-        if not may_enter(pool, document.tenant, document.group) or is_closed(self.state, group, name):
+        if not may_enter(pool, document.tenant, document.group) or not may_start(self.state, group, name):
             return None
         inside = is_inside(self.state, group, pool)
         borrows = next((link.borrow for link in document.profiles if link.name == group.profile), True)

@@ -66,7 +66,7 @@ def test_a_drain_says_how_many_have_to_leave_and_uncordoning_ends_it(hall):
 
 def test_a_node_whose_leases_are_in_order_is_not_called_empty(hall):
     hall.job("q/one", on="w1")
-    decision = confirming_empty(NodeRequest(node="w1"), ADMIN)(hall.state)
+    decision = confirming_empty(NodeRequest(node="w1"), ADMIN)(hall.state, 0)
     assert (decision.facts, decision.code) == ((), "REFUSED")
     assert decision.error == "w1 is there and has 1 leases in order; `headrace node drain w1` empties it"
 
