@@ -1,4 +1,4 @@
-"""One try at running a job, and how its leases ended: what is kept for looking back and for settling it (R29-R32)."""
+"""One try at running a job, and how its leases ended: what is kept for looking back and for settling it (R14, R29-R32)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from headrace.domain.state import JobState
 
 
 @dataclass(slots=True, eq=False)
@@ -48,3 +50,12 @@ class Attempt:
         self.ended_at, self.cause = now, cause
         codes = [ending.exit_code for ending in endings]
         self.exit_code = next((code for code in codes if code), codes[0] if codes else None)
+
+
+@dataclass(slots=True, eq=False)
+class Answered:
+    """What is remembered of a job that has left the fold, so that the same id is not judged twice (R14)."""
+
+    digest: str
+    state: JobState
+    at: int

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.domain import fold_governance, fold_jobs, fold_nodes, fold_preemption
+from headrace.domain.attempts import Answered
 from headrace.domain.meters import turn
-from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED, Answered
+from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

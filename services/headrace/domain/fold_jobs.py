@@ -10,7 +10,7 @@ from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.subjects import asker_of
 from headrace.domain import capacity
-from headrace.domain.attempts import Attempt, Ending
+from headrace.domain.attempts import Answered, Attempt, Ending
 from headrace.domain.fold_governance import cordon
 from headrace.domain.fold_nodes import held, release
 from headrace.domain.nominations import end_nomination, lift_bar
@@ -21,7 +21,6 @@ from headrace.domain.state import (
     HOLDING,
     IDS_REMEMBERED,
     NOTHING,
-    Answered,
     JobRecord,
     JobState,
     LeaseState,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.admission import Dependency
     from headrace.contracts.facts.fact import DeviceShare, Ladder
-    from headrace.domain.attempts import Attempt, Ending
+    from headrace.domain.attempts import Answered, Attempt, Ending
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
     from headrace.domain.takings import Preemption, Search
@@ -299,15 +299,6 @@ class JobRecord:
     def queue(self) -> str:
         """`<policy>/<profile>`."""
         return f"{self.policy.document.name}/{self.profile}"
-
-
-@dataclass(slots=True, eq=False)
-class Answered:
-    """What is remembered of a job that has left the fold, so that the same id is not judged twice (R14)."""
-
-    digest: str
-    state: JobState
-    at: int
 
 
 @dataclass(slots=True, eq=False)
