@@ -21,7 +21,7 @@ QUIET_AT = 24 * HOUR
 
 Draw = Callable[[st.SearchStrategy], object]
 
-SIZES = st.sampled_from([QUARTER, 2 * QUARTER, GPU_UNITS, GPU_UNITS, GPU_UNITS, 2 * GPU_UNITS])
+SIZES = st.sampled_from([QUARTER, 2 * QUARTER, GPU_UNITS, GPU_UNITS, GPU_UNITS, 2 * GPU_UNITS, 3 * GPU_UNITS])
 MOMENTS = st.sampled_from([second * SECOND for second in range(300)])
 DURATIONS = st.sampled_from([*[None] * 20, *(second * SECOND for second in range(10, 500, 15))])
 GRACES = st.sampled_from([0, 0, 5 * SECOND, 45 * SECOND, 200 * SECOND])
@@ -107,7 +107,9 @@ def policies(
     left, reserved, written = dict(has), {}, []
     for place in range(draw(number(2, 4))):
         tenant, pool = draw(st.sampled_from(tenants)), draw(st.sampled_from(sorted(left)))
-        reservation = draw(st.sampled_from([0, left[pool] // 2 // QUARTER * QUARTER, left[pool]]))
+        reservation = draw(
+            st.sampled_from([0, left[pool] // 2 // QUARTER * QUARTER, left[pool] // 2 // QUARTER * QUARTER, left[pool]])
+        )
         left[pool] -= reservation
         reserved[tenant, pool] = reserved.get((tenant, pool), 0) + reservation
         block = {GPU: reservation, JOB: draw(number(1, 4)), CPU: draw(number(0, 4)) * CPU_UNITS}
@@ -150,6 +152,23 @@ def submits(draw: Draw, place: int, law: tuple[d.Policy, ...], links: tuple[d.Pr
         abort_takes=draw(GRACES),
         checkpoint_every=draw(st.sampled_from([None, None, None, HOUR, 30 * SECOND])) if duration else None,
     )
+
+
+@st.composite
+def fillers(draw: Draw, place: int, law: tuple[d.Policy, ...], links: tuple[d.Profile, ...]) -> Moment:
+    """Work that comes first, borrows what nobody uses yet, and goes on until it has to yield."""
+    policy = draw(st.sampled_from(law))
+    jobs = Submit(
+        name=f"f{place}",
+        queue=f"{policy.name}/{draw(st.sampled_from(links)).name}",
+        count=draw(number(1, 4)),
+        tenant=policy.tenant,
+        user="ann",
+        duration=None,
+        preemptible=True,
+        abort_takes=draw(GRACES),
+    )
+    return Moment(at=draw(number(0, 20)) * SECOND, submit=jobs)
 
 
 @st.composite
@@ -219,6 +238,7 @@ def scenarios(draw: Draw) -> Scenario:
     names = [name for job in jobs for name in _names(job)]
     machines = [name for row in nodes for name in _names(row)]
     moments = [Moment(at=draw(MOMENTS), submit=job) for job in jobs]
+    moments += [draw(fillers(place, law, links)) for place in range(draw(number(0, 6)))]
     submitted = {name: moment.at for moment in moments if moment.submit for name in _names(moment.submit)}
     for _ in range(draw(number(0, 8))):
         at, what = draw(MOMENTS), draw(st.sampled_from(["cancel", "finish", "fail", "lost", "apply", "delete", "node"]))

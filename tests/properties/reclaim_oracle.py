@@ -6,7 +6,7 @@ It reads the same state as the product's search, and shares no code with it. Onl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, combinations
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
@@ -24,6 +24,7 @@ class Oracle:
     job: JobRecord
     pool: PoolState
     now: int
+    _takeable: dict[str, set[frozenset[JobRecord]]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -155,15 +156,23 @@ class Oracle:
     def is_legal(self, members: Jobs, cause: str) -> bool:
         if cause == "priority" and not all(self.is_safe(victim, members) for victim in members):
             return False
-        reachable = {frozenset[JobRecord]()}
-        for _ in members:
-            reachable = {
-                gone | {victim}
-                for gone in reachable
-                for victim in members
-                if victim not in gone and self.above(victim, tuple(gone))
-            }
-        return bool(reachable)
+        return frozenset(members) in self.takeable(cause)
+
+    def takeable(self, cause: str) -> set[frozenset[JobRecord]]:
+        """Every set whose members can be taken in some order, each while its side is still above: grown one by one, from nobody."""
+        found = self._takeable.get(cause)
+        if found is None:
+            jobs, edge = self.candidates(cause), {frozenset[JobRecord]()}
+            found = self._takeable[cause] = set(edge)
+            while edge:
+                edge = {
+                    gone | {victim}
+                    for gone in edge
+                    for victim in jobs
+                    if victim not in gone and self.above(victim, tuple(gone))
+                }
+                found |= edge
+        return found
 
     def is_safe(self, victim: JobRecord, members: Jobs) -> bool:
         """Whether the victim could not reclaim afterwards."""
@@ -231,8 +240,10 @@ class Oracle:
     def sets(self, cause: str) -> list[Jobs]:
         """All legal sufficient sets."""
         jobs = self.candidates(cause)
+        if not self.is_sufficient(jobs):
+            return []
         every = chain.from_iterable(combinations(jobs, size) for size in range(1, len(jobs) + 1))
-        return [chosen for chosen in every if self.is_sufficient(chosen) and self.is_legal(chosen, cause)]
+        return [chosen for chosen in every if self.is_legal(chosen, cause) and self.is_sufficient(chosen)]
 
     def is_at_own_limit(self) -> bool:
         policy = self.job.policy

@@ -23,7 +23,7 @@ from tests.properties.histories import scenarios
 from tests.properties.reclaim_oracle import Oracle
 
 SEARCHES = 2 * int(os.environ.get("HEADRACE_HISTORIES", "150"))
-CANDIDATES_MAX = 8
+CANDIDATES_MAX = 7
 LEAVING = "what is leaving already makes room for it"
 HALF = GPU_UNITS // 2
 ASKED_AT = 10 * MINUTE

@@ -261,14 +261,13 @@ def cordon(state: State, name: str, reason: str) -> None:
         node.cordoned = reason
         if node.pool is not None:
             node.pool.index.put(node)
-            node.pool.epoch += 1
+            state.stir()
 
 
 def _changed(state: State, sequence: int) -> None:
     """What may ever run, and what may be reclaimed, has to be looked at again."""
     state.documents_sequence = sequence
-    for pool in state.pools.values():
-        pool.epoch += 1
+    state.stir()
     for policy in state.policies.values():
         policy.share_base.clear()
 

@@ -148,7 +148,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     attempt = job.attempts[-1]
     attempt.nodes += (fact.node,)
     attempt.devices += tuple(share.device for share in fact.devices)
-    pool.epoch += 1
+    state.stir()
     watch(state, job)
 
 
@@ -187,8 +187,7 @@ def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: in
     job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
     state.cancels.pop(job.key, None)
     watch(state, job)
-    for lease in job.leases.values():
-        state.pools[lease.pool].epoch += 1
+    state.stir()
 
 
 def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: int) -> None:

@@ -38,7 +38,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     if node.pool is not None:
         node.pool.index.put(node)
         capacity.recount(node.pool)
-        node.pool.epoch += 1
+        state.stir()
     state.documents_sequence = sequence
     for policy in state.policies.values():
         policy.share_base.clear()
@@ -74,7 +74,7 @@ def set_status(state: State, name: str, status: str) -> None:
     if node.pool is not None:
         node.pool.index.put(node)
         capacity.recount(node.pool)
-        node.pool.epoch += 1
+        state.stir()
     for lease in node.leases.values():
         state.unsettled[lease.job.key] = lease.job
 
@@ -91,7 +91,7 @@ def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place:
         if job.state is JobState.STARTING:
             job.state = JobState.RUNNING
             watch(state, job)
-        state.pools[lease.pool].epoch += 1
+        state.stir()
         lift_bar(state, job.key)
 
 
@@ -147,7 +147,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
         _left(state, job, exited_at)
     watch(state, job)
     state.unsettled[job.key] = job
-    pool.epoch += 1
+    state.stir()
 
 
 def _left(state: State, job: JobRecord, exited_at: int) -> None:

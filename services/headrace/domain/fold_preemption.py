@@ -118,6 +118,7 @@ def _overdue(state: State, fact: f.LeaseOverdueV1, _sequence: int, _place: int) 
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is not None:
         lease.overdue = True
+        state.stir()  # what it holds is no longer counted on
         watch(state, lease.job)
         preemption = state.preemptions.get(lease.job.yields_to)
         if preemption is not None:

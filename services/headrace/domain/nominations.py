@@ -22,7 +22,7 @@ def end_nomination(state: State, job: JobRecord) -> None:
     pool = state.pools.get(preemption.pool)
     if pool is not None:
         capacity.lift(state, preemption)
-        pool.epoch += 1
+        state.stir()
 
 
 def lift_bar(state: State, preemptor: str) -> None:

@@ -29,7 +29,7 @@ class Fruitless:
 
 def search_key(job: JobRecord) -> tuple[object, ...]:
     """Jobs with the same key get the same answer."""
-    return (*job.policy.key, job.request.order)
+    return (*job.policy.key, job.request.order, job.beyond, job.avoiding)
 
 
 def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0, retry_at: int | None = None) -> None:

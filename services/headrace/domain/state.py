@@ -175,7 +175,7 @@ class NodeState:
 
 @dataclass(slots=True, eq=False)
 class PoolState:
-    """A pool as written, its nodes, and what is taken in it. `epoch` counts changes that may make a reclaim possible."""
+    """A pool as written, its nodes, and what is taken in it. `epoch` counts changes that may make a reclaim possible here."""
 
     document: Pool
     revision: int
@@ -376,6 +376,11 @@ class State:
         groups, policies = self.pending.stale or {}, self.stale or {}
         self.watch()
         return groups, policies
+
+    def stir(self) -> None:
+        """Something has changed that may make a reclaim possible, in any pool: sides are counted over all of them (R7, R23)."""
+        for pool in self.pools.values():
+            pool.epoch += 1
 
     def profile(self, tenant: str, name: str) -> Profile | None:
         """A tenant's own profile of that name, else the provider's."""

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts.durations import MILLISECOND, SECOND
+from headrace.contracts.facts import LeaseOverdueV1
 from headrace.domain import searches
 from headrace.domain.state import JobRecord, PoolState
-from tests.unit.domain.site import Site, policy, pool
+from tests.unit.domain.site import Site, place, policy, pool
 
 MS = MILLISECOND
 
@@ -52,6 +53,35 @@ def test_jobs_of_one_policy_with_equal_requests_get_the_same_answer(site):
         "another request": False,
         "another policy": False,
     }
+
+
+def test_a_member_beyond_the_limits_and_a_job_that_avoids_nodes_are_asked_for_by_themselves(site):
+    hall, job = hall_of(site), site.admit("a")
+    searches.note_fruitless(hall, job, 0)
+    job.beyond = True
+    assert not searches.was_searched(hall, job)
+    job.beyond, job.avoiding = False, ("n1",)
+    assert not searches.was_searched(hall, job)
+
+
+def test_what_changes_in_one_pool_is_looked_at_in_all_because_sides_are_counted_over_all(site):
+    site.law(pool("annex"))
+    hall, job = site.state.pools["hall"], site.admit("a")
+    site.node()
+    site.node("far", pool="annex")
+    searches.note_fruitless(hall, job, site.now)
+    assert not searches.is_worthwhile(hall, job, site.now + SECOND)
+    site.run("b", place("far", 0), queue="ops/one", pool="annex")
+    assert searches.is_worthwhile(hall, job, site.now + SECOND)
+
+
+def test_who_is_overdue_is_no_longer_counted_on_so_others_are_looked_for(site):
+    site.node()
+    victim, hall, job = site.run("v", place("n1", 0)), site.state.pools["hall"], site.admit("a", "ops/one")
+    site.stop(victim)
+    searches.note_fruitless(hall, job, site.now)
+    site.say(LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    assert searches.is_worthwhile(hall, job, site.now + SECOND)
 
 
 def test_while_nothing_has_changed_it_is_not_asked_again_however_long_it_takes(site):

@@ -1,0 +1,57 @@
+"""A reservation is honoured whenever a sufficient victim set exists (R19, R26): at rest nobody inside its own waits for one.
+
+The oracle writes out every set; the product may only have missed what rests for a moment from searches that found nobody.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+
+from headrace.domain.admissible import open_pools
+from headrace.domain.closings import is_closed
+from headrace.domain.searches import REST_MAX
+from headrace.domain.state import JobRecord, JobState
+from headrace.simulate.world import World
+from tests.properties.histories import scenarios
+from tests.properties.reclaim_oracle import Oracle
+
+HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
+CANDIDATES_MAX = 7
+
+
+class Watched(World):
+    """A world that looks, whenever it has come to rest, for somebody whose reservation is not honoured."""
+
+    looked_at = 0
+
+    def settle(self) -> None:
+        super().settle()
+        wakeup = self.allocator.next_wakeup()
+        if self.looked_at != self.state.sequence and (wakeup is None or wakeup > self.now + REST_MAX):
+            self.looked_at = self.state.sequence
+            waiting = [job for job in self.state.jobs.values() if job.state is JobState.PENDING and self._is_ready(job)]
+            assert [found for job in waiting if (found := self._what_was_missed(job))] == []
+
+    def _is_ready(self, job: JobRecord) -> bool:
+        return job.nomination is None and not job.waits_for and not job.doomed_by and job.not_before <= self.now
+
+    def _what_was_missed(self, job: JobRecord) -> str:
+        profile = self.state.profile(job.tenant, job.profile)
+        for pool in open_pools(self.state, job.policy, profile) if profile is not None else ():
+            if job.barred_from == pool.document.name or is_closed(self.state, job, pool.document.name):
+                continue
+            oracle = Oracle(self.state, job, pool, self.now)
+            if not oracle.is_inside() or oracle.is_at_own_limit() or oracle.is_sufficient(()):
+                continue
+            if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
+                return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"
+        return ""
+
+
+@settings(max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(scenarios())
+def test_at_rest_nobody_inside_its_reservation_waits_for_what_could_be_taken(scenario) -> None:
+    for _ in Watched(scenario, judged=False).run():
+        pass
