@@ -93,13 +93,16 @@ def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scen
 
 @at_rest
 @given(scenarios())
-def test_to_be_asked_changes_nothing_and_the_advised_change_starts_the_job_at_once(scenario) -> None:
+def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_change_starts_the_job_at_once(scenario) -> None:
     world = rested(scenario)
     before = snapshot(world.state)
 
     advised = [(job, explain(world.state, job, world.now)) for job in waiting(world)]
 
     assert differences(before, snapshot(world.state)) == []
+    others = {job.tenant for job in world.state.jobs.values()}
+    told = [(job, other, encode(why).decode()) for job, why in advised for other in others - {job.tenant}]
+    assert [job.key for job, other, text in told if f"{other}." in text or f"{other}/" in text] == []
     changes = [(job, why.cheapest) for job, why in advised if why.cheapest and why.cheapest.kind != "wait"]
     if not changes:
         return

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 from headrace.cli.because import because
+from headrace.cli.main import main
 from headrace.cli.shown import local
 from headrace.contracts.why import ChangeView, Holder, KeyNeed, PoolNeed, ReclaimView, Waiter, WhyView
 
+ROOT = Path(__file__).parents[3]
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"
 NOW = 1_800_000_000_000_000
@@ -87,3 +92,15 @@ def test_what_it_could_take_back_is_told_with_when():
         f"could reclaim   yes by {local(LATER)}: enough is borrowed in pool hall",
         "expected start  unknown: a",
     ]
+
+
+def test_the_answer_in_the_readme_is_what_is_answered(monkeypatch, capsys):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    monkeypatch.chdir(ROOT)
+    block = (ROOT / "README.md").read_text(encoding="utf-8").partition("```\n$ headrace simulate")[2].partition("```")[0]
+    command, _, answer = block.partition("\n")
+    assert main(["simulate", *command.split()]) == 0
+    assert capsys.readouterr().out == answer
+    monkeypatch.undo()
+    time.tzset()
