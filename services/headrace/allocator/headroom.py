@@ -14,6 +14,7 @@ from headrace.domain.scopes import free_of, is_bounded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from headrace.contracts.amounts import Amounts
     from headrace.domain.requests import Request
     from headrace.domain.state import PoolState, Scope
 
@@ -35,6 +36,7 @@ class Needs:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.keys: set[str] = set()
+        self.version = 0
         self._numbers: dict[tuple[int, tuple[str, ...]], int] = {}
         self._tables: dict[str, tuple[list[int], list[int]]] = {}
 
@@ -49,6 +51,7 @@ class Needs:
             self.requests.append(request)
             self.keys.update(request.total)
             self._tables.clear()
+            self.version += 1
         return number
 
     def fitting(self, key: str, room: int) -> int:
@@ -72,20 +75,48 @@ class Needs:
                 fitting &= self.fitting(key, free_of(pool, key))
         return fitting
 
-    def within_limits(self, scopes: Iterable[Scope], governed: frozenset[str]) -> int:
-        """The requests that exceed no account's limit on a governed key: `over_limit` for all of them."""
-        fitting = EVERY
-        for scope in scopes:
-            for key, ceiling in scope.limit.items():
-                if key in governed:
-                    fitting &= self.fitting(key, ceiling - scope.use.get(key, 0))
-        return fitting
 
-    def within_reservations(self, scopes: Iterable[Scope], governed: frozenset[str], *, firm: bool = False) -> int:
-        """The requests that exceed no account's reservation on a governed key: `over_reservation` for all of them."""
-        fitting = EVERY
-        for scope in scopes:
-            reservation, used = scope.reservation or {}, scope.firm if firm else scope.use
-            for key in governed:
-                fitting &= self.fitting(key, reservation.get(key, 0) - used.get(key, 0))
-        return fitting
+class Gauge:
+    """How much room some accounts leave, and which requests that is enough for: `over_limit`, or `over_reservation`, for all of them.
+
+    `rooms` has an entry for each ceiling of `marks`: (what is used, key, ceiling). What was read last is kept while no room changes.
+    """
+
+    __slots__ = ("_marks", "_version", "fitting", "rooms")
+
+    def __init__(self, marks: Iterable[tuple[Amounts, str, int]]) -> None:
+        self._marks = tuple(marks)
+        self._version = -1
+        self.rooms = [0] * len(self._marks)
+        self.fitting = EVERY
+
+    @classmethod
+    def of_limits(cls, scopes: Iterable[Scope], governed: frozenset[str]) -> Gauge:
+        """The room under the limits that accounts set on governed keys (R5, R7)."""
+        return cls((scope.use, key, scope.limit[key]) for scope in scopes for key in sorted(governed & scope.limit.keys()))
+
+    @classmethod
+    def of_reservations(cls, scopes: Iterable[Scope], governed: frozenset[str], *, firm: bool = False) -> Gauge:
+        """The room inside the reservations of accounts; `firm`: as non-preemptible jobs see it (R17)."""
+        return cls(
+            (scope.firm if firm else scope.use, key, (scope.reservation or {}).get(key, 0))
+            for scope in scopes
+            for key in sorted(governed)
+        )
+
+    def read(self, needs: Needs) -> int:
+        """The requests that still fit."""
+        rooms = [ceiling - used.get(key, 0) for used, key, ceiling in self._marks]
+        if rooms != self.rooms or self._version != needs.version:
+            self.rooms, self._version, self.fitting = rooms, needs.version, EVERY
+            for (_, key, _), room in zip(self._marks, rooms, strict=True):
+                self.fitting &= needs.fitting(key, room)
+        return self.fitting
+
+    def is_over(self, keys: Amounts) -> bool:
+        """Whether all accounts were over the ceiling, when last read, on one of `keys`."""
+        return any(
+            all(room < 0 for (_, marked, _), room in zip(self._marks, self.rooms, strict=True) if marked == key)
+            for key in keys
+            if any(marked == key for _, marked, _ in self._marks)
+        )

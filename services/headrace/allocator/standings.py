@@ -52,15 +52,17 @@ class Standings:
             self._documents = state.documents_sequence
             self._start_again()
             groups, policies = dict.fromkeys(state.pending.groups.values()), {}
-        changed: dict[PolicyState, None] = {}
+        came: dict[Strand, None] = {}
         for group in groups:
-            if self._see(group):
-                changed[group.policy] = None
+            strand = self._see(group)
+            if strand is not None:
+                came[strand] = None
+                policies[strand.policy] = None
         for policy in policies:
-            if policy not in changed:
-                self._measure(policy, moved=False)
-        for policy in changed:
-            self._measure(policy, moved=True)
+            self._measure(policy)
+        for strand in came:
+            for post in strand.posts:
+                post.settle()
 
     def forget(self) -> None:
         """Remember nothing: the next `refresh` works out everything."""
@@ -82,17 +84,17 @@ class Standings:
         post = next((post for post in strand.posts if post.board.name == pool), None)
         return None if post is None else (post, self.needs.number(group.request, group.avoiding))
 
-    def _see(self, group: JobGroup) -> bool:
-        """Look at a group's head; whether it has come, or gone for good."""
+    def _see(self, group: JobGroup) -> Strand | None:
+        """Look at a group's head; the strand, if the group has come, or gone for good."""
         strand = self._strands.get(_key(group))
         if strand is None:
             if group.head() is None:
-                return False
+                return None
             profile = self._state.profile(group.policy.document.tenant, group.profile)
             if profile is None:
-                return False
+                return None
             strand = self._strands[_key(group)] = self._make_strand(group, profile)
-        return strand.see(self.needs.number(group.request, group.avoiding), group)
+        return strand if strand.see(self.needs.number(group.request, group.avoiding), group) else None
 
     def _make_strand(self, group: JobGroup, profile: Profile) -> Strand:
         policy = group.policy
@@ -114,7 +116,7 @@ class Standings:
         if board is None:
             board = self.boards[pool.document.name] = Board(pool)
             for policy in self._state.policies.values():
-                self._measure(policy, moved=False)
+                self._measure(policy)
         return board
 
     def _stand(self, policy: PolicyState, board: Board) -> Stand:
@@ -134,21 +136,19 @@ class Standings:
             line = lines[board.name, static] = Line(board.ladder(static), self._made, self._borrowed.get(policy, 0))
         return line
 
-    def _measure(self, policy: PolicyState, *, moved: bool) -> None:
-        """A policy's accounts have changed, or (`moved`) what it waits for has. It has a stand wherever it holds or wants anything."""
-        for name in policy.scopes:
-            if name in self.boards and self._state.policies.get(policy.key) is policy:
+    def _measure(self, policy: PolicyState) -> None:
+        """A policy's accounts have changed. It has a stand wherever it holds or wants anything."""
+        stands = self._stands.setdefault(policy, {})
+        if len(stands) < len(policy.scopes) and self._state.policies.get(policy.key) is policy:
+            for name in [name for name in policy.scopes if name in self.boards and name not in stands]:
                 self._stand(policy, self.boards[name])
-        for stand in self._stands.get(policy, {}).values():
-            share = stand.share
-            if share.measure(self.needs):
-                for other in share.stands:
-                    if other is not stand:
-                        other.settle()
-                stand.measure(self.needs)
-                stand.settle()
-            elif stand.measure(self.needs) or moved:
-                stand.settle()
+        for stand in stands.values():
+            if stand.share.measure(self.needs):
+                for other in stand.share.stands:
+                    other.share_changed()
+            changed = stand.measure(self.needs)
+            if changed:
+                stand.settle(changed)
         borrowed = dominant_share(self._state, policy)
         if self._borrowed.get(policy, 0) != borrowed:
             self._borrowed[policy] = borrowed

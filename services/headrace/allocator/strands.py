@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.allocator.headroom import EVERY, Needs, bits_of
+from headrace.allocator.headroom import EVERY, Gauge, Needs, bits_of
 from headrace.domain.gates import must_borrow
 from headrace.domain.pending import place_in_line
-from headrace.domain.scopes import is_above, policy_scope, policy_side
+from headrace.domain.scopes import policy_scope, policy_side
 
 if TYPE_CHECKING:
     from headrace.allocator.lines import Board, InsideEntry, Line
@@ -24,34 +24,33 @@ if TYPE_CHECKING:
 class Share:
     """A tenant's share in one pool; where it has none it limits nothing, and reserves nothing of its own (R7)."""
 
-    __slots__ = ("above", "firm", "inside", "is_reserved", "limit", "pool", "scope", "stands")
+    __slots__ = ("_firm", "_inside", "_limit", "_scope", "above", "firm", "inside", "is_reserved", "limit", "stands")
 
     def __init__(self, pool: PoolState, scope: Scope | None) -> None:
-        self.pool = pool
-        self.scope = scope
+        scopes = () if scope is None else (scope,)
         self.is_reserved = scope is not None and scope.reservation is not None
         self.limit = self.inside = self.firm = EVERY
-        self.above: tuple[str, ...] = ()
+        self.above: frozenset[str] = frozenset()
         self.stands: list[Stand] = []
+        self._scope = scope
+        self._limit = Gauge.of_limits(scopes, pool.governed)
+        self._inside = Gauge.of_reservations(scopes if self.is_reserved else (), pool.governed)
+        self._firm = Gauge.of_reservations(scopes if self.is_reserved else (), pool.governed, firm=True)
 
     def measure(self, needs: Needs) -> bool:
         """Work out anew what fits, and on which keys it is above its reservation; whether any of that has changed."""
-        if self.scope is None:
+        if self._scope is None:
             return False
         before = self.limit, self.inside, self.firm, self.above
-        governed, scopes = self.pool.governed, (self.scope,)
-        self.limit = needs.within_limits(scopes, governed)
-        if self.is_reserved:
-            self.inside = needs.within_reservations(scopes, governed)
-            self.firm = needs.within_reservations(scopes, governed, firm=True)
-            self.above = tuple(sorted(key for key in self.scope.use if key in governed and is_above(scopes, key)))
+        self.limit, self.inside, self.firm = self._limit.read(needs), self._inside.read(needs), self._firm.read(needs)
+        self.above = frozenset(key for key in self._scope.use if self._inside.is_over({key: 0}))
         return before != (self.limit, self.inside, self.firm, self.above)
 
 
 class Stand:
     """A policy in one pool: the requests within its limits (`limit`), and within its reservation by all use and by firm use (R17)."""
 
-    __slots__ = ("_board", "_own", "_side", "firm", "inside", "limit", "policy", "posts", "share")
+    __slots__ = ("_board", "_firm", "_inside", "_lends", "_limit", "_own", "firm", "inside", "limit", "policy", "posts", "share")
 
     def __init__(self, policy: PolicyState, board: Board, share: Share) -> None:
         self.policy = policy
@@ -59,33 +58,43 @@ class Stand:
         self.posts: list[Post] = []
         self.limit = self.inside = self.firm = 0
         self._board = board
-        self._own = (policy.wide, policy_scope(policy, board.name))
-        self._side = policy_side(policy, board.name)
+        self._own = policy_scope(policy, board.name)
+        self._lends = False, False
+        governed, side = board.pool.governed, policy_side(policy, board.name)
+        self._limit = Gauge.of_limits((policy.wide, self._own), governed)
+        self._inside = Gauge.of_reservations(side, governed)
+        self._firm = Gauge.of_reservations(side, governed, firm=True)
         share.stands.append(self)
 
-    def measure(self, needs: Needs) -> bool:
-        """Work out anew what fits; whether that has changed."""
-        before = self.limit, self.inside, self.firm
-        governed = self._board.pool.governed
-        self.limit = needs.within_limits(self._own, governed)
-        self.inside = needs.within_reservations(self._side, governed)
-        self.firm = needs.within_reservations(self._side, governed, firm=True)
+    def measure(self, needs: Needs) -> int:
+        """Work out anew what fits; the requests for which that has changed."""
+        limit, inside, firm = self._limit.read(needs), self._inside.read(needs), self._firm.read(needs)
+        changed = (self.limit ^ limit) | (self.inside ^ inside) | (self.firm ^ firm)
+        self.limit, self.inside, self.firm = limit, inside, firm
         self._lend()
-        return before != (self.limit, self.inside, self.firm)
+        return changed
 
     def _lend(self) -> None:
         """Note whether it holds something borrowed that others might take back: of its own tenant, and of other tenants (R23, R24)."""
-        governed, share = self._board.pool.governed, self.share
-        leased = self._own[1].leased if self.policy.jobs else {}
-        within = any(key in governed and is_above(self._side, key) for key in leased)
-        across = any(key in leased for key in share.above) if share.is_reserved else within
-        self._board.lend(self.policy, within=within, across=across)
+        share = self.share
+        held = bool(self.policy.jobs) and (share.above or min(self._inside.rooms, default=0) < 0)
+        leased = self._own.leased if held else {}
+        within = bool(leased) and self._inside.is_over(leased)
+        across = not share.above.isdisjoint(leased) if share.is_reserved else within
+        if self._lends != (within, across):
+            self._lends = within, across
+            self._board.lend(self.policy, within=within, across=across)
 
-    def settle(self) -> None:
-        """Put all its strands where they now belong."""
-        self._lend()
+    def settle(self, changed: int = EVERY) -> None:
+        """Put its strands that have one of the changed requests where they now belong."""
         for post in self.posts:
-            post.settle()
+            if post.strand.present & changed:
+                post.settle()
+
+    def share_changed(self) -> None:
+        """What its tenant's share leaves is another now."""
+        self._lend()
+        self.settle()
 
 
 class Strand:
