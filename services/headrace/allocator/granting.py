@@ -53,7 +53,10 @@ class _Round:
         self._lifted: list[Preemption] = []
         self._failed: dict[str, int] = {}
         self._fits: dict[str, int] = {}
-        self._idle: dict[str, tuple[object, ...]] = {}
+        self._idle: dict[str, int] = {}
+        self._moves = 0
+        self._seen = -1
+        self._whole: set[tuple[str, int]] = set()
 
     def grant_nominated(self) -> None:
         """Preemptors first: what they wait for is kept for them, so nobody's turn is taken (R27)."""
@@ -76,48 +79,50 @@ class _Round:
         """The best of each pool, pools by name, until nothing more fits or the round is full; then searches for who found no room."""
         self.standings.refresh()
         boards = [self.standings.boards[name] for name in sorted(self.standings.boards)]
-        self._fits = {board.name: self._fitting(board) for board in boards}
-        while len(self._tried) < GRANTS_MAX and not self.is_full:
-            fits = tuple(self._fits.values())
-            if not any(self._grant_best(board) for board in boards) and fits == tuple(self._fits.values()):
-                break  # else somebody does not fit where it seemed to, and may now go elsewhere (R18)
         for board in boards:
-            self.searching.open(board, self._fits, self.skip)
+            self._measure(board)
+        while len(self._tried) < GRANTS_MAX and not self.is_full:
+            if not any(self._idle.get(board.name) != self._moves and self._grant_best(board) for board in boards):
+                break
+        for board in boards:
+            self.searching.open(board, self._room, self.skip)
 
-    def _fitting(self, board: Board) -> int:
-        """The requests of which one replica could be placed in the pool now, as far as the pool goes."""
-        pool, needs = board.pool, self.standings.needs
-        fitting = needs.fitting_in(pool) & ~self._failed.get(board.name, 0)
-        return board.placeable() & fitting if fitting else 0
+    def _measure(self, board: Board) -> None:
+        """Find out anew what fits in the pool. If that has changed, pools that were found to have nobody are looked at again."""
+        needs = self.standings.needs
+        fits = needs.fitting_in(board.pool) & ~self._failed.get(board.name, 0)
+        if fits:
+            fits &= board.placeable()
+        if fits != self._fits.get(board.name) or self._seen != self.standings.moves:
+            self._fits[board.name], self._seen = fits, self.standings.moves
+            self._moves += 1
 
     def _grant_best(self, board: Board) -> bool:
         """Grant the pool's best candidate; False when it has none that fits."""
-        stamp = (sum(board.version for board in self.standings.boards.values()), *self._fits.values())
-        if self._idle.get(board.name) == stamp:
-            return False
         while True:
             best = board.best(self._fits[board.name], self._allowed)
             if best is None:
-                self._idle[board.name] = stamp
+                self._idle[board.name] = self._moves
                 return False
             if self._is_kept_from(best, board.pool):
                 return False
             job = best.job
             places = find_places(self.state, job, board.pool)
-            if places is None:  # a gang of which one replica would fit, or one that avoids the nodes where it would (R36)
-                self._failed[board.name] = self._failed.get(board.name, 0) | 1 << best.number
-                self._fits[board.name] &= ~(1 << best.number)
-                continue
-            if not self._hold(job, board.pool, places, inside=best.inside, rule="R15"):
+            if places is None or not self._hold(job, board.pool, places, inside=best.inside, rule="R15"):
                 if self.is_full:
                     return False
-                self._failed[board.name] = self._failed.get(board.name, 0) | 1 << best.number
-                self._fits[board.name] &= ~(1 << best.number)
+                self._fail(board, best.number)
                 continue
             self._leave_line(best.post.strand.groups[best.number], job)
             self.standings.refresh()
-            self._fits[board.name] = self._fitting(board)
+            self._whole.clear()
+            self._measure(board)
             return True
+
+    def _fail(self, board: Board, number: int) -> None:
+        """What seemed to fit does not, or no record could hold it: nobody asks for that there again in this round."""
+        self._failed[board.name] = self._failed.get(board.name, 0) | 1 << number
+        self._measure(board)
 
     def _allowed(self, post: Post, requests: int) -> int:
         """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""
@@ -128,9 +133,25 @@ class _Round:
         for earlier in post.earlier:
             if not requests:
                 break
-            requests &= ~((earlier.inside | earlier.borrowing) & self._fits[earlier.board.name])
+            requests &= ~self._room(earlier, requests)
             if post.strand.reclaims_first:
                 requests &= ~self.searching.worthwhile(earlier, requests & earlier.inside)
+        return requests
+
+    def _room(self, post: Post, requests: int) -> int:
+        """Of the requests of a post those that could be granted there now.
+
+        Where one replica finds a place, all of a gang need not, nor one that avoids some nodes (R36): those are tried.
+        """
+        board = post.board
+        requests &= (post.inside | post.borrowing) & self._fits[board.name]
+        for number in bits_of(requests & self.standings.needs.uncertain):
+            if (board.name, number) not in self._whole:
+                if find_places(self.state, post.strand.heads[number][1], board.pool) is None:
+                    self._fail(board, number)
+                    requests &= ~(1 << number)
+                else:
+                    self._whole.add((board.name, number))
         return requests
 
     def _is_kept_from(self, candidate: Candidate, pool: PoolState) -> bool:

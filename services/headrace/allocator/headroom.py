@@ -31,11 +31,12 @@ def bits_of(requests: int) -> Iterator[int]:
 
 
 class Needs:
-    """The requests that somebody waits for, numbered."""
+    """The requests that somebody waits for, numbered. `uncertain`: those that need not fit where one replica does."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.keys: set[str] = set()
+        self.uncertain = 0
         self.version = 0
         self._numbers: dict[tuple[int, tuple[str, ...]], int] = {}
         self._tables: dict[str, tuple[list[int], list[int]]] = {}
@@ -49,6 +50,8 @@ class Needs:
         if number is None:
             number = self._numbers[request.order, avoiding] = len(self.requests)
             self.requests.append(request)
+            if request.replicas > 1 or avoiding:
+                self.uncertain |= 1 << number
             self.keys.update(request.total)
             self._tables.clear()
             self.version += 1

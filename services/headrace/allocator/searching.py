@@ -10,6 +10,7 @@ from headrace.domain.eligibility import causes
 from headrace.domain.searches import is_resting, is_worthwhile, was_searched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
     from headrace.allocator.lines import Board
@@ -37,11 +38,11 @@ class Searching:
     def _could_find(self, post: Post, job: JobRecord) -> bool:
         return is_worthwhile(post.board.pool, job, self._now) and post.board.lends_to(post.strand.policy)
 
-    def open(self, board: Board, fitting: dict[str, int], skip: AbstractSet[str]) -> None:
+    def open(self, board: Board, room: Callable[[Post, int], int], skip: AbstractSet[str]) -> None:
         """The best-ranked of those that find no room opens a search, one for each pool at a time.
 
         A job searches in one pool after the other, in its order. While the pool rests from fruitless searches, only for requests that
-        were never searched for is one opened.
+        were never searched for is one opened. `room`: of some requests of a post those that could be granted there now.
         """
         pool = board.pool
         if pool.search is not None or not board.asking:
@@ -49,7 +50,7 @@ class Searching:
         resting = is_resting(pool, self._now)
         best: tuple[Rank, JobRecord] | None = None
         for post in self._fresh(board) if resting else board.asking:
-            without_room = post.asking & ~((post.inside | post.borrowing) & fitting[board.name])
+            without_room = post.asking & ~room(post, post.asking)
             if not without_room or not board.lends_to(post.strand.policy):
                 continue
             for number in bits_of(without_room):

@@ -64,6 +64,11 @@ class Standings:
             for post in strand.posts:
                 post.settle()
 
+    @property
+    def moves(self) -> int:
+        """Counts changes of who stands in any pool with what request, not those of their order."""
+        return sum(board.version for board in self.boards.values())
+
     def forget(self) -> None:
         """Remember nothing: the next `refresh` works out everything."""
         self._documents = -1

@@ -50,7 +50,20 @@ class Share:
 class Stand:
     """A policy in one pool: the requests within its limits (`limit`), and within its reservation by all use and by firm use (R17)."""
 
-    __slots__ = ("_board", "_firm", "_inside", "_lends", "_limit", "_own", "firm", "inside", "limit", "policy", "posts", "share")
+    __slots__ = (
+        "_board",
+        "_firm",
+        "_inside",
+        "_lends",
+        "_limit",
+        "_own",
+        "firm",
+        "inside",
+        "limit",
+        "policy",
+        "posts",
+        "share",
+    )
 
     def __init__(self, policy: PolicyState, board: Board, share: Share) -> None:
         self.policy = policy

@@ -15,7 +15,7 @@ def opened(told: History, *, fitting: int = 0, skip: frozenset[str] = frozenset(
     standings.refresh()
     searching = Searching(told.now)
     for board in standings.boards.values():
-        searching.open(board, {"hall": fitting}, skip)
+        searching.open(board, lambda _post, requests: requests & fitting, skip)
     return [(fact.job, fact.cause) for fact in searching.facts(told.state)]
 
 
