@@ -82,7 +82,10 @@ class _Round:
         for board in boards:
             self._measure(board)
         while len(self._tried) < GRANTS_MAX and not self.is_full:
-            if not any(self._idle.get(board.name) != self._moves and self._grant_best(board) for board in boards):
+            for board in boards:
+                if self._idle.get(board.name) != self._moves and self._grant_best(board):
+                    break
+            else:
                 break
         for board in boards:
             self.searching.open(board, self._room, self.skip)

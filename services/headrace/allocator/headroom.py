@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from headrace.domain.scopes import free_of, is_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.requests import Request
     from headrace.domain.state import PoolState, Scope
 
+NO_KEYS: frozenset[str] = frozenset()
 EVERY = -1
 """The set of all requests, known or not."""
 
@@ -79,47 +80,54 @@ class Needs:
         return fitting
 
 
-class Gauge:
-    """How much room some accounts leave, and which requests that is enough for: `over_limit`, or `over_reservation`, for all of them.
+Marks = tuple[tuple["Amounts", str, int], ...]
+"""Ceilings: what is used, the key, and the most of it."""
 
-    `rooms` has an entry for each ceiling of `marks`: (what is used, key, ceiling). What was read last is kept while no room changes.
+
+class Gauges:
+    """Which requests fit the room that some accounts leave: under their limits, and inside their reservations (R7).
+
+    `inside` by all use, `firm` as non-preemptible jobs see it (R17). What was read last is kept while no room changes.
     """
 
-    __slots__ = ("_marks", "_version", "fitting", "rooms")
+    __slots__ = ("_firm", "_inside", "_limits", "_marks", "_rooms", "_version", "firm", "inside", "limit")
 
-    def __init__(self, marks: Iterable[tuple[Amounts, str, int]]) -> None:
-        self._marks = tuple(marks)
+    def __init__(self, limiting: Sequence[Scope], reserving: Sequence[Scope], governed: frozenset[str]) -> None:
+        keys = sorted(governed)
+        self._limits = len(limits := [(one.use, key, one.limit[key]) for one in limiting for key in keys if key in one.limit])
+        reserved = [(one, key, (one.reservation or {}).get(key, 0)) for key in keys for one in reserving]
+        inside = [(one.use, key, ceiling) for one, key, ceiling in reserved]
+        self._marks: Marks = (*limits, *inside, *((one.firm, key, ceiling) for one, key, ceiling in reserved))
+        self._inside = slice(self._limits, self._limits + len(inside))
+        self._firm = slice(self._limits + len(inside), None)
+        self._rooms = [0] * len(self._marks)
         self._version = -1
-        self.rooms = [0] * len(self._marks)
-        self.fitting = EVERY
-
-    @classmethod
-    def of_limits(cls, scopes: Iterable[Scope], governed: frozenset[str]) -> Gauge:
-        """The room under the limits that accounts set on governed keys (R5, R7)."""
-        return cls((scope.use, key, scope.limit[key]) for scope in scopes for key in sorted(governed & scope.limit.keys()))
-
-    @classmethod
-    def of_reservations(cls, scopes: Iterable[Scope], governed: frozenset[str], *, firm: bool = False) -> Gauge:
-        """The room inside the reservations of accounts; `firm`: as non-preemptible jobs see it (R17)."""
-        return cls(
-            (scope.firm if firm else scope.use, key, (scope.reservation or {}).get(key, 0))
-            for scope in scopes
-            for key in sorted(governed)
-        )
+        self.limit = self.inside = self.firm = EVERY
 
     def read(self, needs: Needs) -> int:
-        """The requests that still fit."""
+        """Look at the accounts again; the requests for which an answer has changed."""
         rooms = [ceiling - used.get(key, 0) for used, key, ceiling in self._marks]
-        if rooms != self.rooms or self._version != needs.version:
-            self.rooms, self._version, self.fitting = rooms, needs.version, EVERY
-            for (_, key, _), room in zip(self._marks, rooms, strict=True):
-                self.fitting &= needs.fitting(key, room)
-        return self.fitting
+        if rooms == self._rooms and self._version == needs.version:
+            return 0
+        self._rooms, self._version = rooms, needs.version
+        before = self.limit, self.inside, self.firm
+        self.limit = self._fitting(needs, slice(self._limits))
+        self.inside = self._fitting(needs, self._inside)
+        self.firm = self._fitting(needs, self._firm)
+        return (before[0] ^ self.limit) | (before[1] ^ self.inside) | (before[2] ^ self.firm)
 
-    def is_over(self, keys: Amounts) -> bool:
-        """Whether all accounts were over the ceiling, when last read, on one of `keys`."""
-        return any(
-            all(room < 0 for (_, marked, _), room in zip(self._marks, self.rooms, strict=True) if marked == key)
-            for key in keys
-            if any(marked == key for _, marked, _ in self._marks)
-        )
+    def _fitting(self, needs: Needs, part: slice) -> int:
+        fitting = EVERY
+        for (_, key, _), room in zip(self._marks[part], self._rooms[part], strict=True):
+            fitting &= needs.fitting(key, room)
+        return fitting
+
+    def over(self) -> frozenset[str]:
+        """The keys on which all reserving accounts were above what is reserved, when last read (R24)."""
+        rooms = self._rooms[self._inside]
+        if not rooms or min(rooms) >= 0:
+            return NO_KEYS
+        most: dict[str, int] = {}
+        for (_, key, _), room in zip(self._marks[self._inside], rooms, strict=True):
+            most[key] = max(room, most.get(key, room))
+        return frozenset(key for key, room in most.items() if room < 0)

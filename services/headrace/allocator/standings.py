@@ -148,12 +148,11 @@ class Standings:
             for name in [name for name in policy.scopes if name in self.boards and name not in stands]:
                 self._stand(policy, self.boards[name])
         for stand in stands.values():
-            if stand.share.measure(self.needs):
+            if stand.share.is_there and stand.share.measure(self.needs):
                 for other in stand.share.stands:
-                    other.share_changed()
-            changed = stand.measure(self.needs)
-            if changed:
-                stand.settle(changed)
+                    other.lend()
+                    other.settle()
+            stand.measure(self.needs)
         borrowed = dominant_share(self._state, policy)
         if self._borrowed.get(policy, 0) != borrowed:
             self._borrowed[policy] = borrowed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.allocator.headroom import EVERY, Gauge, Needs, bits_of
+from headrace.allocator.headroom import EVERY, NO_KEYS, Gauges, Needs, bits_of
 from headrace.domain.gates import must_borrow
 from headrace.domain.pending import place_in_line
 from headrace.domain.scopes import policy_scope, policy_side
@@ -24,75 +24,53 @@ if TYPE_CHECKING:
 class Share:
     """A tenant's share in one pool; where it has none it limits nothing, and reserves nothing of its own (R7)."""
 
-    __slots__ = ("_firm", "_inside", "_limit", "_scope", "above", "firm", "inside", "is_reserved", "limit", "stands")
+    __slots__ = ("above", "fits", "is_reserved", "is_there", "stands")
 
     def __init__(self, pool: PoolState, scope: Scope | None) -> None:
         scopes = () if scope is None else (scope,)
+        self.is_there = scope is not None
         self.is_reserved = scope is not None and scope.reservation is not None
-        self.limit = self.inside = self.firm = EVERY
-        self.above: frozenset[str] = frozenset()
+        self.fits = Gauges(scopes, scopes if self.is_reserved else (), pool.governed)
+        self.above = NO_KEYS
         self.stands: list[Stand] = []
-        self._scope = scope
-        self._limit = Gauge.of_limits(scopes, pool.governed)
-        self._inside = Gauge.of_reservations(scopes if self.is_reserved else (), pool.governed)
-        self._firm = Gauge.of_reservations(scopes if self.is_reserved else (), pool.governed, firm=True)
 
     def measure(self, needs: Needs) -> bool:
-        """Work out anew what fits, and on which keys it is above its reservation; whether any of that has changed."""
-        if self._scope is None:
+        """Look at what fits, and on which keys it is above its reservation; whether any of that has changed."""
+        changed, above = self.fits.read(needs), self.fits.over()
+        if not changed and above == self.above:
             return False
-        before = self.limit, self.inside, self.firm, self.above
-        self.limit, self.inside, self.firm = self._limit.read(needs), self._inside.read(needs), self._firm.read(needs)
-        self.above = frozenset(key for key in self._scope.use if self._inside.is_over({key: 0}))
-        return before != (self.limit, self.inside, self.firm, self.above)
+        self.above = above
+        return True
 
 
 class Stand:
-    """A policy in one pool: the requests within its limits (`limit`), and within its reservation by all use and by firm use (R17)."""
+    """A policy in one pool, by its own accounts: what fits under its limits and inside its reservation."""
 
-    __slots__ = (
-        "_board",
-        "_firm",
-        "_inside",
-        "_lends",
-        "_limit",
-        "_own",
-        "firm",
-        "inside",
-        "limit",
-        "policy",
-        "posts",
-        "share",
-    )
+    __slots__ = ("_board", "_lends", "_own", "fits", "policy", "posts", "share")
 
     def __init__(self, policy: PolicyState, board: Board, share: Share) -> None:
         self.policy = policy
         self.share = share
         self.posts: list[Post] = []
-        self.limit = self.inside = self.firm = 0
         self._board = board
         self._own = policy_scope(policy, board.name)
         self._lends = False, False
-        governed, side = board.pool.governed, policy_side(policy, board.name)
-        self._limit = Gauge.of_limits((policy.wide, self._own), governed)
-        self._inside = Gauge.of_reservations(side, governed)
-        self._firm = Gauge.of_reservations(side, governed, firm=True)
+        self.fits = Gauges((policy.wide, self._own), policy_side(policy, board.name), board.pool.governed)
         share.stands.append(self)
 
-    def measure(self, needs: Needs) -> int:
-        """Work out anew what fits; the requests for which that has changed."""
-        limit, inside, firm = self._limit.read(needs), self._inside.read(needs), self._firm.read(needs)
-        changed = (self.limit ^ limit) | (self.inside ^ inside) | (self.firm ^ firm)
-        self.limit, self.inside, self.firm = limit, inside, firm
-        self._lend()
-        return changed
+    def measure(self, needs: Needs) -> None:
+        """Its accounts have changed: put its strands where they now belong."""
+        changed = self.fits.read(needs)
+        self.lend()
+        if changed:
+            self.settle(changed)
 
-    def _lend(self) -> None:
+    def lend(self) -> None:
         """Note whether it holds something borrowed that others might take back: of its own tenant, and of other tenants (R23, R24)."""
         share = self.share
-        held = bool(self.policy.jobs) and (share.above or min(self._inside.rooms, default=0) < 0)
-        leased = self._own.leased if held else {}
-        within = bool(leased) and self._inside.is_over(leased)
+        above = self.fits.over() if self.policy.jobs else NO_KEYS
+        leased = self._own.leased if above or (share.above and self.policy.jobs) else {}
+        within = not above.isdisjoint(leased)
         across = not share.above.isdisjoint(leased) if share.is_reserved else within
         if self._lends != (within, across):
             self._lends = within, across
@@ -103,11 +81,6 @@ class Stand:
         for post in self.posts:
             if post.strand.present & changed:
                 post.settle()
-
-    def share_changed(self) -> None:
-        """What its tenant's share leaves is another now."""
-        self._lend()
-        self.settle()
 
 
 class Strand:
@@ -188,11 +161,11 @@ class Post:
 
     def settle(self) -> None:
         """Work out where its requests belong: inside the reservation, among the borrowers, or nowhere for now."""
-        strand, stand, share = self.strand, self.stand, self.stand.share
-        fits = strand.backed & (stand.inside & share.inside if strand.preemptible else stand.firm & share.firm)
-        aims = strand.present & (stand.limit | strand.beyond) & (fits | strand.borrows)
-        reclaims = strand.backed & (stand.inside | (share.inside if share.is_reserved else 0))
-        opened, asking = aims & share.limit, aims & (reclaims | strand.takes_lower)
+        strand, own, share = self.strand, self.stand.fits, self.stand.share
+        fits = self._fitting()
+        aims = strand.present & (own.limit | strand.beyond) & (fits | strand.borrows)
+        reclaims = strand.backed & (own.inside | (share.fits.inside if share.is_reserved else 0))
+        opened, asking = aims & share.fits.limit, aims & (reclaims | strand.takes_lower)
         inside, borrowing = opened & fits, opened & ~fits
         if inside != self.inside:
             for number in bits_of(self.inside & ~inside):
@@ -224,6 +197,8 @@ class Post:
 
     def fits(self, number: int) -> bool:
         """Whether a request fits in the unused reservation here (R15 (1))."""
-        stand, share = self.stand, self.stand.share
-        fits = stand.inside & share.inside if self.strand.preemptible else stand.firm & share.firm
-        return bool(fits >> number & 1)
+        return bool(self._fitting() >> number & 1)
+
+    def _fitting(self) -> int:
+        own, share = self.stand.fits, self.stand.share.fits
+        return self.strand.backed & (own.inside & share.inside if self.strand.preemptible else own.firm & share.firm)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class NodeIndex:
     """The nodes of one pool on which something may be granted."""
 
-    __slots__ = ("_mix", "_numbers", "_seats", "_sections", "_shapes")
+    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes")
 
     def __init__(self) -> None:
         self._mix = Fragmentation()
@@ -31,15 +31,28 @@ class NodeIndex:
         self._numbers: dict[Shape, int] = {}
         self._sections: dict[Tag, Section] = {}
         self._seats: dict[str, Seat] = {}
+        self._moved: dict[str, NodeState] = {}
 
     def put(self, node: NodeState) -> None:
-        """Note that the node's free amounts, its kind, or whether it may be used, have changed."""
+        """Note that the node's free amounts, its kind, or whether it may be used, have changed.
+
+        It is looked at when somebody asks next: what has changed back by then, or changed twice, costs little.
+        """
+        self._moved[node.name] = node
+
+    def _settle(self) -> None:
+        """Look at the nodes that have changed."""
+        for node in self._moved.values():
+            self._put(node)
+        self._moved.clear()
+
+    def _put(self, node: NodeState) -> None:
         if node.status != "ready" or node.cordoned:
-            self.remove(node)
+            self._remove(node)
             return
         seat, tag = self._seats.get(node.name), _tag(node)
         if seat is None or seat.section.tag != tag:
-            self.remove(node)
+            self._remove(node)
             section = self._sections.get(tag)
             if section is None:
                 section = self._sections[tag] = Section(tag, self._shapes, self._mix)
@@ -48,6 +61,10 @@ class NodeIndex:
 
     def remove(self, node: NodeState) -> None:
         """Forget the node."""
+        self._moved.pop(node.name, None)
+        self._remove(node)
+
+    def _remove(self, node: NodeState) -> None:
         seat = self._seats.pop(node.name, None)
         if seat is not None:
             seat.section.leave(seat)
@@ -66,6 +83,8 @@ class NodeIndex:
 
     def feasible(self) -> int:
         """The bits of the registered shapes of which some node takes one replica now. Exact."""
+        if self._moved:
+            self._settle()
         mask = 0
         for section in self._sections.values():
             mask |= section.feasible
@@ -86,6 +105,8 @@ class NodeIndex:
 
     def find(self, shape: Shape) -> str | None:
         """The name of the best node for one replica (R20); None where no node can take it now."""
+        if self._moved:
+            self._settle()
         number = self.number(shape)
         found = [
             best

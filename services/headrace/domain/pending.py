@@ -51,14 +51,12 @@ class JobGroup:
     def head(self) -> JobRecord | None:
         """The next job (R15 (6)-(8))."""
         members, heap, first = self.members, self.heap, None
-        for priority in sorted(self.lines, reverse=True) if len(self.lines) > 1 else list(self.lines):
-            line = self.lines[priority]
+        for line in self.lines.values():
             while line and members.get(line[0].key) is not line[0]:
                 line.popleft()
             if line:
                 first = line[0]
                 break
-            del self.lines[priority]
         while heap and heap[0][3] not in members:
             heapq.heappop(heap)
         if heap and (first is None or heap[0] < place_in_line(first)):
@@ -70,7 +68,9 @@ class JobGroup:
         if job.key in self.members:
             return
         self.members[job.key] = job
-        line = self.lines.setdefault(job.priority, deque())
+        line = self.lines.get(job.priority)
+        if line is None:
+            self.lines = dict(sorted([*self.lines.items(), (job.priority, line := deque())], reverse=True))
         if not line or place_in_line(line[-1]) < place_in_line(job):
             line.append(job)
         elif place_in_line(job) < place_in_line(line[0]):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.allocator.headroom import EVERY, Gauge, Needs, bits_of
+from headrace.allocator.headroom import EVERY, Gauges, Needs, bits_of
 from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY
 from headrace.domain.requests import intern_request
 from headrace.domain.scopes import over_capacity, over_limit, over_reservation
@@ -58,59 +58,53 @@ def test_a_new_request_is_in_the_sets_that_are_worked_out_after_it():
 
 
 def test_where_nothing_is_limited_everything_fits():
-    assert Gauge.of_limits((), frozenset({GPU})).read(Needs()) == EVERY
+    gauges = Gauges((), (), frozenset({GPU}))
+
+    assert gauges.read(Needs()) == 0
+    assert (gauges.limit, gauges.inside, gauges.firm, gauges.over()) == (EVERY, EVERY, EVERY, frozenset())
 
 
 def test_what_was_read_is_read_again_when_use_or_the_requests_have_changed():
     known, needs, scope = {}, Needs(), Scope("policy", "a", limit={GPU: 4, CPU: 1}, use={GPU: 1})
-    gauge = Gauge.of_limits((scope,), frozenset({GPU}))
+    gauges = Gauges((scope,), (), frozenset({GPU}))
     needs.number(intern_request(known, {GPU: 3}, 1, None))
-    seen = [(gauge.read(needs), gauge.rooms)]
+    seen = [(gauges.read(needs) & 1, gauges.limit)]
     scope.use[GPU] = 2
-    seen.append((gauge.read(needs), gauge.rooms))
+    seen += [(gauges.read(needs), gauges.limit), (gauges.read(needs), gauges.limit)]
     needs.number(intern_request(known, {GPU: 1}, 2, None))
-    seen.append((gauge.read(needs), gauge.rooms))
+    seen.append((gauges.read(needs), gauges.limit))
 
-    assert seen == [(1, [3]), (0, [2]), (0b10, [2])]
+    assert seen == [(0, 1), (1, 0), (0, 0), (0b10, 0b10)]
 
 
 @pytest.mark.parametrize(
-    ("uses", "keys", "over"),
+    ("uses", "over"),
     [
-        pytest.param([{GPU: 3}], {GPU: 1}, True, id="above"),
-        pytest.param([{GPU: 2}], {GPU: 1}, False, id="equality is inside"),
-        pytest.param([{GPU: 3}], {CPU: 1}, False, id="above on another key"),
-        pytest.param([{GPU: 3}], {JOB: 1}, False, id="above on a governed key only"),
-        pytest.param([{GPU: 3}, {GPU: 1}], {GPU: 1}, False, id="inside any account is inside"),
-        pytest.param([{CPU: 1, GPU: 3}, {CPU: 9}], {GPU: 1, CPU: 1}, True, id="above on one of the keys in all accounts"),
+        pytest.param([{GPU: 3}], {GPU}, id="above"),
+        pytest.param([{GPU: 2}], set(), id="equality is inside"),
+        pytest.param([{GPU: 3, JOB: 1}], {GPU}, id="above on a governed key only"),
+        pytest.param([{GPU: 3}, {GPU: 1}], set(), id="inside any account is inside"),
+        pytest.param([{CPU: 1, GPU: 3}, {CPU: 9}], {CPU}, id="above on one of the keys in all accounts"),
     ],
 )
-def test_whether_accounts_are_over_their_reservations(uses, keys, over):  # R24
+def test_on_which_keys_accounts_are_over_their_reservations(uses, over):  # R24
     scopes = [Scope("policy", "a", {GPU: 2}, use=use) for use in uses]
-    gauge = Gauge.of_reservations(scopes, frozenset({GPU, CPU}))
-    gauge.read(Needs())
+    gauges = Gauges((), scopes, frozenset({GPU, CPU}))
+    gauges.read(Needs())
 
-    assert gauge.is_over(keys) is over
+    assert gauges.over() == over
 
 
-@given(REQUESTS, SCOPES, GOVERNED)
-def test_limits_are_tested_for_all_requests_as_for_each(asked, scopes, governed):  # R5, R7
+@given(REQUESTS, SCOPES, SCOPES, GOVERNED)
+def test_accounts_are_tested_for_all_requests_as_for_each(asked, limiting, reserving, governed):  # R5, R7, R17
     needs, requests = numbered(asked)
-    found = Gauge.of_limits(scopes, governed).read(needs)
+    gauges = Gauges(limiting, reserving, governed)
+    gauges.read(needs)
 
-    assert [has(found, number) for number in range(len(requests))] == [
-        over_limit(scopes, governed, request.total) is None for request in requests
-    ]
-
-
-@given(REQUESTS, SCOPES, GOVERNED, st.booleans())
-def test_reservations_are_tested_for_all_requests_as_for_each(asked, scopes, governed, firm):  # R7, R17
-    needs, requests = numbered(asked)
-    found = Gauge.of_reservations(scopes, governed, firm=firm).read(needs)
-
-    assert [has(found, number) for number in range(len(requests))] == [
-        over_reservation(scopes, governed, request.total, firm=firm) is None for request in requests
-    ]
+    for number, request in enumerate(requests):
+        assert has(gauges.limit, number) is (over_limit(limiting, governed, request.total) is None)
+        assert has(gauges.inside, number) is (over_reservation(reserving, governed, request.total) is None)
+        assert has(gauges.firm, number) is (over_reservation(reserving, governed, request.total, firm=True) is None)
 
 
 @given(REQUESTS, AMOUNTS, AMOUNTS, GOVERNED)
