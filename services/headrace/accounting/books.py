@@ -290,7 +290,9 @@ class Books:
 
     # Preemptions
 
-    def _preemption_ordered(self, fact: f.PreemptionOrderedV1, _record: Record, number: int) -> None:
+    def _preemption_ordered(self, fact: f.PreemptionOrderedV1, record: Record, number: int) -> None:
+        for victim in fact.victims if fact.ladders else ():
+            self._job_changed(victim, record, number)
         ordered = self._state.preemptions.get(fact.preemption)
         if ordered is None or ordered.sequence != number // PLACES:
             return

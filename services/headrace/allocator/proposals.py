@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from headrace.allocator.settlement import stop
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
@@ -12,7 +14,7 @@ from headrace.domain.gates import may_start
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.record_room import RecordRoom
@@ -37,9 +39,11 @@ def judge_proposals(state: State, now: int, room: RecordRoom) -> Iterator[AnyFac
             if not room.takes(judged):
                 if not room.untouched:
                     return  # the next record has room
-                judged = [_dismissed(search, "it is too large for one record")]
+                judged = _in_short(judged)
+                if not room.takes(judged):
+                    judged = [_dismissed(search, "it is too large for one record")]
             yield from judged
-            if len(judged) > 1:
+            if isinstance(judged[0], f.PreemptionOrderedV1):
                 return
         elif now - search.opened_at >= SEARCH_MAX:
             yield _dismissed(search, "no answer within 2 s")
@@ -66,6 +70,18 @@ def _judge(state: State, search: Search, proposal: Proposal, now: int) -> list[A
         rule=proposal.rule,
     )
     return [ordered, *(stop(state.jobs[victim.job], "preempted", preemptor=search.job.key) for victim in plan.victims)]
+
+
+def _in_short(judged: Iterable[AnyFact]) -> list[AnyFact]:
+    """An order that carries its victims' ladders instead of the stops behind it; each ladder once."""
+    ordered, *stops = judged
+    if not isinstance(ordered, f.PreemptionOrderedV1):
+        return [ordered]
+    of_job = {fact.job: fact.ladder for fact in stops if isinstance(fact, f.StopOrderedV1)}
+    ladders = list(dict.fromkeys(of_job.values()))
+    numbers = {ladder: number for number, ladder in enumerate(ladders)}
+    victims = tuple(replace(victim, ladder=numbers[of_job[victim.job]]) for victim in ordered.victims)
+    return [replace(ordered, victims=victims, ladders=tuple(ladders))]
 
 
 def _dismissed(search: Search, why: str) -> AnyFact:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.contracts.implied import spelled_out
 from headrace.domain import fold_governance, fold_jobs, fold_nodes, fold_preemption
 from headrace.domain.attempts import Answered
 from headrace.domain.meters import turn
@@ -37,7 +38,7 @@ def apply(state: State, record: Record, sequence: int) -> None:
     state.pending.ripen(state.now)
     if 0 < state.terms.period_ends <= state.now:
         turn(state)
-    for place, fact in enumerate(record.facts):
+    for place, fact in spelled_out(record.facts):
         HANDLERS[type(fact)](state, fact, sequence, place)
     _forget(state)
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.sweeps import Found
 
-VICTIMS_MAX = 900
-"""Jobs that yield to one preemptor: their stops stand in one record (R26)."""
+VICTIMS_MAX = 3_000
+"""Jobs that yield to one preemptor: they and its places stand in one record (R26)."""
 
 
 class Plan(NamedTuple):

@@ -18,6 +18,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.contracts.codec import encode
 from headrace.contracts.ids import IdError
+from headrace.contracts.implied import spelled_out
 from headrace.contracts.subjects import feed, parse_cancel, parse_submit
 from headrace.feed.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
 
@@ -129,7 +130,7 @@ class Projector:
     def messages(self, record: Record, sequence: int, started: Iterable[JobRecord] = ()) -> list[Outgoing]:
         """What FEED tells of a record; `started` are the jobs all of whose replicas run from it on."""
         told = []
-        for fact in record.facts:
+        for _, fact in spelled_out(record.facts):
             self._remember(fact)
             shown = OF_A_JOB.get(type(fact))
             pieces = _of_a_job(fact, shown) if shown is not None else _of_others(self, fact)

@@ -8,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import JOB, format_amounts
 from headrace.contracts.durations import format_duration, format_time
 from headrace.contracts.ids import split_job_key
+from headrace.contracts.implied import spelled_out
 from headrace.contracts.queries import FactView
 from headrace.feed.visibility import SOMEBODY, hide_others
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def lines_of(record: Record, sequence: int, job: str) -> Iterator[FactView]:
     """The lines of one record that are about `job`, in order."""
-    for fact in record.facts:
+    for _, fact in spelled_out(record.facts):
         said = _say(fact, job)
         if said is not None:
             text, rule = said

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts import JobRejectedV1
+from headrace.contracts.implied import spelled_out
 from headrace.domain.state import FINAL, HOLDING, JobState
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Changes(NamedTuple):
 
 def jobs_of(record: Record) -> dict[str, None]:
     """The keys of all jobs that a record is about, in order. A victim has a `stop.ordered` of its own beside the preemption's."""
-    return dict.fromkeys(fact.job for fact in record.facts if hasattr(fact, "job"))
+    return dict.fromkeys(fact.job for _, fact in spelled_out(record.facts) if hasattr(fact, "job"))
 
 
 class Roster:

@@ -26,6 +26,7 @@ from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, encod
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts import JobAdmittedV1
 from headrace.contracts.ids import is_token
+from headrace.contracts.implied import spelled_out
 from headrace.contracts.orders import Orders, StartOrder
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, node_query, orders, telemetry
@@ -141,7 +142,7 @@ class Feed:
         changes = self._roster.note(record, jobs)
         self._history.note(jobs, message.sequence)
         self._heads.touch(changes.queues)
-        for fact in record.facts:
+        for _, fact in spelled_out(record.facts):
             news.note(fact, message.sequence)
             if isinstance(fact, JobAdmittedV1):
                 self._texts.keep(fact.job, fact.text)

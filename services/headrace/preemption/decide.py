@@ -64,7 +64,10 @@ class PreemptionWatch:
                 continue
             answer = _answer(asked, search(self.state, asked.job, pool, now))
             if not room.takes((answer,)):
-                return  # the next record has room
+                if not room.untouched:
+                    return  # the next record has room
+                answer = _answer(asked, NoPlan("the plan is too large for one record"))
+                room.takes((answer,))
             yield answer
 
     def _settled(self) -> Iterator[AnyFact]:

@@ -19,6 +19,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.durations import format_duration
 from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.implied import spelled_out
 from headrace.contracts.queries import DeleteRequest, NodeRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import cancel, ledger, node_writer, submit
@@ -228,7 +229,7 @@ class World:
         if self.ledger.read(message) is None:
             raise AssertionError(self.ledger.void_reason)
         self.history.append(Stated(sequence, self.now - self.start, by, stated))
-        for fact in stated:
+        for _, fact in spelled_out(stated):
             self.machines.hear(fact, self.now)
         return True
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from headrace.allocator.proposals import end_nominations, judge_proposals, nomination_end
@@ -8,6 +9,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
+from headrace.contracts.implied import spelled_out
 from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import JobRecord
 from headrace.preemption.decide import PreemptionWatch
@@ -188,7 +190,25 @@ def test_a_plan_that_does_not_fit_this_record_waits_and_one_that_fits_none_is_di
     begun.takes((dismissed(told, "another"),))
 
     assert judged(told, begun) == []
-    assert judged(told, RecordRoom(facts=1)) == [dismissed(told, "it is too large for one record")]
+    assert judged(told, RecordRoom(size=400)) == [dismissed(told, "it is too large for one record")]
+
+
+def test_an_order_with_too_many_stops_for_one_record_carries_the_ladders_and_says_the_same():
+    told, victim, preemptor = searching()
+    propose(told)
+    order, stop = judged(told)
+
+    (short,) = judged(told, RecordRoom(facts=1))
+
+    assert short == msgspec.structs.replace(order, ladders=(stop.ladder,))
+    assert [fact for _, fact in spelled_out([short])] == [short, stop]
+    told.say(short, by="allocator")
+    assert (victim.state, victim.stop, victim.yields_to, preemptor.nomination.id) == (
+        "stopping",
+        stop.ladder,
+        order.preemption,
+        order.preemption,
+    )
 
 
 def test_a_nomination_does_not_run_out_while_victims_leave_in_time():

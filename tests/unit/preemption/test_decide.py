@@ -7,6 +7,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.preemption import Victim
 from headrace.domain.phases import OVERRUN_MAX
+from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import JobRecord
 from headrace.preemption.decide import NODE_TIMEOUT, PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, terms
@@ -270,3 +271,17 @@ def test_without_anybody_who_listens_no_node_is_ever_lost():
     told.wait(60 * MINUTE)
 
     assert (stated(told), wakeup(told)) == ((), None)
+
+
+def test_a_plan_that_fits_no_record_is_none_and_one_that_does_not_fit_this_one_waits(monkeypatch):
+    told, _, preemptor = searching()
+    monkeypatch.setattr("headrace.preemption.decide.RecordRoom", lambda: RecordRoom(size=300))
+    none = f.PreemptionNoneV1(
+        preemption=search_id(told), job=preemptor.key, pool="hall", why="the plan is too large for one record"
+    )
+    assert stated(told) == (none,)
+
+    begun = RecordRoom(size=300)
+    begun.takes((none,))
+    monkeypatch.setattr("headrace.preemption.decide.RecordRoom", lambda: begun)
+    assert watching(told, None).decide(told.now) == ()

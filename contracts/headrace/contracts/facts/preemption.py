@@ -5,16 +5,20 @@ A preemption's id is `<job key of the preemptor>@<sequence of reclaim.opened>`.
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Fact, Place, Value
+from headrace.contracts.facts.fact import Fact, Ladder, Place, Value
 
 
 class Victim(Value, frozen=True, kw_only=True):
-    """A job that has to yield. The numbers say why it and not another (R25): `lost` in whole GPU-seconds at the time of search."""
+    """A job that has to yield. The numbers say why it and not another (R25): `lost` in whole GPU-seconds at the time of search.
+
+    `ladder`: which of the order's ladders is its own, where the order carries them.
+    """
 
     job: str
     attempt: int
     policy: str
     lost: int
+    ladder: int = 0
 
 
 class ReclaimOpenedV1(Fact, frozen=True, kw_only=True, tag="reclaim.opened.v1"):
@@ -49,7 +53,10 @@ class PreemptionNoneV1(Fact, frozen=True, kw_only=True, tag="preemption.none.v1"
 
 
 class PreemptionOrderedV1(Fact, frozen=True, kw_only=True, tag="preemption.ordered.v1"):
-    """By the allocator: the plan is law; the victims' `stop.ordered` stand in the same record. The places are nominated (R27)."""
+    """By the allocator: the plan is law, and the places are nominated (R27).
+
+    The victims' `stop.ordered` stand in the same record; where there are too many for one, `ladders` stand for them (`implied`).
+    """
 
     preemption: str
     job: str
@@ -58,6 +65,7 @@ class PreemptionOrderedV1(Fact, frozen=True, kw_only=True, tag="preemption.order
     victims: tuple[Victim, ...]
     places: tuple[Place, ...]
     rule: str
+    ladders: tuple[Ladder, ...] = ()
 
 
 class PreemptionDismissedV1(Fact, frozen=True, kw_only=True, tag="preemption.dismissed.v1"):

@@ -1,0 +1,26 @@
+"""What a fact says of others by implication, spelled out as facts of their own, so that a reader has one way of hearing it.
+
+Only one does: a `preemption.ordered` that carries its victims' ladders stands for the `stop.ordered` of each of them, because thousands
+of those would not fit into one record beside it (R26, R28).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.facts.allocation import StopOrderedV1
+from headrace.contracts.facts.preemption import PreemptionOrderedV1
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from headrace.contracts.facts import AnyFact
+
+
+def spelled_out(facts: Iterable[AnyFact]) -> Iterator[tuple[int, AnyFact]]:
+    """Every fact with its place in the record, and behind it what it implies, at the same place."""
+    for place, fact in enumerate(facts):
+        yield place, fact
+        if isinstance(fact, PreemptionOrderedV1) and fact.ladders:
+            for victim in fact.victims:
+                yield place, StopOrderedV1(job=victim.job, attempt=victim.attempt, ladder=fact.ladders[victim.ladder])
