@@ -73,12 +73,23 @@ def _check_window(window: d.Window) -> Iterator[Complaint]:
 _SCOPE = {"reservation": w.AMOUNTS, "limit": w.AMOUNTS}
 
 SHARE = Shape(d.Share, {"pool": w.TOKEN, **_SCOPE}, key=("pool",), check=_check_scope)
-TENANT = Shape(d.Tenant, {"name": w.TOKEN, "display_name": w.LINE, "shares": Several(SHARE)}, key=("name",))
+SUBMIT_RATE = Shape(d.SubmitRate, {"per_second": w.whole(1, 1_000_000), "burst": w.whole(0, 1_000_000_000)})
+TENANT = Shape(
+    d.Tenant,
+    {"name": w.TOKEN, "display_name": w.LINE, "shares": Several(SHARE), "submit_rate": SUBMIT_RATE},
+    key=("name",),
+)
 
 USER = Shape(d.User, {"tenant": w.TOKEN, "handle": w.TOKEN, "subject": w.LINE, "email": w.LINE}, key=("tenant", "handle"))
 
+RUNTIME = Shape(
+    d.RuntimeRules,
+    dict.fromkeys(("allow_images", "deny_images", "allow_commands", "deny_commands"), w.PATTERNS),
+)
 GROUP = Shape(
-    d.Group, {"tenant": w.TOKEN, "name": w.TOKEN, "members": w.TOKENS, "service_accounts": w.TOKENS}, key=("tenant", "name")
+    d.Group,
+    {"tenant": w.TOKEN, "name": w.TOKEN, "members": w.TOKENS, "service_accounts": w.TOKENS, "runtime": RUNTIME},
+    key=("tenant", "name"),
 )
 
 OWNER = Shape(d.Owner, {"policy": w.TENANT_PATH, "tenant": w.TOKEN}, check=_check_owner)

@@ -26,12 +26,20 @@ class Share(Document, frozen=True, kw_only=True):
     limit: Amounts = {}
 
 
+class SubmitRate(Document, frozen=True, kw_only=True):
+    """How fast a tenant may submit (R14): jobs a second, and how many at once after a pause; 0: as many as in one second."""
+
+    per_second: int
+    burst: int = 0
+
+
 class Tenant(Document, frozen=True, kw_only=True):
     """A workspace: its people, policies and jobs are seen by nobody else."""
 
     name: str
     display_name: str = ""
     shares: tuple[Share, ...] = ()
+    submit_rate: SubmitRate | None = None
 
 
 class User(Document, frozen=True, kw_only=True):
@@ -43,6 +51,18 @@ class User(Document, frozen=True, kw_only=True):
     email: str = ""
 
 
+class RuntimeRules(Document, frozen=True, kw_only=True):
+    """What a group's jobs may run (R13), by patterns with `*`, `?` and `[...]`: the image, and the first word of the command.
+
+    Deny beats allow; an empty list of what is allowed allows everything. A job without an image has the empty one.
+    """
+
+    allow_images: tuple[str, ...] = ()
+    deny_images: tuple[str, ...] = ()
+    allow_commands: tuple[str, ...] = ()
+    deny_commands: tuple[str, ...] = ()
+
+
 class Group(Document, frozen=True, kw_only=True):
     """People and service accounts that a policy gives access to."""
 
@@ -50,6 +70,7 @@ class Group(Document, frozen=True, kw_only=True):
     name: str
     members: tuple[str, ...] = ()
     service_accounts: tuple[str, ...] = ()
+    runtime: RuntimeRules = RuntimeRules()
 
 
 class Access(Document, frozen=True, kw_only=True):

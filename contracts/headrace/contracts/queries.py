@@ -215,8 +215,26 @@ class ScopeView(Value, frozen=True, kw_only=True):
     borrowed: int = 0
 
 
+class BudgetView(Value, frozen=True, kw_only=True):
+    """A budget of a policy in the current period, which ends at `ends_at` (R33). `used` in hours with three decimals, cut; may be more.
+
+    `spent`: it is used up, and new starts wait, or borrow, as `then` says.
+    """
+
+    key: str
+    hours: int
+    per: str
+    then: str
+    used: str
+    spent: bool
+    ends_at: int
+
+
 class QueueView(Value, frozen=True, kw_only=True):
-    """A queue, and what its policy holds. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted."""
+    """A queue, and what its policy holds. `closed` by `freeze`, `drain` or `cancel` (R11): nothing is granted.
+
+    `shut`: no window of its policy is open (R33); `opens_at`: when the next does, 0 where none will.
+    """
 
     name: str
     tenant: str
@@ -226,6 +244,9 @@ class QueueView(Value, frozen=True, kw_only=True):
     running: int
     scopes: tuple[ScopeView, ...] = ()
     closed: str = ""
+    shut: bool = False
+    opens_at: int = 0
+    budgets: tuple[BudgetView, ...] = ()
 
 
 class PoolKeyView(Value, frozen=True, kw_only=True):

@@ -104,14 +104,15 @@ class Admission:
     def _judge_new(self, asker: Asker, wish: JobWish, now: int) -> bool:
         """Judge a job that is not known yet; False where the record has no room for it."""
         policy = f"{asker.tenant}/{asker.policy}"
-        fact = judge(self.state, asker, wish, now, pending=self._admitted.get(policy, 0), batch=self._known, seal=self._seal)
+        pending, fresh = self._admitted.get(policy, 0), self._admitted.get(asker.tenant, 0)
+        fact = judge(self.state, asker, wish, now, pending=pending, fresh=fresh, batch=self._known, seal=self._seal)
         if isinstance(fact, f.JobRejectedV1):
             if not self._state_refusal((asker.tenant, asker.user), fact):
                 return False
         elif not self._state_all((fact,)):
             return False
         else:
-            self._admitted[policy] = self._admitted.get(policy, 0) + 1
+            self._admitted[policy], self._admitted[asker.tenant] = pending + 1, fresh + 1
         self._known[fact.job] = fact.digest
         return True
 

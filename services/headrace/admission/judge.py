@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.admission.guards import against_rules, too_fast
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
 from headrace.contracts.codec import encode
@@ -67,13 +68,14 @@ def judge(
     now: int,
     *,
     pending: int,
+    fresh: int = 0,
     batch: Collection[str],
     seal: Callable[[str, str, JobText], str],
 ) -> f.JobAdmittedV1 | f.JobRejectedV1:
     """The fact about one wish with a usable, new id.
 
-    `pending`: jobs already admitted in this batch for the policy; `batch`: keys of jobs admitted in it, on which others may depend;
-    `seal(tenant, job, text)`: the job's text as it stands in the record.
+    `pending`: jobs already admitted in this batch for the policy, `fresh` for the tenant; `batch`: keys of jobs admitted in it, on which
+    others may depend; `seal(tenant, job, text)`: the job's text as it stands in the record.
     """
     key = job_key(asker.tenant, asker.user, wish.id)
     digest = wish_digest(asker, wish)
@@ -84,6 +86,9 @@ def judge(
     if isinstance(queue, Rejection):
         return _rejected(key, asker, wish, digest, queue)
     policy, profile = queue
+    forbidden = against_rules(state.group(asker.tenant, policy.document.group), wish)
+    if forbidden is not None:
+        return _rejected(key, asker, wish, digest, forbidden)
     amounts = _within_profile(profile, read.request)
     if isinstance(amounts, Rejection):
         return _rejected(key, asker, wish, digest, amounts)
@@ -96,6 +101,9 @@ def judge(
     if policy.pending + pending >= most:
         full = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs are pending in policy {asker.policy}; try again in 10 s")
         return _rejected(key, asker, wish, digest, full, RETRY_AFTER)
+    hasty = too_fast(state, asker.tenant, now, fresh)
+    if hasty is not None:
+        return _rejected(key, asker, wish, digest, *hasty)
     return f.JobAdmittedV1(
         job=key,
         policy=asker.policy,

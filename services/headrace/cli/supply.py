@@ -103,7 +103,7 @@ async def queues(args: argparse.Namespace) -> int:
     """Policy x profile, and the policy's use."""
     async with client(args) as hr:
         found = await hr.queues()
-    heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT")
+    heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT", "BUDGET")
     print(
         as_json(found)
         if args.json
@@ -115,14 +115,17 @@ async def queues(args: argparse.Namespace) -> int:
 
 
 def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
-    first: tuple[object, ...] = (queue.name, queue.closed, queue.pending, queue.running)
+    closed = queue.closed or ("window" if queue.shut else "")
+    first: tuple[object, ...] = (queue.name, closed, queue.pending, queue.running)
+    budgets = ", ".join(f"{one.used} of {one.hours} h {one.key} per {one.per}" for one in queue.budgets)
     for scope in queue.scopes or (None,):
         if scope is None:
-            yield (*first, "", "", "", "", "")
+            yield (*first, "", "", "", "", "", budgets)
         else:
             amounts = (scope.used, scope.reservation, scope.borrowed, scope.limit)
-            yield (*first, scope.key, *("" if amount is None else format_amount(scope.key, amount) for amount in amounts))
-        first = ("", "", "", "")
+            shown = ("" if amount is None else format_amount(scope.key, amount) for amount in amounts)
+            yield (*first, scope.key, *shown, budgets)
+        first, budgets = ("", "", "", ""), ""
 
 
 async def pools(args: argparse.Namespace) -> int:

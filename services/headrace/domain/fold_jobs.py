@@ -9,7 +9,7 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.subjects import asker_of
-from headrace.domain import capacity
+from headrace.domain import allowances, capacity
 from headrace.domain.attempts import Answered, Attempt, Ending
 from headrace.domain.fold_governance import cordon
 from headrace.domain.fold_nodes import held, release
@@ -60,6 +60,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
     )
     state.jobs[fact.job] = job
     policy.pending += 1
+    allowances.take(state, tenant)
     _count(state, job, profile)
     for dependency in fact.after:
         _wait_for(state, job, dependency.job, dependency.when)

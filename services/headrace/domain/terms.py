@@ -59,13 +59,23 @@ class Meter:
 
 
 @dataclass(slots=True, eq=False)
+class Allowance:
+    """What was left of a tenant's submit rate at `at` (R14), in millionths of a job."""
+
+    drops: int
+    at: int
+
+
+@dataclass(slots=True, eq=False)
 class Terms:
     """What is closed (R11), by kind, tenant and name, in the order in which it was; and what windows and budgets need (R33).
 
     `calendars` by zone; `timed`: the policies that have some; `period_ends`: when the first period of a budget does, 0: never.
+    `allowances`: of tenants that have a submit rate.
     """
 
     closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
     calendars: dict[str, Calendar] = field(default_factory=dict)
     timed: dict[tuple[str, str], PolicyState] = field(default_factory=dict)
     period_ends: int = 0
+    allowances: dict[str, Allowance] = field(default_factory=dict)

@@ -78,7 +78,9 @@ class Queries:
             "why": self.why,
             "facts": self.facts,
             "logs": self.logs,
-            "queues": lambda tenant, _user, _payload: list(views.queue_views(self._from.state, self._from.roster, tenant)),
+            "queues": lambda tenant, _user, _payload: list(
+                views.queue_views(self._from.state, self._from.roster, tenant, self._from.clock())
+            ),
             "pools": lambda tenant, _user, _payload: list(views.pool_views(self._from.state, self._from.roster, tenant)),
             "nodes": lambda tenant, _user, _payload: list(views.node_views(self._from.state, self._from.heard, tenant)),
         }

@@ -8,10 +8,12 @@ import msgspec
 
 from headrace.contracts.amounts import GPU
 from headrace.contracts.ids import split_job_key
-from headrace.contracts.queries import AttemptView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
+from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.contracts.why import WhyView
 from headrace.domain.closings import queue_closing
 from headrace.domain.explain import explain
+from headrace.domain.gates import opens_at
+from headrace.domain.meters import hours, name_of, used
 from headrace.domain.scopes import borrowed, free_of
 from headrace.domain.state import HOLDING, JobState
 from headrace.domain.waits import wait_of
@@ -146,11 +148,12 @@ def rejected_why(rejected: Rejected) -> WhyView:
     return WhyView(job=fact.job, state=JobState.REJECTED.value, reason=fact.reason, message=fact.message)
 
 
-def queue_views(state: State, roster: Roster, tenant: str) -> Iterator[QueueView]:
+def queue_views(state: State, roster: Roster, tenant: str, now: int) -> Iterator[QueueView]:
     """The queues of a tenant, by name."""
     for key in sorted(key for key in state.policies if key[0] == tenant):
         policy = state.policies[key]
-        scopes = tuple(_scope_views(state, policy))
+        scopes, budgets = tuple(_scope_views(state, policy)), tuple(_budget_views(policy, now))
+        opens = (opens_at(state, policy, now) or 0) if policy.gate is not None and policy.gate.shut else 0
         for link in sorted(policy.document.profiles, key=lambda link: link.name):
             line = roster.lines.get((*key, link.name), Line())
             closing = queue_closing(state, policy, link.name)
@@ -163,7 +166,24 @@ def queue_views(state: State, roster: Roster, tenant: str) -> Iterator[QueueView
                 running=line.holding,
                 scopes=scopes,
                 closed=closing.mode if closing is not None else "",
+                shut=policy.gate is not None and policy.gate.shut,
+                opens_at=opens,
+                budgets=budgets,
             )
+
+
+def _budget_views(policy: PolicyState, now: int) -> Iterator[BudgetView]:
+    for budget in policy.document.budgets:
+        meter = policy.meters[name_of(budget)]
+        yield BudgetView(
+            key=budget.key,
+            hours=budget.hours,
+            per=budget.per,
+            then=budget.then,
+            used=hours(budget.key, used(policy, meter, min(now, meter.ends))),
+            spent=policy.gate is not None and name_of(budget) in policy.gate.spent,
+            ends_at=meter.ends,
+        )
 
 
 def _scope_views(state: State, policy: PolicyState) -> Iterator[ScopeView]:

@@ -71,6 +71,8 @@ class Submit(Part, frozen=True, kw_only=True):
     saves_on_abort: bool = False
     after: tuple[str, ...] = ()
     request: dict[str, str] = {}
+    image: str = ""
+    command: tuple[str, ...] = ("simulated",)
 
 
 class Delete(Part, frozen=True, kw_only=True):
@@ -227,6 +229,8 @@ SUBMIT = Shape(
         "saves_on_abort": w.FLAG,
         "after": w.TOKENS,
         "request": _WORDS,
+        "image": _TEXT,
+        "command": Several(_TEXT, least=1),
     },
     check=_check_submit,
 )

@@ -312,7 +312,8 @@ class World:
             self.machines.behaviours[self.names[name]] = jobs
             wish = JobWish(
                 id=job_id,
-                command=("simulated",),
+                command=jobs.command,
+                image=jobs.image,
                 name=name,
                 preemptible=jobs.preemptible,
                 priority=jobs.priority,

@@ -11,7 +11,16 @@ import pytest
 
 from headrace.cli import supply
 from headrace.client import Refused
-from headrace.contracts.queries import ApplyAnswer, NodeRequest, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
+from headrace.contracts.queries import (
+    ApplyAnswer,
+    BudgetView,
+    NodeRequest,
+    NodeView,
+    PoolKeyView,
+    PoolView,
+    QueueView,
+    ScopeView,
+)
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.running import ChildView, Lock, Running, write_running
 
@@ -37,6 +46,20 @@ def test_queues_show_what_waits_and_what_their_policy_holds(headrace):
     assert json.loads(headrace("queues --json", queues=found).out)[0]["scopes"][0]["used"] == "9"
     assert headrace("queues", queues=()).out == "No queues; `headrace apply` makes them.\n"
     assert json.loads(headrace("queues --json", queues=()).out) == []
+
+
+def test_queues_show_what_closes_them_and_their_budgets(headrace):
+    budget = BudgetView(key="gpu", hours=500, per="month", then="wait", used="412.250", spent=False, ends_at=1)
+    names = {"tenant": "acme", "policy": "rnd", "pending": 2, "running": 3, "budgets": (budget,)}
+    found = (
+        QueueView(name="rnd/two", profile="two", closed="drain", **names),
+        QueueView(name="rnd/one", profile="one", shut=True, **names),
+    )
+    assert headrace("queues", queues=found).out.splitlines() == [
+        "QUEUE    CLOSED  PENDING  RUNNING  BUDGET",
+        "rnd/two  drain         2        3  412.250 of 500 h gpu per month",
+        "rnd/one  window        2        3  412.250 of 500 h gpu per month",
+    ]
 
 
 def test_pools_show_what_is_free(headrace):

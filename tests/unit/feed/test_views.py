@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.documents import Access, Pool
+from headrace.contracts.documents import Access, Budget, Pool, Window
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder, Place
 from headrace.contracts.facts.preemption import Victim
@@ -213,7 +213,7 @@ def test_queues_show_what_their_policy_holds(hall, roster, policy_of):
         borrowed=GPU_UNITS,
     )
     usual = {"tenant": "acme", "policy": "dev", "scopes": (scope,)}
-    assert list(queue_views(hall.state, roster, "acme")) == [
+    assert list(queue_views(hall.state, roster, "acme", hall.now)) == [
         QueueView(name="dev/one", profile="one", pending=2, running=3, **usual),
         QueueView(name="dev/pair", profile="pair", pending=0, running=0, **usual),
     ]
@@ -289,3 +289,17 @@ def test_a_node_is_ready_cordoned_stopped_or_lost(hall):
         hall.say(by, fact)
         states += [node.state for node in node_views(hall.state, {}, "acme")]
     assert states == ["cordoned", "lost", "lost", "stopped"]
+
+
+def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, roster, policy_of):
+    budget = Budget(key="gpu", hours=3, per="day")
+    window = Window(days=("mon", "tue", "wed", "thu", "fri", "sat", "sun"), opens=0, closes=1)
+    policy = policy_of("acme", budgets=(budget,), windows=(window,))
+    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
+    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="dev", shut=True, spent=("gpu per day",)))
+    hall.say("governance", f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze"))
+    one, pair = queue_views(hall.state, roster, "acme", hall.now)
+    assert (one.closed, pair.closed, one.shut, one.opens_at > hall.now) == ("freeze", "", True, True)
+    (view,) = one.budgets
+    assert (view.key, view.hours, view.per, view.then, view.used, view.spent) == ("gpu", 3, "day", "wait", "0.000", True)
+    assert view.ends_at > hall.now

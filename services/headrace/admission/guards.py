@@ -1,0 +1,56 @@
+"""What a group and a tenant allow beside the queue itself (R13, R14): which images and commands, and how fast. Pure.
+
+The rules of a group guard against mistakes and tell people what is meant to run where; a program that may run can start any other, so
+they are no isolation.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from headrace.contracts.durations import MILLISECOND, format_duration
+from headrace.contracts.reasons import RejectReason
+from headrace.domain.admissible import Rejection
+from headrace.domain.allowances import JOB, left, rate_of, wait_for
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents import Group
+    from headrace.contracts.wishes import JobWish
+    from headrace.domain.state import State
+
+
+def against_rules(group: Group | None, wish: JobWish) -> Rejection | None:
+    """Why the group's runtime rules forbid the job: deny beats allow, and an empty list of what is allowed allows everything."""
+    if group is None:
+        return None
+    rules = group.runtime
+    image, command = wish.image, wish.command[0]
+    if (rule := _broken(image, rules.allow_images, rules.deny_images)) is not None:
+        what = f"image {image[:200]}" if image else "a job without an image"
+        return Rejection(RejectReason.RUNTIME_RULE, f"image: group {group.name} does not allow {what}: {rule}")
+    if (rule := _broken(command, rules.allow_commands, rules.deny_commands)) is not None:
+        return Rejection(RejectReason.RUNTIME_RULE, f"command: group {group.name} does not allow {command[:200]}: {rule}")
+    return None
+
+
+def _broken(text: str, allow: tuple[str, ...], deny: tuple[str, ...]) -> str | None:
+    denied = next((pattern for pattern in deny if fnmatchcase(text, pattern)), None)
+    if denied is not None:
+        return f"it denies {denied}"
+    if not allow or any(fnmatchcase(text, pattern) for pattern in allow):
+        return None
+    return "it allows " + ", ".join(pattern or '""' for pattern in allow[:8])
+
+
+def too_fast(state: State, tenant: str, now: int, fresh: int) -> tuple[Rejection, int] | None:
+    """Why the tenant has to wait before its next job, and how long, when `fresh` jobs of it are being admitted already."""
+    rate = rate_of(state, tenant)
+    if rate is None:
+        return None
+    drops = left(state, tenant, rate, now) - fresh * JOB
+    if drops >= JOB:
+        return None
+    wait = -(-wait_for(rate, drops) // MILLISECOND) * MILLISECOND
+    message = f"tenant {tenant} may submit {rate.per_second} jobs a second; try again in {format_duration(wait)}"
+    return Rejection(RejectReason.TOO_FAST, message), wait
