@@ -1,8 +1,8 @@
 """Who goes before a waiting job: in its queue, and in a pool, as all stand now (R15). Pure.
 
 Strategy: jobs of one group (`pending`) rank alike but for their own priority and age, so a group is ranked once for all its members, and
-what all groups of a policy have in common is looked up once. A group that its own limit, its reservation, a bar, a closing or the pool's
-access keeps out is before nobody (R16).
+what all groups of a policy have in common is looked up once. A group that its own limit, its reservation, a bar, a closing, a gate or the
+pool's access keeps out is before nobody (R16).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.access import may_enter
 from headrace.domain.closings import pool_closing, queue_closing
+from headrace.domain.gates import gated, must_borrow
 from headrace.domain.pending import JobGroup, place_in_line
 from headrace.domain.ranking import StaticRank, dominant_share, static_rank
 from headrace.domain.scopes import over_limit, over_reservation, scopes_of, with_reservation
@@ -49,23 +50,24 @@ class Ranks:
 
     def of(self, group: JobGroup) -> GroupRank | None:
         """What the group stands at; None where something but room keeps it from being granted anything here."""
-        queue, pool = self._queue(group.policy, group.profile), self._pool
-        if not queue.reaches or group.barred_from == pool.document.name:
+        queue = self._queue(group.policy, group.profile)
+        if not queue.reaches or group.barred_from == self._pool.document.name or gated(group) is not None:
             return None
-        total = group.request.total
-        inside = over_reservation(queue.reserved, pool.governed, total, firm=not group.preemptible) is None
-        if not inside and not (group.preemptible and queue.borrows):
+        rank = self._rank(queue, group)
+        if rank[0] and not (group.preemptible and queue.borrows):
             return None
-        if over_limit(queue.limited, pool.governed, total, beyond=group.beyond) is not None:
-            return None
-        return (0, *queue.static, 0) if inside else (1, *queue.static, self._share(group.policy))
+        short = over_limit(queue.limited, self._pool.governed, group.request.total, beyond=group.beyond)
+        return rank if short is None else None
 
     def at_least(self, group: JobGroup) -> GroupRank:
         """What it would stand at, whatever keeps it from being granted anything."""
-        queue = self._queue(group.policy, group.profile)
-        firm = not group.preemptible
-        inside = over_reservation(queue.reserved, self._pool.governed, group.request.total, firm=firm) is None
-        return (0, *queue.static, 0) if inside else (1, *queue.static, self._share(group.policy))
+        return self._rank(self._queue(group.policy, group.profile), group)
+
+    def _rank(self, queue: _Queue, group: JobGroup) -> GroupRank:
+        governed, firm = self._pool.governed, not group.preemptible
+        if over_reservation(queue.reserved, governed, group.request.total, firm=firm) is None and not must_borrow(group.policy):
+            return (0, *queue.static, 0)
+        return (1, *queue.static, self._share(group.policy))
 
     def _share(self, policy: PolicyState) -> int:
         share = self._shares.get(policy)

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import format_time
+from headrace.contracts.reasons import WaitReason
 from headrace.domain.ends import Ends
+from headrace.domain.gates import gated, opens_at, spent_for
 from headrace.domain.holdings import Holding, hold, holding_of, let_go
 from headrace.domain.line import Entry, Line
+from headrace.domain.meters import name_of
 from headrace.domain.placement import find_places
 from headrace.domain.scopes import over_capacity
 
@@ -38,6 +41,8 @@ NOBODY_NEW = "and nobody new goes before it"
 BY_PACE = "at the pace at which those before it start until"
 BY_GRACE = "those that make room for it are gone at the end of their grace"
 OVERDUE = "a job that makes room for it is overdue"
+GATED = "its policy's windows and budgets let it start from"
+NEVER_OPENS = "none of its policy's windows opens again"
 UNKNOWN_DEPENDENCY = "nothing says when the job that it waits for will end"
 
 
@@ -58,12 +63,15 @@ def expected_start(state: State, job: JobRecord, pools: Sequence[PoolState], now
     if job.nomination is not None:
         gone = kept_until(state, job.nomination, ends, now)
         return Forecast(gone, BY_GRACE) if gone is not None else Forecast(None, OVERDUE)
-    ready = _ready_at(state, job, ends, now)
+    ready, opens = _ready_at(state, job, ends, now), _opens_at(state, job, now)
     if ready is None:
         return Forecast(None, UNKNOWN_DEPENDENCY)
+    if opens is None:
+        return Forecast(None, NEVER_OPENS)
     run = _Run(state, job, pools, now, ends)
     try:
-        return run.forward(ready)
+        found = run.forward(max(ready, opens))
+        return found if opens == now else found._replace(assumption=f"{GATED} {format_time(opens)} on, {found.assumption}")
     finally:
         run.undo()
 
@@ -85,6 +93,16 @@ def _ready_at(state: State, job: JobRecord, ends: Ends, now: int) -> int | None:
     return max((now, job.not_before, *(end for end in known if end is not None)))
 
 
+def _opens_at(state: State, job: JobRecord, now: int) -> int | None:
+    """From when on its policy's windows and budgets let it start (R33); None: never, as they are."""
+    reason, spent = gated(job), spent_for(job)
+    if reason is None:
+        return now
+    if reason is WaitReason.OUTSIDE_WINDOW:
+        return opens_at(state, job.policy, now)
+    return job.policy.meters[name_of(spent)].ends if spent is not None else now
+
+
 class _Run:
     """One run forward. Everything it changes in the state, `undo` changes back."""
 
@@ -94,6 +112,7 @@ class _Run:
         self._pools = {pool.document.name: pool for pool in pools if pool.document.name != job.barred_from}
         self._now = now
         self._ends = ends
+        self._gate = job.policy.gate
         self._changed: list[tuple[Holding, int]] = []
         self._due: list[tuple[int, int, JobRecord, Holding | None]] = []
         self._told = 0
@@ -123,7 +142,9 @@ class _Run:
             while self._due and self._due[0][0] == moment:
                 _, _, job, holding = heapq.heappop(self._due)
                 holding = holding or holding_of(self._state, job)
-                if holding is not None and job is not self._job:
+                if job is self._job:
+                    self._open_gate()
+                elif holding is not None:
                     self._hold(holding, -1)
                     after = job if after is None and job.leases else after
 
@@ -131,6 +152,12 @@ class _Run:
         """Leave the state as it was found."""
         for holding, sign in reversed(self._changed):
             (let_go if sign > 0 else hold)(self._state, holding)
+        self._job.policy.gate = self._gate
+
+    def _open_gate(self) -> None:
+        """It stands in line from now on, and nothing shuts it and its fellows out (R33)."""
+        self._job.policy.gate = None
+        self._line.mark(self._job.policy)
 
     @property
     def _is_far(self) -> bool:

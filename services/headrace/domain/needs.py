@@ -30,6 +30,7 @@ SHOWN_MAX = 10
 """Jobs listed by name; of the others it is told how many more there are."""
 
 _AT_A_LIMIT = frozenset({WaitReason.AT_POLICY_LIMIT, WaitReason.AT_TENANT_LIMIT})
+_NOBODY_HOLDS = frozenset({WaitReason.FROZEN, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED})
 _BEYOND = frozenset({WaitReason.RESERVED_SHARE_BUSY, WaitReason.WOULD_EXCEED_RESERVATION})
 
 
@@ -133,6 +134,8 @@ def shown_holders(job: JobRecord, those: Iterable[JobRecord], ends: Ends) -> tup
 
 def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Iterator[JobRecord]:
     """Jobs that hold what it needs: in the account that has no room, else those that make room for it, else in the pool."""
+    if wait.reason in _NOBODY_HOLDS:
+        return
     if wait.reason is WaitReason.DEPENDENCY:
         yield from (state.jobs[key] for key in job.waits_for if key in state.jobs)
         return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.durations import format_time
 from headrace.contracts.why import ReclaimView
 from headrace.domain.eligibility import anybody_above, causes
+from headrace.domain.gates import may_start
 from headrace.domain.needs import shown_holders
 from headrace.domain.scopes import over_limit, over_reservation, policy_side, scopes_of
 from headrace.domain.victims import NoPlan, Plan, search
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, PoolState, State
 
 HAS_ROOM = "it has room without"
+NOT_YET = "it could not start if it had what it needs"
 KEPT = "it has taken back what it needs: places are kept for it"
 NOBODY_BORROWS = "nobody in pool {} holds more than its reservation"
 
@@ -42,6 +44,8 @@ def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: En
 def _forbidden(state: State, job: JobRecord, pool: PoolState) -> str:
     """The rule that keeps it from taking back from anybody here; empty where none does."""
     name, total = pool.document.name, job.request.total
+    if job.waits_for or job.doomed_by or not may_start(state, job, name):
+        return NOT_YET
     own = [scope for scope in scopes_of(state, job.policy, name) if scope.kind == "policy"]
     limit = over_limit(own, pool.governed, total, beyond=job.beyond)
     if limit is not None:

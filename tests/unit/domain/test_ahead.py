@@ -66,3 +66,14 @@ def test_a_queue_that_does_not_borrow_is_closed_beyond_its_reservation():  # R12
     assert Ranks(hall.state, hall.pool).of(group_for(hall.state, job)) == (0, 0, 0, 0, 0)
     hall.run("p", "b", ("n1", 0, 1))
     assert Ranks(hall.state, hall.pool).of(group_for(hall.state, job)) is None
+
+
+def test_those_outside_their_window_are_before_nobody():  # R33
+    hall = Hall(devices=1)
+    hall.policy("p", priority=5)
+    hall.policy("q")
+    hall.admit("p", "a")
+    job = hall.admit("q", "b")
+    assert before(hall, job) == [["a"]]
+    hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="p", shut=True))
+    assert before(hall, job) == []

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.admission import Dependency
@@ -14,6 +15,7 @@ from headrace.domain.forecast import (
     BY_GRACE,
     BY_HISTORY,
     IN_TURN,
+    NEVER_OPENS,
     NO_LIMIT,
     NOBODY_NEW,
     OVERDUE,
@@ -229,6 +231,37 @@ def test_a_job_with_a_dependency_starts_behind_its_end(site):
     waits = site.admit("waits", after=(Dependency(job=first.key),))
     unknown = site.admit("unknown", after=(Dependency(job=second.key),))
     assert [start_of(site, job) for job in (waits, unknown)] == [(60, BY_LIMITS), (None, UNKNOWN_DEPENDENCY)]
+
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def gated_site(gate, **terms):
+    """`dev` has a gate; of its two GPUs one is free, the other will be."""
+    site = Site(policy("dev", **terms), policy("ops"))
+    site.node(count=2)
+    site.run("a", place("n1", 0), queue="ops/one", time_limit=60 * SECOND)
+    site.say(f.PolicyGatedV1(tenant="default", policy="dev", **gate), by="allocator")
+    return site
+
+
+def test_outside_its_window_a_job_starts_when_the_next_opens_behind_those_who_wait_for_it_too():  # R33
+    site = gated_site({"shut": True}, windows=(d.Window(days=DAYS, opens=14 * 60, closes=15 * 60),))
+    opens = 14 * 3_600 - (START // SECOND) % 86_400
+    site.admit("first", "dev/two", time_limit=60 * SECOND)
+    start, assumption = start_of(site, site.admit("second", "dev/two"))
+    assert (start, assumption.partition(" from ")[0]) == (opens + 60, "its policy's windows and budgets let it start")
+    assert start_of(site, site.admit("other", "ops/one"))[0] == 0, "those of other policies need not wait"
+
+
+def test_without_its_budget_a_job_starts_when_the_next_period_begins():  # R33
+    site = gated_site({"spent": ("gpu per day",)}, budgets=(d.Budget(key="gpu", hours=0, per="day"),))
+    assert start_of(site, site.admit("b"))[0] == 86_400 - (START // SECOND) % 86_400
+
+
+def test_a_window_that_never_opens_again_is_told():
+    site = gated_site({"shut": True})
+    assert start_of(site, site.admit("b")) == (None, NEVER_OPENS)
 
 
 def test_what_is_too_far_ahead_is_told_by_the_pace_up_to_there(site, monkeypatch):

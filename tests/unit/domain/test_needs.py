@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.documents import Share, Tenant
 from headrace.contracts.durations import SECOND
@@ -110,3 +111,11 @@ def test_in_a_full_pool_all_hold_it_and_others_are_one_entry_without_how_many_th
         Holder(job="default.ann.a", request=ONE, pool="hall", nodes=("n1",)),
         Holder(request={GPU: 2 * GPU_UNITS}),
     )
+
+
+def test_outside_its_window_nobody_holds_what_it_needs():  # R33
+    site = Site()
+    site.node(count=2)
+    site.run("a", place("n1", 0))
+    site.say(f.PolicyGatedV1(tenant="default", policy="dev", shut=True), by="allocator")
+    assert who(site, site.admit("b")) == ((), 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from headrace.contracts import facts as f
 from headrace.contracts.documents import PreemptionTerms
 from headrace.contracts.durations import SECOND
 from headrace.contracts.why import Holder, ReclaimView
 from headrace.domain.ends import Ends
-from headrace.domain.reclaims import HAS_ROOM, KEPT, reclaim_in
+from headrace.domain.reclaims import HAS_ROOM, KEPT, NOT_YET, reclaim_in
 from tests.unit.domain.site import Site, gpus, place, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -76,3 +77,9 @@ def test_one_that_has_room_need_not_and_one_that_places_are_kept_for_has():
     assert asked(site, job) == ReclaimView(could=False, why=HAS_ROOM)
     site.order(job, (victim,), place("n1", 0))
     assert asked(site, job) == ReclaimView(could=True, why=KEPT, cause="reclaim")
+
+
+def test_one_that_could_not_start_takes_nothing_back():  # R33
+    site, _ = borrowed(reservation=gpus(1))
+    site.say(f.PolicyGatedV1(tenant="default", policy="ops", shut=True), by="allocator")
+    assert asked(site, site.admit("b", "ops/one")) == ReclaimView(could=False, why=NOT_YET)
