@@ -12,6 +12,7 @@ from headrace.contracts.document_reader import DOCUMENTS
 from headrace.contracts.document_tree import Path, Tree
 from headrace.contracts.documents import DEFAULT_TENANT, Documents
 from headrace.contracts.durations import SECOND
+from headrace.contracts.facts import AnyFact
 from headrace.simulate.names import numbered
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class Moment(Part, frozen=True, kw_only=True):
     apply: Documents | None = None
     delete: Delete | None = None
     expect: Expect | None = None
+    stated: tuple[AnyFact, ...] = ()
+    """What admission stated then, where a real history is played again; no file says so."""
 
 
 class Scenario(Part, frozen=True, kw_only=True):
@@ -159,7 +162,7 @@ def _check_submit(submit: Submit) -> Iterator[Complaint]:
 
 
 def _check_moment(moment: Moment) -> Iterator[Complaint]:
-    happenings = [name for name in moment.__struct_fields__ if name != "at" and getattr(moment, name) not in (None, "")]
+    happenings = [name for name in moment.__struct_fields__ if name != "at" and getattr(moment, name) not in (None, "", ())]
     if len(happenings) != 1:
         yield (), f"one thing happens in each entry, here are {len(happenings)}; write more entries with the same 'at'"
 

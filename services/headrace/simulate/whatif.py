@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from headrace.contracts.documents import Documents
+from headrace.contracts.documents import Documents, PreemptionTerms
 from headrace.contracts.durations import DAY
 from headrace.domain.ends import Ends
 from headrace.domain.snapshot import copy_of
 from headrace.domain.state import HOLDING, JobState
+from headrace.simulate.aftermath import Aftermath, KnownEnds
 from headrace.simulate.difference import called, difference
 from headrace.simulate.machines import Run
 from headrace.simulate.names import numbered
@@ -35,6 +36,8 @@ NEVER = "one of which neither is known runs on"
 GRACES = "who is told to stop takes its whole grace"
 ANEW = "who starts again begins anew"
 NOBODY_NEW = "nobody else submits anything"
+AS_THEY_CAME = "jobs come, and are cancelled, when they really were, and run as long as they really did where that is known"
+THE_REST_STAYS = "documents and nodes stay as they were at the beginning, the changes aside"
 
 
 class _Player(NamedTuple):
@@ -58,6 +61,11 @@ class _Player(NamedTuple):
         self.outcome.end(end)
         return self.outcome
 
+    def names(self) -> dict[str, str]:
+        """What each job is called: by its name in a file, else by user and id."""
+        named = {key: name for name, key in self.world.names.items()}
+        return {key: named.get(key) or called(key) for key in self.outcome.tales}
+
 
 def compare(world: World, changes: Changes, *, span: int = FOR) -> Difference:
     """The changes come at the world's moment; both go on for `span` at most. Raises `Refused` and `Unrest`; the world is left as it is."""
@@ -70,11 +78,8 @@ def compare(world: World, changes: Changes, *, span: int = FOR) -> Difference:
     for player in (as_is, changed):
         player.play(parting + span)
     end = max(as_is.world.now, changed.world.now)
-    names = tuple({key: name for name, key in player.world.names.items()} for player in (as_is, changed))
-    unnamed = {key: called(key) for key in (*as_is.outcome.tales, *changed.outcome.tales)}
-    return difference(
-        as_is.tell(end), changed.tell(end), (unnamed | names[0], unnamed | names[1]), (parting, end), parting - world.start
-    )
+    sides = (as_is.tell(end), changed.tell(end))
+    return difference(*sides, (as_is.names(), changed.names()), (parting, end), parting - world.start)
 
 
 def _look_for_clashes(world: World, changes: Changes) -> None:
@@ -92,18 +97,26 @@ def _look_for_clashes(world: World, changes: Changes) -> None:
         raise Refused("\n".join(lines))
 
 
-def compare_from(state: State, changes: Changes, now: int, *, span: int = FOR) -> Difference:
-    """The same from the state of an installation at log time `now`, with what has to be assumed about its jobs."""
-    ends = Ends(state, now)
-    world = _world_of(state, ends, now)
+def compare_from(
+    state: State, changes: Changes, now: int, *, span: int = FOR, aftermath: Aftermath | None = None
+) -> Difference:
+    """The same from the state of an installation at log time `now`, with what has to be assumed about its jobs.
+
+    With an `aftermath`, what really came then comes in both.
+    """
+    came = Aftermath(now) if aftermath is None else aftermath
+    ends = KnownEnds(state, now, came.runs)
+    world = _world_of(state, ends, now, came)
     found = compare(world, changes, span=span)
     known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history else (BY_LIMITS, NEVER)
-    return structs.replace(found, assumptions=(*known, GRACES, ANEW, NOBODY_NEW))
+    others = (NOBODY_NEW,) if aftermath is None else (AS_THEY_CAME, THE_REST_STAYS)
+    return structs.replace(found, assumptions=(*known, GRACES, ANEW, *others))
 
 
-def _world_of(state: State, ends: Ends, now: int) -> World:
+def _world_of(state: State, ends: Ends, now: int, came: Aftermath) -> World:
     """A world that goes on from a state: every job behaves as is known of its kind, what holds leases is on its node already."""
-    world = World(Scenario(documents=Documents()), state=copy_of(state), start=max(now, state.now))
+    scenario = Scenario(documents=Documents(), timeline=tuple(came.moments))
+    world = World(scenario, state=copy_of(state), start=max(now, state.now))
     spans: dict[tuple[object, ...], Submit] = {}
     for job in state.jobs.values():
         if job.ended_at:
@@ -116,6 +129,15 @@ def _world_of(state: State, ends: Ends, now: int) -> World:
         )
         if job.state in HOLDING:
             _adopt(world, job, ends)
+    for fact in came.came():
+        policy = state.policies.get((fact.job.split(".")[0], fact.policy))
+        terms = PreemptionTerms() if policy is None else policy.document.preemption
+        world.machines.behaviours[fact.job] = Submit(
+            name="job",
+            queue=f"{fact.policy}/{fact.profile}",
+            duration=came.runs.get(fact.job, fact.time_limit),
+            abort_takes=terms.callback_grace + terms.term_grace,
+        )
     return world
 
 

@@ -159,8 +159,9 @@ class World:
 
     def play_out(self, until: int) -> None:
         """Go on, with no timeline, until nothing is left to happen but checkpoints, at most up to `until`."""
-        while (moment := self._next_moment()) is not None and moment <= until and not self._is_over():
-            self.pass_to(moment)
+        while self.now < until and not self._is_over():
+            moment = self._next_moment()
+            self.pass_to(until if moment is None else min(moment, until))
 
     def _is_over(self) -> bool:
         wakeups = (self.allocator.next_wakeup(), self.preemption.next_wakeup(), self.governance.next_wakeup())
@@ -248,6 +249,7 @@ class World:
         self._submitted = submitted
 
     def _happen(self, moment: Moment) -> None:
+        self._append(ADMISSION, moment.stated)
         if moment.submit is not None:
             self._submit(moment.submit)
         if moment.cancel:

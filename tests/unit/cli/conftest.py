@@ -12,7 +12,8 @@ from headrace.cli.main import main
 
 
 class FakeClient:
-    """`answers`: what each method gives; of a list one after the other; an exception is raised. `said`: what was called, and with what."""
+    """`answers`: what each method gives; of a list one after the other, of a function what it gives; an exception is raised. `said`: what
+    was called, and with what."""
 
     def __init__(self, answers):
         self.answers = answers
@@ -31,6 +32,8 @@ class FakeClient:
             answer = self.answers[name]
             if isinstance(answer, list):
                 answer = answer.pop(0)
+            if callable(answer):
+                answer = answer(*args)
             if isinstance(answer, Exception):
                 raise answer
             return answer

@@ -42,7 +42,9 @@ def changes(tmp_path):
 
 def pages(ledger, size=3):
     """As governance would answer, page by page."""
-    return [RecordsAnswer(tip=len(ledger), records=ledger[at : at + size]) for at in range(0, len(ledger), size)]
+    return lambda _service, _what, request, *_: RecordsAnswer(
+        tip=len(ledger), records=ledger[request.after : request.after + size]
+    )
 
 
 def test_the_ledger_is_folded_page_by_page_and_played_on(headrace, ledger, changes):
@@ -80,7 +82,9 @@ def test_the_text_says_from_where_and_what_is_assumed(headrace, ledger, changes)
         pytest.param(
             "nodes: [{{name: n}}]", "", "headrace: node n: there is one of that name already; give it another\n", id="a node"
         ),
-        pytest.param("nodes: [{{name: m}}]", "--at 999", "headrace: --at: the ledger ends with record ", id="a record to come"),
+        pytest.param(
+            "nodes: [{{name: m}}]", "--at 999", "headrace: --at, --to: the ledger ends with record ", id="a record to come"
+        ),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(headrace, ledger, tmp_path, text, flags, complaint):
@@ -96,3 +100,16 @@ def test_a_damaged_ledger_is_told(headrace, ledger, changes):
     assert headrace(f"whatif -f {changes}", query=broken).err == (
         "headrace: the ledger is damaged: after sequence 0 comes 2: records are missing\n"
     )
+
+
+def test_the_real_jobs_of_a_time_are_played_again(headrace, ledger, changes):
+    ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:00:30Z --to 2026-01-01T00:02:30Z --json", query=pages(ledger))
+    found = json.loads(ran.out)
+    assert (ran.err, found["span"]) == ("", 90_000_000)
+    assert (found["total"]["before"]["waiting"], found["total"]["after"]["waiting"]) == (2, 2)
+    assert found["assumptions"][-1].startswith("documents and nodes stay as they were")
+
+
+def test_a_time_in_which_nothing_came_is_told(headrace, ledger, changes):
+    ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:09:30Z --to {len(ledger)}", query=pages(ledger, size=100))
+    assert ran.err == "headrace: --to: the ledger holds nothing between --from and there\n"

@@ -8,12 +8,14 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.domain.snapshot import dump
+from headrace.contracts.records import Record
+from headrace.domain.snapshot import copy_of, dump
+from headrace.simulate.aftermath import Aftermath
 from headrace.simulate.changes import Changes, read_changes
 from headrace.simulate.scenario import Submit, read_scenario
-from headrace.simulate.whatif import compare, compare_from
+from headrace.simulate.whatif import AS_THEY_CAME, THE_REST_STAYS, compare, compare_from
 from headrace.simulate.world import Refused, World
-from tests.unit.domain.site import Site, place, policy
+from tests.unit.domain.site import Site, gpus, place, policy
 
 
 def changes(text):
@@ -163,3 +165,34 @@ def test_leases_on_a_lost_node_are_left_to_the_deciders():
     made.say(f.NodeLostV1(node="n1", silent_for=0), by="preemption")
     found = compare_from(made.state, changes("nodes: [{name: n2, labels: {pool: hall}, gpus: 3}]"), made.now)
     assert found.total.after.starts >= 2
+
+
+def test_what_really_came_is_played_again_under_other_circumstances():
+    made = installed()
+    start, before = made.now, copy_of(made.state)
+    aftermath = Aftermath(start)
+
+    def then(seconds, act):
+        made.now = start + seconds * SECOND
+        sequence = made.state.sequence
+        act()
+        assert made.state.sequence > sequence
+
+    def said(*facts, by="admission"):
+        made.say(*facts, by=by)
+        aftermath.note(Record(by=by, now=made.now, engine="test", as_of=0, facts=facts), made.state)
+
+    limited = made.state.jobs["default.ann.limited"]
+    late = f.JobAdmittedV1(job="default.ann.late", policy="ops", profile="one", request=gpus(1), time_limit=HOUR)
+    gone = f.JobAdmittedV1(job="default.ann.gone", policy="ops", profile="two", request=gpus(2))
+    then(10, lambda: said(late, gone))
+    then(20, lambda: said(f.JobCancelRequestedV1(job=gone.job, by="ann")))
+    then(60, lambda: made.leave(limited))
+    then(60, lambda: said(f.JobEndedV1(job=limited.key, attempt=1, state="succeeded", cause="exited"), by="allocator"))
+
+    more = changes("nodes: [{name: n2, labels: {pool: hall}, gpus: 1, gpu_model: H100}]")
+    found = compare_from(before, more, start, span=5 * MINUTE, aftermath=aftermath)
+
+    assert starts(found) == {"ann.waits": (60 * SECOND, 0), "ann.late": (None, 60 * SECOND)}
+    assert (found.span, found.assumptions[-2:]) == (5 * MINUTE, (AS_THEY_CAME, THE_REST_STAYS))
+    assert (found.total.before.waiting, found.total.after.waiting) == (1, 0)
