@@ -36,6 +36,8 @@ class Job:
     started: dict[int, int] = field(default_factory=dict)
     min_runtime: int = 0
     yields: bool = False
+    forced: bool = False
+    stops: bool = False
     barred_from: str = ""
     barred_by: str = ""
     avoids: dict[str, int] = field(default_factory=dict)
@@ -201,6 +203,7 @@ class Auditor:
         job, rank, pool = self.jobs[fact["job"]], fact.get("rank", 0), fact["pool"]
         if job.state == "pending":
             job.state, job.attempt, job.started = "holding", job.attempt + 1, {}
+            job.stops = job.forced = False
             self._end_nomination(job)
         elif rank == 0:
             self._complain(f"{job.key} is {job.state} and is granted a lease")
@@ -283,6 +286,23 @@ class Auditor:
         self.nominations[fact["preemption"]] = Nomination(job, pool, amounts)
         for victim in victims:
             victim.yields, victim.barred_from, victim.barred_by = True, pool, job.key
+            victim.stops |= bool(fact.get("ladders"))
+        self._check_own_limit(job, pool)
+        for place in fact["places"]:
+            self._check_kept(job, place)
+
+    def _preemption_forced(self, fact: Json) -> None:
+        job = self._job_of(fact)
+        if job is not None:
+            job.forced = True
+
+    def _stop_ordered(self, fact: Json) -> None:
+        job, ladder = self._job_of(fact), fact["ladder"]
+        if job is None:
+            return
+        job.stops = True
+        if ladder["cause"] == "preempted" and not (job.yields if ladder.get("preemptor") else job.forced):
+            self._complain(f"{job.key} is told that it is preempted, and by nobody that may")
 
     def _nomination_ended(self, fact: Json) -> None:
         self.nominations.pop(fact["preemption"], None)
@@ -384,6 +404,27 @@ class Auditor:
                 firm = self._used(account, key, firm=True)
                 if not job.preemptible and account.reservation is not None and firm > account.reserved(key):
                     self._complain(f"{account} is granted {job.key}, cannot take back {firm} {key}")
+
+    def _check_own_limit(self, job: Job, pool: str) -> None:
+        """A policy's own limit never preempts (R23): with what is kept for it the preemptor is within."""
+        beyond = job.key.split(".")[1] in self.policies[job.policy].get("beyond_limit", ())
+        for account in self._accounts(job.policy, pool):
+            for key in self._governed(pool) & {key for key, value in job.total.items() if value}:
+                used = self._used(account, key)
+                if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
+                    self._complain(f"{account} takes back for {job.key} and would use {used} {key}")
+
+    def _check_kept(self, job: Job, place: Json) -> None:
+        """What is kept for a preemptor is free, or will be when those who stop have left (R26)."""
+        stay = [
+            lease
+            for lease in self.leases.values()
+            if lease.node == place["node"] and not lease.job.stops and not lease.job.yields
+        ]
+        for share in place.get("devices", ()):
+            held = sum(lease.devices.get(share["device"], 0) for lease in stay)
+            if held + share["units"] > GPU_UNITS:
+                self._complain(f"{place['node']}/{share['device']} is kept for {job.key}, and held by others who stay")
 
     def _check_gang(self, job: Job, leases: list[Json]) -> None:
         ranks = [lease.get("rank", 0) for lease in leases]

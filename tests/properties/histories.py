@@ -241,7 +241,10 @@ def scenarios(draw: Draw) -> Scenario:
     moments += [draw(fillers(place, law, links)) for place in range(draw(number(0, 6)))]
     submitted = {name: moment.at for moment in moments if moment.submit for name in _names(moment.submit)}
     for _ in range(draw(number(0, 8))):
-        at, what = draw(MOMENTS), draw(st.sampled_from(["cancel", "finish", "fail", "lost", "apply", "delete", "node"]))
+        at, what = (
+            draw(MOMENTS),
+            draw(st.sampled_from(["cancel", "finish", "fail", "force", "lost", "apply", "delete", "node"])),
+        )
         if what == "lost":
             node = draw(st.sampled_from(machines))
             back = at + draw(st.sampled_from([0, 30 * SECOND, 5 * MINUTE]))

@@ -41,9 +41,11 @@ class Oracle:
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
         self.opened: list[tuple[str, str, str]] = []
 
-    def play(self) -> Oracle:
+    def play(self, *, in_line: bool = True) -> Oracle:
         self.state.pending.ripen(self.now)
         self._nominated()
+        if not in_line:
+            return self
         while any(self._grant(self.state.pools[name]) for name in sorted(self.state.pools)):
             pass
         for name in sorted(self.state.pools):

@@ -28,12 +28,12 @@ class Watched:
     def __init__(self) -> None:
         self.rounds = 0
 
-    def grant(self, state, standings, now, skip, room):
+    def grant(self, state, standings, now, skip, room, *, in_line):
         self.rounds += 1
         if self.rounds % 7 == 0:
             standings.forget()
-        facts = self.real(state, standings, now, skip, room)
-        slow = Oracle(state, now, frozenset(skip)).play()
+        facts = self.real(state, standings, now, skip, room, in_line=in_line)
+        slow = Oracle(state, now, frozenset(skip)).play(in_line=in_line)
         assert told(facts) == (slow.granted, slow.opened)
         return facts
 

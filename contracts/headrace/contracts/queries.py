@@ -108,6 +108,14 @@ class NodeRequest(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class ForceRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `preempt`: a job, by key or id, has to stop, whoever it belongs to; only with `force` and a reason (R24)."""
+
+    job: str
+    force: bool = False
+    reason: str = ""
+
+
 class RecordsRequest(Value, frozen=True, kw_only=True):
     """To *governance* `records`: the ledger as it was written, from the record behind the sequence `after` on."""
 

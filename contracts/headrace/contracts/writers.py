@@ -49,6 +49,7 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.NodeCordonedV1, "a node", "registered"),
     Law(GOVERNANCE, f.NodeUncordonedV1, "a node", "cordoned"),
     Law(GOVERNANCE, f.NodeDrainOrderedV1, "a node", "registered"),
+    Law(GOVERNANCE, f.PreemptionForcedV1, "a job", "starting, running"),
     Law(GOVERNANCE, f.NodeConfirmedEmptyV1, "a node", "away, or with overdue leases"),
     Law(ADMISSION, f.JobAdmittedV1, "a job", "unknown"),
     Law(ADMISSION, f.JobRejectedV1, "a job", "unknown"),

@@ -2,8 +2,9 @@
 
 Naive meaning: answer what has happened to jobs; judge proposals; end what is kept too long; then grant until nothing more can be.
 Two departures. Orders and their ends change what is free, and what is learnt changes which place is good, in ways a grant of the same
-round would have to see, so when there are any, grants wait for the next round, which follows at once. And pending jobs are looked over
-(R10) only when documents or hardware have changed since they last were; looking again would find nothing.
+round would have to see, so when there are any, grants wait for the next round, which follows at once; and so do those in line while
+somebody goes back into it, who may be first. And pending jobs are looked over (R10) only when documents or hardware have changed since
+they last were; looking again would find nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Allocator:
                 self.reviewed = state.documents_sequence
             settled += dismissed
             skip |= {fact.job for fact in dismissed}
-        return (*settled, *grant(state, self.standings, now, skip, room))
+        line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
+        return (*settled, *grant(state, self.standings, now, skip, room, in_line=line_stands))
 
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""

@@ -223,16 +223,19 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
     ]
 
 
-def grant(state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom) -> list[AnyFact]:
+def grant(
+    state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom, *, in_line: bool = True
+) -> list[AnyFact]:
     """All grants of one round, and the searches that open because somebody found no room.
 
-    `skip`: jobs that this record settles; `room`: what it still holds.
+    `skip`: jobs that this record settles; `room`: what it still holds; without `in_line` only to those for whom places are kept (R27).
     """
     state.pending.ripen(now)
     turn = _Round(state, standings, now, skip, room)
     try:
         turn.grant_nominated()
-        turn.grant_pending()
+        if in_line:
+            turn.grant_pending()
     finally:
         turn.undo()
     opened = turn.searching.facts(state)

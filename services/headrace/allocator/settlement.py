@@ -43,7 +43,7 @@ _STOPPABLE = (JobState.STARTING, JobState.RUNNING)
 def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
     """Everything that is due, each job by one source at most, in units that belong together."""
     seen: set[str] = set()
-    for source in (_endings, _cancels, _doomed, _overtime, _drains, _closed, _windows):
+    for source in (_endings, _cancels, _forced, _doomed, _overtime, _drains, _closed, _windows):
         for job, *units in source(state, now):
             if job.key not in seen:
                 seen.add(job.key)
@@ -182,6 +182,13 @@ def _cancels(state: State, _now: int) -> Iterator[Due]:
             yield job, [_ended(job, "cancelled", "cancelled", None)]
         elif job.leases and (job.stop is None or job.stop.cause != "cancelled"):
             yield job, [stop(job, "cancelled")]
+
+
+def _forced(state: State, _now: int) -> Iterator[Due]:
+    """Whatever an operator takes by force, inside a reservation or not (R24)."""
+    for job in list(state.forced.values()):
+        if job.state in _STOPPABLE:
+            yield job, [stop(job, "preempted")]
 
 
 def _doomed(state: State, _now: int) -> Iterator[Due]:

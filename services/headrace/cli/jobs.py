@@ -1,4 +1,4 @@
-"""`headrace jobs`, `job`, `why`, `logs`, `cancel`: looking at jobs, and ending them."""
+"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `preempt`: looking at jobs, and ending them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.cli.shown import amounts, as_json, gpus, local
 from headrace.cli.tables import pairs, table
 from headrace.client import Client, Refused, Unreachable
 from headrace.client.client import FINAL
-from headrace.contracts.queries import AttemptView, FactView, JobView
+from headrace.contracts.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
 
 LOOK_EVERY = 0.3
 STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
@@ -71,6 +71,22 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("jobs", nargs="+", metavar="ID")
     parser.add_argument("--reason", default="", help="kept with the wish")
     add_asker(parser, json=False)
+    _add_preempt(nouns, example)
+
+
+def _add_preempt(nouns: Nouns, example: str) -> None:
+    """An operator's command."""
+    parser = _job_command(
+        nouns,
+        "preempt",
+        preempt,
+        "take what a job holds, even inside a reservation: an operator's order, kept with who gave it and why",
+        f'headrace preempt {example} --force --reason "the demo at noon"',
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="needed: only an explicit order takes what is inside a reservation"
+    )
+    parser.add_argument("--reason", default="", help="needed: kept with the order")
 
 
 def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str, *, json: bool = True) -> Parser:
@@ -78,6 +94,15 @@ def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str,
     parser.add_argument("job", metavar="ID", help="the job's id, as submit printed it")
     add_asker(parser, json=json)
     return parser
+
+
+async def preempt(args: argparse.Namespace) -> int:
+    """The order; the job walks its ladder, and what follows is as its policy says."""
+    async with client(args) as hr:
+        request = ForceRequest(job=args.job, force=args.force, reason=args.reason)
+        answer = await hr.query("governance", "preempt", request, ApplyAnswer)
+    print(as_json(answer) if args.json else f"{args.job} is told to stop")
+    return 0
 
 
 async def jobs(args: argparse.Namespace) -> int:

@@ -55,9 +55,6 @@ class Candidate(NamedTuple):
     kind: Kind
 
 
-_candidate = Candidate._make
-
-
 class Eligible(NamedTuple):
     """Victims allowed by R24, in R25's order; how many are protected, and when the first of those is free to take."""
 
@@ -174,6 +171,7 @@ def _eligible_of(
     name, terms, priority = pool.document.name, policy.document.preemption, policy.document.priority
     least, every = terms.min_runtime, terms.assume_checkpoint_every
     kinds: dict[Request, Kind] = {}
+    new = tuple.__new__  # of a named tuple, in a third of the time
     for victim in policy.jobs.values():
         if not victim.preemptible or (victim.state is not _RUNNING and victim.state is not _STARTING):
             continue
@@ -201,8 +199,8 @@ def _eligible_of(
             span = every
         lost = kind.gpu * span // SECOND
         bucket = (lost // GPU_UNITS >> 1).bit_length()
-        order = (kind.sheltered, priority, bucket, -lease.sequence, -lease.place, victim.key)
-        candidates.append(_candidate((*order, victim, lost, kind)))
+        parts = (kind.sheltered, priority, bucket, -lease.sequence, -lease.place, victim.key, victim, lost, kind)
+        candidates.append(new(Candidate, parts))
     return Eligible(candidates, protected, retry_at)
 
 

@@ -187,6 +187,7 @@ def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: in
         job.stop = fact.ladder
     job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
     state.cancels.pop(job.key, None)
+    state.forced.pop(job.key, None)
     watch(state, job)
     state.stir()
 
@@ -210,9 +211,16 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
     state.pending.add(job, state.now)
 
 
+def _preemption_forced(state: State, fact: f.PreemptionForcedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.attempt == fact.attempt and job.state in (JobState.STARTING, JobState.RUNNING) and job.leases:
+        state.forced[job.key] = job
+
+
 def _close_attempt(state: State, job: JobRecord, cause: str) -> None:
     """The attempt is over and settled."""
     state.unsettled.pop(job.key, None)
+    state.forced.pop(job.key, None)
     state.deadlines.clear(job.key)
     state.ladders.clear(job.key)
     if job.attempts:
@@ -242,7 +250,7 @@ def _finish(state: State, job: JobRecord, final: JobState, reason: str, message:
     end_nomination(state, job)
     lift_bar(state, job.key)
     state.pending.remove(job)
-    for table in (state.cancels, state.unsettled, state.doomed):
+    for table in (state.cancels, state.unsettled, state.doomed, state.forced):
         table.pop(job.key, None)
     job.state, job.ended_at, job.reason, job.message = final, state.now, reason, message
     job.stop, job.yields_to = None, ""
@@ -286,6 +294,7 @@ HANDLERS: dict[type, Any] = {
     f.StopOrderedV1: _stop_ordered,
     f.JobRequeuedV1: _job_requeued,
     f.JobEndedV1: _job_ended,
+    f.PreemptionForcedV1: _preemption_forced,
     f.JobDismissedV1: _job_dismissed,
     f.NodeSetAsideV1: _node_set_aside,
     f.MixLearnedV1: _mix_learned,

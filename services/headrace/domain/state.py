@@ -345,6 +345,8 @@ class State:
     """Jobs whose attempt has news that the allocator has not answered yet: an ending, a lost node."""
     cancels: dict[str, JobRecord] = field(default_factory=dict)
     doomed: dict[str, JobRecord] = field(default_factory=dict)
+    forced: dict[str, JobRecord] = field(default_factory=dict)
+    """Jobs that an operator takes from by force, until they are told to stop (R24)."""
     dependants: dict[str, list[Dependency]] = field(default_factory=dict)
     """Job key to the (dependant, when) that wait for its end."""
     requeues: dict[str, JobRecord] = field(default_factory=dict)

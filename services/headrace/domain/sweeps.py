@@ -135,8 +135,9 @@ def best_node(ground: Ground, candidates: Sequence[Candidate]) -> Found | None:
         if best is not None and (candidate,) > best[0][:1]:
             break
         ground.effort_left -= 1
-        for name in sweep.leave(candidate.job):
-            if name in planned:
+        sweep.leave(candidate.job)
+        for name in {lease.node for lease in candidate.job.leases.values()}:
+            if name in planned or not sweep.room_on(name):
                 continue
             planned.add(name)
             node = ground.state.nodes[name]
@@ -273,22 +274,20 @@ class _Choice:
         self._ground = ground
         self._nodes = nodes
         self._rooms = rooms
-        self._most = most
         self._candidates = candidates
         self._chosen: dict[str, Candidate] = {}
         self._taken = ground.taken()
-        self._there: dict[str, list[Candidate]] = {}
+        self._there: dict[str, list[Candidate]] = {name: [] for name, room in rooms.items() if most[name] > room}
         for candidate in candidates:
             for lease in candidate.job.leases.values():
-                there = self._there.setdefault(lease.node, [])
-                if not there or there[-1] is not candidate:
+                there = self._there.get(lease.node)
+                if there is not None and (not there or there[-1] is not candidate):
                     there.append(candidate)
 
     def best(self) -> Found | None:
         """Replica by replica the cheapest offer of all; then whoever frees what belongs to no node; then give back."""
         missing = self._ground.job.request.replicas - sum(self._rooms.values())
-        growing = [name for name, room in self._rooms.items() if self._most[name] > room]
-        offers = [offer for name in growing if (offer := self._offer(name)) is not None]
+        offers = [offer for name in self._there if (offer := self._offer(name)) is not None]
         heapq.heapify(offers)
         while missing > 0 and offers:
             offer = heapq.heappop(offers)
@@ -318,7 +317,7 @@ class _Choice:
         clearing = self._ground.clearing((self._nodes[name],), alone=True)
         clearing.open_all()
         free = []
-        for candidate in self._there.get(name, ()):
+        for candidate in self._there[name]:
             if candidate.key in self._chosen:
                 clearing.leave(candidate.job)
             else:

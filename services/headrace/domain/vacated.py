@@ -50,11 +50,12 @@ class Account:
         self.lacks = lacks
         self.tenant = tenant
 
-    def move(self, lease: LeaseState, sign: int) -> None:
-        """The lease goes (sign 1) or comes back (sign -1)."""
-        if not self.tenant or self.tenant == lease.job.tenant:
-            for key in self.lacks:
-                self.lacks[key] -= sign * lease.amounts.get(key, 0)
+    def move(self, leases: Iterable[LeaseState], sign: int) -> None:
+        """Leases go (sign 1) or come back (sign -1)."""
+        for lease in leases:
+            if not self.tenant or self.tenant == lease.job.tenant:
+                for key in self.lacks:
+                    self.lacks[key] -= sign * lease.amounts.get(key, 0)
 
     def fits(self) -> bool:
         """Whether nothing is lacking."""
@@ -77,7 +78,7 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
     for lease in anyway:
         if not lease.job.yields_to:  # else it is out of these accounts already, and cannot free anything twice (R17)
             for account in accounts:
-                account.move(lease, 1)
+                account.move((lease,), 1)
     return [account for account in accounts if account.lacks]
 
 
@@ -117,12 +118,16 @@ class Clearing:
         self.room += found.room
         return found
 
-    def leave(self, victim: JobRecord) -> list[str]:
-        """The victim is gone; the nodes of these on which there is more room for it."""
-        grown = []
+    def leave(self, victim: JobRecord) -> None:
+        """The victim is gone."""
+        self._move(victim, 1)
+
+    def come_back(self, victim: JobRecord) -> None:
+        """The inverse of `leave`."""
+        self._move(victim, -1)
+
+    def _move(self, victim: JobRecord, sign: int) -> None:
         for lease in victim.leases.values():
-            for account in self._accounts:
-                account.move(lease, 1)
             name = lease.node
             node = self._opened.get(name)
             if node is None:
@@ -130,22 +135,15 @@ class Clearing:
                     continue
                 node = self._open(name)
             before = node.room
-            node.move(lease, 1)
-            if node.room != before:
-                self.room += node.room - before
-                grown.append(name)
-        return grown
+            node.move(lease, sign)
+            self.room += node.room - before
+        for account in self._accounts:
+            account.move(victim.leases.values(), sign)
 
-    def come_back(self, victim: JobRecord) -> None:
-        """The inverse of `leave`."""
-        for lease in victim.leases.values():
-            for account in self._accounts:
-                account.move(lease, -1)
-            node = self._opened.get(lease.node)
-            if node is not None:
-                self.room -= node.room
-                node.move(lease, -1)
-                self.room += node.room
+    def room_on(self, name: str) -> int:
+        """How many replicas one node could hold, that somebody left; 0 for any other."""
+        node = self._opened.get(name)
+        return 0 if node is None else node.room
 
     @property
     def suffices(self) -> bool:
@@ -171,28 +169,39 @@ class Clearing:
 class Vacated:
     """What one node could give once some of its leases have gone. `room`: how many replicas of the shape that would be."""
 
-    __slots__ = ("_cpu", "_memory", "_node", "_open", "_parts", "_shape", "room")
+    __slots__ = (
+        "_cpu",
+        "_cpu_each",
+        "_fraction",
+        "_memory",
+        "_memory_each",
+        "_node",
+        "_open",
+        "_parts",
+        "_shape",
+        "_whole",
+        "room",
+    )
 
     def __init__(self, node: NodeState, shape: Shape, leaving: Iterable[LeaseState]) -> None:
         self._node = node
         self._shape = shape
+        self._whole, self._fraction, self._cpu_each, self._memory_each = shape.whole, shape.fraction, shape.cpu, shape.memory
         self._cpu = node.cpu_free - node.cpu_nominated
         self._memory = node.memory_free - node.memory_nominated
         opens = self._open = {device.name: device.free - device.nominated for device in node.devices}
-        if shape.whole:
+        self._parts = 0  # whole devices for a whole-GPU request, parts of devices for a fraction (R3)
+        if self._whole:
             self._parts = list(opens.values()).count(GPU_UNITS)
-        elif shape.fraction:
+        elif self._fraction:
             self._parts = sum(units // shape.fraction for units in opens.values() if units > 0)
-        else:
-            self._parts = 0
         self._count()
         for lease in leaving:
             self.move(lease, 1)
 
     def move(self, lease: LeaseState, sign: int) -> None:
-        """What the lease holds is free (sign 1), or no longer (sign -1)."""
-        shape, opens = self._shape, self._open
-        whole, fraction = shape.whole, shape.fraction
+        """What the lease holds is free (sign 1), or no longer (sign -1). What the shape does not ask for is not followed."""
+        opens, whole, fraction = self._open, self._whole, self._fraction
         for share in lease.devices:
             device = share.device
             before = opens.get(device)
@@ -200,21 +209,24 @@ class Vacated:
                 continue  # the node has it no more
             after = opens[device] = before + sign * share.units
             if whole:
-                self._parts += (after == GPU_UNITS) - (before == GPU_UNITS)
+                if after == GPU_UNITS:
+                    self._parts += 1
+                elif before == GPU_UNITS:
+                    self._parts -= 1
             elif fraction:
                 self._parts += max(after, 0) // fraction - max(before, 0) // fraction
-        self._cpu += sign * lease.amounts.get(CPU, 0)
-        self._memory += sign * lease.amounts.get(MEMORY, 0)
+        if self._cpu_each:
+            self._cpu += sign * lease.amounts.get(CPU, 0)
+        if self._memory_each:
+            self._memory += sign * lease.amounts.get(MEMORY, 0)
         self._count()
 
     def _count(self) -> None:
-        """Whole devices for a whole-GPU request, parts of devices for a fraction (R3); as far as cpu and memory go."""
-        shape = self._shape
-        room = self._parts // (shape.whole or 1) if shape.whole or shape.fraction else UNBOUNDED
-        if shape.cpu and room * shape.cpu > self._cpu:
-            room = max(0, self._cpu // shape.cpu)
-        if shape.memory and room * shape.memory > self._memory:
-            room = max(0, self._memory // shape.memory)
+        room = self._parts // (self._whole or 1) if self._whole or self._fraction else UNBOUNDED
+        if self._cpu_each and room * self._cpu_each > self._cpu:
+            room = max(0, self._cpu // self._cpu_each)
+        if self._memory_each and room * self._memory_each > self._memory:
+            room = max(0, self._memory // self._memory_each)
         self.room = room
 
     def hold(self, amounts: Amounts) -> Place | None:

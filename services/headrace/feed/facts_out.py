@@ -263,6 +263,11 @@ def _authored(fact: AnyFact, tenant: str) -> dict[str, str]:
     return {"author": author, "reason": getattr(fact, "reason", "")} if author.partition(".")[0] == tenant else {}
 
 
+def _forced(_projector: Projector, fact: f.PreemptionForcedV1) -> tuple[Piece, ...]:
+    public = {"job": fact.job, "attempt": fact.attempt, **_authored(fact, fact.job.partition(".")[0])}
+    return (_piece(fact.job, "job", "forced", public),)
+
+
 def _stop(_projector: Projector, fact: f.StopOrderedV1) -> tuple[Piece, ...]:
     """Told as `preempting` where that is the cause; who it is for, only within the tenant."""
     ladder = fact.ladder
@@ -312,6 +317,7 @@ def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[Piec
 
 OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, ...]]] = {
     f.StopOrderedV1: _stop,
+    f.PreemptionForcedV1: _forced,
     f.PreemptionOrderedV1: Projector.tell_preemption,
     f.PreemptionSettledV1: Projector.tell_settlement,
     f.WishRefusedV1: _wish_refused,

@@ -91,6 +91,12 @@ def _stop(fact: f.StopOrderedV1) -> Line:
     return f"told to stop: {why}; {graces}; then {ladder.then}", "R28"
 
 
+def _forced(fact: f.PreemptionForcedV1) -> Line:
+    """Who did and why, within the tenant."""
+    is_own = fact.author.partition(".")[0] == fact.job.partition(".")[0]
+    return f"{fact.author} takes its units by force: {fact.reason}" if is_own else "an operator takes its units by force", "R24"
+
+
 _REQUEUED_BY = {"preempted": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
 """The rule by which a job went back into line, by its cause; R32 for the rest."""
 
@@ -128,6 +134,7 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.JobCancelRequestedV1: lambda fact: (f"{fact.by} wants it to end" + (f": {fact.reason}" if fact.reason else ""), "R14"),
     f.LeaseGrantedV1: _granted,
     f.LeaseRevokedV1: lambda fact: (f"its lease was taken back: {fact.cause.replace('_', ' ')}{_replica(fact.rank)}", "R32"),
+    f.PreemptionForcedV1: _forced,
     f.StopOrderedV1: _stop,
     f.JobRequeuedV1: _requeued,
     f.JobEndedV1: lambda fact: (f"{fact.state}: {fact.cause.replace('_', ' ')}{_code(fact.exit_code)}", "R30"),

@@ -18,6 +18,7 @@ from headrace.contracts.queries import (
     ApplyRequest,
     DeleteRequest,
     DocumentView,
+    ForceRequest,
     GetAnswer,
     GetRequest,
     NodeRequest,
@@ -28,6 +29,7 @@ from headrace.domain.state import State
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
 from headrace.governance.findings import unknown
+from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
 from headrace.governance.zones import known_zones, offsets_of
@@ -74,6 +76,7 @@ class Desk:
             "uncordon": self.uncordon,
             "drain": self.drain,
             "confirm-empty": self.confirm_empty,
+            "preempt": self.preempt,
         }
 
     async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
@@ -114,6 +117,10 @@ class Desk:
     async def confirm_empty(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """Nothing is left on a node of what should not be there."""
         return await self._decided(confirming_empty(decode(payload, NodeRequest), _administrator(tenant, user)))
+
+    async def preempt(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """What a job holds is to be taken by force (R24)."""
+        return await self._decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
 
     async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
         """Documents as they are in force, with the revision that a change is to be based on."""

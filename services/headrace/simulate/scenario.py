@@ -116,6 +116,7 @@ class Moment(Part, frozen=True, kw_only=True):
     cancel: str = ""
     finish: str = ""
     fail: str = ""
+    force: str = ""
     apply: Documents | None = None
     delete: Delete | None = None
     expect: Expect | None = None
@@ -266,6 +267,7 @@ MOMENT = Shape(
         "cancel": w.TOKEN,
         "finish": w.TOKEN,
         "fail": w.TOKEN,
+        "force": w.TOKEN,
         "apply": DOCUMENTS,
         "delete": DELETE,
         "expect": EXPECT,

@@ -20,7 +20,7 @@ from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.durations import format_duration
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.implied import spelled_out
-from headrace.contracts.queries import DeleteRequest, NodeRequest
+from headrace.contracts.queries import DeleteRequest, ForceRequest, NodeRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import cancel, ledger, node_writer, submit
 from headrace.contracts.wishes import After, JobWish
@@ -29,6 +29,7 @@ from headrace.domain.ledger import Ledger
 from headrace.domain.snapshot import copy_of
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
+from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import applied, placed
 from headrace.governance.plan import make_plan
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents import Documents
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import State
-    from headrace.governance.decide import Wish
+    from headrace.governance.decide import Decision, Wish
     from headrace.simulate.changes import Changes
     from headrace.simulate.scenario import Delete, Expect, Moment, Scenario, Submit
 
@@ -265,6 +266,9 @@ class World:
         if moment.node_back:
             nodes = self.machines.nodes[moment.node_back]
             self._append(node_writer(moment.node_back), [self.machines.register(nodes, moment.node_back, self.now)])
+        if moment.force:
+            request = ForceRequest(job=self.names[moment.force], force=True, reason="scenario")
+            self._decided(forcing(request, AUTHOR)(self.state, self.now))
         self._happen_to_node(moment)
         if moment.apply is not None:
             self._apply(moment.apply)
@@ -276,13 +280,15 @@ class World:
         """What an administrator does with a node, and what ails it."""
         for name, made in _NODE_WISHES.items():
             if node := getattr(moment, name):
-                decision = made(NodeRequest(node=node), AUTHOR)(self.state, self.now)
-                if decision.error:
-                    raise Refused(decision.error)
-                self._append(GOVERNANCE, decision.facts)
+                self._decided(made(NodeRequest(node=node), AUTHOR)(self.state, self.now))
         for name, trouble in _TROUBLES.items():
             if node := getattr(moment, name):
                 self.machines.troubles[node] = trouble
+
+    def _decided(self, decision: Decision) -> None:
+        if decision.error and self.judged:
+            raise Refused(decision.error)
+        self._append(GOVERNANCE, decision.facts)
 
     def _apply(self, documents: Documents) -> None:
         if not self.judged:

@@ -1,4 +1,4 @@
-"""`headrace jobs`, `job`, `why`, `logs`, `cancel` on canned answers."""
+"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `preempt` on canned answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from headrace.cli import jobs as jobs_module
 from headrace.client import Refused, Unreachable
 from headrace.contracts.orders import LogsAnswer
-from headrace.contracts.queries import AttemptView, FactView, JobView
+from headrace.contracts.queries import ApplyAnswer, AttemptView, FactView, ForceRequest, JobView
 from headrace.contracts.why import WhyView
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
@@ -187,3 +187,10 @@ def test_what_has_ended_or_is_unknown_is_told_and_the_others_are_cancelled(headr
         f"{ID} will end\n",
         f"headrace: {ID} has ended already: it is succeeded\nheadrace: no such job\n",
     )
+
+
+def test_an_operators_force_is_handed_to_governance_as_it_was_given(headrace):
+    ran = headrace(["preempt", ID, "--force", "--reason", "the demo"], query=ApplyAnswer(changes=(), applied=True))
+    request = ForceRequest(job=ID, force=True, reason="the demo")
+    assert ran.said == [("query", ("governance", "preempt", request, ApplyAnswer), {})]
+    assert ran.out == f"{ID} is told to stop\n"

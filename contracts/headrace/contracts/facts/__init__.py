@@ -41,6 +41,7 @@ from headrace.contracts.facts.governance import (
     PolicyDeletedV1,
     PoolAppliedV1,
     PoolDeletedV1,
+    PreemptionForcedV1,
     ProfileAppliedV1,
     ProfileDeletedV1,
     TenantAppliedV1,
@@ -87,6 +88,7 @@ AnyFact = (
     | NodeUncordonedV1
     | NodeDrainOrderedV1
     | NodeConfirmedEmptyV1
+    | PreemptionForcedV1
     | JobAdmittedV1
     | JobRejectedV1
     | WishRefusedV1
@@ -156,6 +158,7 @@ __all__ = [
     "PoolAppliedV1",
     "PoolDeletedV1",
     "PreemptionDismissedV1",
+    "PreemptionForcedV1",
     "PreemptionNoneV1",
     "PreemptionOrderedV1",
     "PreemptionProposedV1",

@@ -135,6 +135,13 @@ class NodeDrainOrderedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.drai
     node: str
 
 
+class PreemptionForcedV1(AuthoredFact, frozen=True, kw_only=True, tag="preemption.forced.v1"):
+    """An operator takes what a job holds, though it may be inside a reservation (R24): its attempt walks the ladder as if preempted."""
+
+    job: str
+    attempt: int
+
+
 class NodeConfirmedEmptyV1(AuthoredFact, frozen=True, kw_only=True, tag="node.confirmed_empty.v1"):
     """An operator has seen that nothing runs on the node any more of what is overdue there, or, if it is away, of anything (R28, R32)."""
 
