@@ -82,7 +82,7 @@ def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: i
         given_up = "; not all sets were tried" if ground.effort_left <= 0 else ""
         return NoPlan(f"no set of borrowed units, taken together, makes room for it{given_up}", protected, retry_at)
     if len(found.victims) > VICTIMS_MAX:
-        return NoPlan(f"{len(found.victims)} jobs would have to yield to it, at most {VICTIMS_MAX} may", protected, retry_at)
+        return NoPlan(f"more than {VICTIMS_MAX:,} jobs would have to yield to it", protected, retry_at)
     return _plan(cause, found)
 
 

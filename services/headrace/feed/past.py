@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.bus.log import LogError
+from headrace.domain.ledger import Ledger, LedgerBroken
 from headrace.service.answering import Refused
-from headrace.service.fold import LedgerFold
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
@@ -41,13 +41,13 @@ class Past:
         self._left -= 1
         try:
             return await self._fold(min(sequence, tip) or tip, None if sequence else at)
-        except LogError as error:
+        except (LogError, LedgerBroken) as error:
             raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
         finally:
             self._left += 1
 
     async def _fold(self, last: int, at: int | None) -> State:
-        fold = LedgerFold()
+        fold = Ledger()  # void records have been told of when they came
         reader = await self._ledger.read(0)
         try:
             while fold.sequence < last:

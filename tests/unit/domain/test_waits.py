@@ -6,7 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import Budget, PolicyProfile, Share, Tenant, Window
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
-from headrace.domain.waits import OF_THE_JOB, OF_THE_POOL, wait_of
+from headrace.domain.waits import NEXT_LOOK, OF_THE_JOB, OF_THE_POOL, wait_in, wait_of
 from tests.unit.domain.hall import Hall
 
 
@@ -92,6 +92,44 @@ def test_a_victim_that_has_left_goes_behind_the_preemptor_and_others_behind_what
     hall.say("allocator", f.JobRequeuedV1(job=victims[0].key, attempt=1, cause="preempted"))
     assert reason(hall, victims[0]) is WaitReason.BEHIND_HIGHER_RANK
     assert reason(hall, hall.admit("lender", "new")) is WaitReason.KEPT_FOR_LARGER_JOB
+
+
+def test_what_is_free_is_kept_from_those_below_while_victims_are_looked_for_and_from_nobody_else():  # R19
+    hall = Hall(devices=3)
+    hall.policy("lender", size=1)
+    hall.policy("owner", reservation=3, size=3)
+    hall.policy("first", priority=9, reservation=1)
+    hall.run("lender", "v", ("n1", 0, 1))
+    job = hall.admit("owner", "o")
+    hall.say("allocator", f.ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim"))
+    below, above = hall.admit("lender", "l"), hall.admit("first", "f")
+    wait = wait_of(hall.state, below, hall.now)
+    assert (wait.reason, wait.blockers) == (WaitReason.BEHIND_HIGHER_RANK, (job.key,))
+    assert wait_in(hall.state, above, hall.pool, hall.now) is None
+
+
+def test_where_nothing_is_in_its_way_it_waits_for_the_next_look():
+    hall = Hall()
+    hall.policy("p")
+    job = hall.admit("p", "j")
+    assert wait_in(hall.state, job, hall.pool, hall.now) is None
+    wait = wait_of(hall.state, job, hall.now)
+    assert (wait.reason, wait.numbers) == (WaitReason.BEHIND_HIGHER_RANK, NEXT_LOOK)
+
+
+def test_of_victims_of_another_tenant_neither_names_nor_number_are_told():
+    hall = Hall(devices=2)
+    hall.policy("lender", tenant="rival", size=1)
+    hall.policy("owner", reservation=2, size=2)
+    victims = [hall.run("lender", f"v{number}", ("n1", number, 1), tenant="rival") for number in range(2)]
+    job = hall.admit("owner", "o")
+    hall.order(job, victims, ("n1", 0, 2))
+    wait = wait_of(hall.state, job, hall.now)
+    assert (wait.numbers, wait.blockers) == ("not all have left pool hall", ("other tenants: 2 GPUs",))
+    for victim in victims:
+        hall.stop(victim, "preempted", "requeue")
+        hall.end(victim, stopping=True)
+    assert wait_of(hall.state, job, hall.now).numbers == "all have left; its place in pool hall is kept"
 
 
 def test_protected_victims_are_told_with_the_moment_when_the_first_is_free():
