@@ -53,6 +53,7 @@ class Lease(NamedTuple):
     pool: str
     devices: dict[str, int]
     amounts: Amounts
+    suspended: bool = False
 
 
 class Nomination(NamedTuple):
@@ -97,6 +98,7 @@ class Auditor:
         self.cordoned: set[str] = set()
         self.jobs: dict[str, Job] = {}
         self.leases: dict[tuple[str, int], Lease] = {}
+        self.whole: dict[tuple[str, int], Lease] = {}
         self.nominations: dict[str, Nomination] = {}
 
     def read_all(self, messages: Iterable[StoredMessage]) -> list[str]:
@@ -230,10 +232,46 @@ class Auditor:
             if len(job.started) == job.replicas:
                 self._lift_bar(job)
 
+    def _lease_suspended(self, fact: Json) -> None:
+        """Its devices, and what is charged for them, are others' to have."""
+        job, rank = self._job_of(fact), fact.get("rank", 0)
+        if job is None or (job.key, rank) not in self.leases:
+            return
+        lease = self.leases[job.key, rank]
+        if not lease.suspended:
+            self.whole[job.key, rank] = lease
+            rest = {key: value for key, value in lease.amounts.items() if key != "gpu"}
+            self.leases[job.key, rank] = lease._replace(devices={}, amounts=rest, suspended=True)
+        job.started.pop(rank, None)
+        if all(held.suspended for held in self._held_by(job)):
+            job.yields = False
+
+    def _resume_ordered(self, fact: Json) -> None:
+        """The whole job goes on, where it was, as if it were granted anew."""
+        job = self.jobs[fact["job"]]
+        held = self._held_by(job)
+        if len(held) != job.replicas or not all(lease.suspended for lease in held):
+            self._complain(f"{job.key} is to go on and is not suspended")
+            return
+        if job.barred_from == held[0].pool:
+            self._complain(f"{job.key} goes on in pool {job.barred_from} before the job it yielded to has started")
+        job.min_runtime = fact.get("min_runtime", 0)
+        for rank in range(job.replicas):
+            self.leases[job.key, rank] = self.whole.pop((job.key, rank))
+        for rank in range(job.replicas):
+            self._check_place(self.leases[job.key, rank])
+        self._check_accounts(job, held[0].pool)
+
+    def _lease_resumed(self, fact: Json) -> None:
+        job = self._job_of(fact)
+        if job is not None and (job.key, fact.get("rank", 0)) in self.leases:
+            job.started[fact.get("rank", 0)] = self.now
+
     def _lease_ended(self, fact: Json) -> None:
         job = self._job_of(fact)
         if job is not None:
             self.leases.pop((job.key, fact.get("rank", 0)), None)
+            self.whole.pop((job.key, fact.get("rank", 0)), None)
 
     _lease_revoked = _lease_ended
 
@@ -344,7 +382,9 @@ class Auditor:
 
     def _used(self, account: Account, key: str, *, firm: bool = False) -> int:
         """Leases and nominations, less what yields (R17); `firm`: of jobs that are not preemptible."""
-        held = [(lease.job, lease.pool, lease.amounts) for lease in self.leases.values() if not lease.job.yields]
+        held = [
+            (lease.job, lease.pool, lease.amounts) for lease in self.leases.values() if not lease.job.yields or lease.suspended
+        ]
         kept = [(kept.job, kept.pool, kept.amounts) for kept in self.nominations.values()]
         return sum(
             amounts.get(key, 0)
@@ -436,6 +476,8 @@ class Auditor:
 
     def _check_victim(self, victim: Job, pool: str) -> None:
         held = self._held_by(victim)
+        if any(lease.suspended for lease in held):
+            self._complain(f"{victim.key} is suspended, and has nothing to yield")
         if not held or not victim.preemptible or victim.yields or any(lease.pool != pool for lease in held):
             self._complain(f"{victim.key} is no job that could yield in pool {pool}")
         needed = max(victim.min_runtime, self.policies[victim.policy].get("preemption", {}).get("min_runtime", 0))

@@ -36,7 +36,8 @@ def number(least: int, most: int) -> st.SearchStrategy[int]:
 def terms(draw: Draw) -> d.PreemptionTerms:
     return d.PreemptionTerms(
         on_node_lost=draw(st.sampled_from(["requeue", "wait"])),
-        on_preempt=draw(st.sampled_from(["requeue", "requeue", "cancel"])),
+        on_preempt=draw(st.sampled_from(["requeue", "requeue", "cancel", "suspend", "suspend"])),
+        suspend_max=draw(st.sampled_from([MINUTE, 4 * HOUR])),
         callback_grace=draw(st.sampled_from([0, 60 * SECOND])),
         term_grace=30 * SECOND,
         min_runtime=draw(st.sampled_from([0, 0, 40 * SECOND, 5 * MINUTE])),
@@ -74,6 +75,7 @@ def supply(draw: Draw) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
             labels={"site": name},
             gpus=draw(number(2, 4)),
             cpus=draw(st.sampled_from([4, 64])),
+            suspends=draw(st.sampled_from([True, True, False])),
         )
         units = row.count * row.gpus * GPU_UNITS
         capacity = draw(

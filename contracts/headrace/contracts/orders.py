@@ -11,7 +11,10 @@ from headrace.contracts.facts.fact import DeviceShare, Ladder, Value
 
 
 class StartOrder(Value, frozen=True, kw_only=True):
-    """Run this replica on exactly these devices. `granted` is the sequence of the grant; `resume_from` a checkpoint or empty."""
+    """Run this replica on exactly these devices. `granted` is the sequence of the grant; `resume_from` a checkpoint or empty.
+
+    `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. Neither starts anything anew.
+    """
 
     lease: str
     job: str
@@ -32,6 +35,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     on_abort: tuple[str, ...] = ()
     resume_from: str = ""
     trace: str = ""
+    suspended: bool = False
 
 
 class StopOrder(Value, frozen=True, kw_only=True):

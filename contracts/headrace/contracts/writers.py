@@ -61,6 +61,7 @@ LAWS: tuple[Law, ...] = (
     Law(ALLOCATOR, f.LeaseRevokedV1, "a lease", "held"),
     Law(ALLOCATOR, f.PolicyGatedV1, "a policy", "exists"),
     Law(ALLOCATOR, f.StopOrderedV1, "a job", "starting, running"),
+    Law(ALLOCATOR, f.ResumeOrderedV1, "a job", "suspended"),
     Law(ALLOCATOR, f.JobRequeuedV1, "a job", "no lease left"),
     Law(ALLOCATOR, f.JobEndedV1, "a job", "pending, no lease left"),
     Law(ALLOCATOR, f.JobDismissedV1, "a job", "pending"),
@@ -79,6 +80,8 @@ LAWS: tuple[Law, ...] = (
     Law(NODE, f.NodeStoppedV1, "itself", "registered"),
     Law(NODE, f.LeaseStartedV1, "a lease on itself", "granted"),
     Law(NODE, f.LeaseRungV1, "a lease on itself", "held"),
+    Law(NODE, f.LeaseSuspendedV1, "a lease on itself", "held"),
+    Law(NODE, f.LeaseResumedV1, "a lease on itself", "to resume"),
     Law(NODE, f.CheckpointRegisteredV1, "a job with a lease on itself", "held"),
     Law(NODE, f.LeaseEndedV1, "a lease on itself", "held"),
 )

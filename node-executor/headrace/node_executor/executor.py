@@ -8,6 +8,7 @@ that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections import deque
@@ -37,6 +38,7 @@ from headrace.node_executor.tracing import Tracing
 from headrace.node_executor.workspace import Paths, Workspace
 
 STARTS_PER_TURN = 4
+STANDS_STILL = "sigstop"
 TIDY_AFTER = 0.05
 TIDY_AT_ONCE = 40
 SECOND = 1_000_000
@@ -239,6 +241,24 @@ class Executor:
         if running is not None:
             running.terminate()
 
+    def _suspend(self, action: v.Suspend) -> None:
+        """A job without devices has nothing on any; for others the devices say how, and whether at all."""
+        held = self._held[action.lease]
+        how = self._with.devices.suspension if held.order.devices else STANDS_STILL
+        if held.running is None or not how:
+            self.handle(v.CannotSuspend(self._now(), action.lease, "this node cannot suspend"))
+            return
+        held.running.suspend()
+        self.handle(v.Suspended(self._now(), action.lease, how))
+
+    def _resume(self, action: v.Resume) -> None:
+        held = self._held[action.lease]
+        with contextlib.suppress(OSError):
+            os.unlink(held.prepared.paths.preempt)
+        if held.running is not None:
+            held.running.resume()
+            self.handle(v.Resumed(self._now(), action.lease))
+
     def _kill(self, action: v.Kill) -> None:
         running = self._held[action.lease].running
         if running is not None:
@@ -331,6 +351,8 @@ class Executor:
         v.Tell: _tell,
         v.RunCallback: _run_callback,
         v.StopCallback: _stop_callback,
+        v.Suspend: _suspend,
+        v.Resume: _resume,
         v.Terminate: _terminate,
         v.Kill: _kill,
         v.Verify: _verify,

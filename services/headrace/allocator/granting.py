@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import bits_of
+from headrace.allocator.resuming import Resuming, resume
 from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.domain import capacity
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
     from headrace.domain.pending import JobGroup
+    from headrace.domain.ranking import Rank
     from headrace.domain.record_room import RecordRoom
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
@@ -48,6 +50,7 @@ class _Round:
         self.is_full = False
         self.facts: list[AnyFact] = []
         self.searching = Searching(now)
+        self.resuming = Resuming(state, skip)
         self._tried: list[tuple[JobRecord, PoolState, Place]] = []
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
@@ -87,6 +90,9 @@ class _Round:
                     break
             else:
                 break
+        for name in self.resuming.pools():
+            while name not in self.standings.boards and self._resume_before(self.state.pools[name], None):
+                pass
         for board in boards:
             self.searching.open(board, self._room, self.skip)
 
@@ -104,6 +110,10 @@ class _Round:
         """Grant the pool's best candidate; False when it has none that fits."""
         while True:
             best = board.best(self._fits[board.name], self._allowed)
+            if self._resume_before(board.pool, None if best is None else best.rank):
+                self._whole.clear()
+                self._measure(board)
+                return True
             if best is None:
                 self._idle[board.name] = self._moves
                 return False
@@ -126,6 +136,24 @@ class _Round:
         """What seemed to fit does not, or no record could hold it: nobody asks for that there again in this round."""
         self._failed[board.name] = self._failed.get(board.name, 0) | 1 << number
         self._measure(board)
+
+    def _resume_before(self, pool: PoolState, rank: Rank | None) -> bool:
+        """Let the best-ranked suspended job go on where it was, if it ranks before `rank`; False when there is none (R29)."""
+        found = self.resuming.best(pool)
+        if found is None or (rank is not None and rank < found[0]) or self.is_full:
+            return False
+        job = found[1]
+        fact = resume(job)
+        if not self.room.takes((fact,)):
+            self.is_full = not self.room.untouched
+            return False
+        for lease in job.leases.values():
+            capacity.take(self.state, job, pool, capacity.gpu_part(lease))
+            self._tried.append((job, pool, capacity.gpu_part(lease)))
+        self.resuming.take(job, pool)
+        self.facts.append(fact)
+        self.standings.refresh()
+        return True
 
     def _allowed(self, post: Post, requests: int) -> int:
         """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from headrace.allocator.resuming import frees_enough
 from headrace.allocator.settlement import stop
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.record_room import RecordRoom
-    from headrace.domain.state import State
+    from headrace.domain.state import JobRecord, State
     from headrace.domain.takings import Preemption, Proposal, Search
 
 SEARCH_MAX = 2 * SECOND
@@ -69,7 +70,18 @@ def _judge(state: State, search: Search, proposal: Proposal, now: int) -> list[A
         places=places,
         rule=proposal.rule,
     )
-    return [ordered, *(stop(state.jobs[victim.job], "preempted", preemptor=search.job.key) for victim in plan.victims)]
+    suffices = frees_enough(state, search.job, pool, places)
+    return [ordered, *(_stop(state.jobs[victim.job], search.job, suffices) for victim in plan.victims)]
+
+
+def _stop(victim: JobRecord, preemptor: JobRecord, suffices: bool) -> f.StopOrderedV1:
+    """Who would be suspended, but has to give more than its devices, is requeued (R29)."""
+    order = stop(victim, "preempted", preemptor=preemptor.key)
+    return (
+        order
+        if suffices or order.ladder.then != "suspend"
+        else stop(victim, "preempted", preemptor=preemptor.key, then="requeue")
+    )
 
 
 def _in_short(judged: Iterable[AnyFact]) -> list[AnyFact]:

@@ -35,9 +35,9 @@ AVOIDED_FOR = 10 * MINUTE
 REASON_MAX = 256
 REFUSALS_MAX = 3
 """Refused starts of different jobs in a row, after which a node is set aside (R36)."""
-_OVERTIME = {JobState.STARTING: "start_timeout", JobState.RUNNING: "time_limit"}
+_OVERTIME = {JobState.STARTING: "start_timeout", JobState.RUNNING: "time_limit", JobState.SUSPENDED: "suspend_max"}
 _LOSSES = ("node_lost", "node_stopped", "start_timeout")
-_STOPPABLE = (JobState.STARTING, JobState.RUNNING)
+_STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 
 
 def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
@@ -66,9 +66,24 @@ def _settle_leases(state: State, job: JobRecord) -> list[AnyFact]:
         for lease in job.leases.values()
         if (cause := _why_gone(state, job, lease))
     ]
-    if any(not ending.is_success for ending in job.endings) and job.state is not JobState.STOPPING:
+    if any(lease.suspended_at for lease in job.leases.values()):
+        facts += _end_suspension(state, job)
+    elif any(not ending.is_success for ending in job.endings) and job.state is not JobState.STOPPING:
         facts.append(stop(job, "gang_broken"))
     return facts
+
+
+def _end_suspension(state: State, job: JobRecord) -> list[AnyFact]:
+    """A gang of which one node could not suspend its part is requeued as a whole (R35), and so is what has lost its devices (R29)."""
+    if job.state is JobState.STOPPING and job.endings and job.stop is not None and job.stop.then == "suspend":
+        return [stop(job, job.stop.cause, preemptor=job.stop.preemptor, then="requeue")]
+    if job.state is not JobState.SUSPENDED:
+        return []
+    if job.endings:
+        return [stop(job, "suspension_lost")]
+    there = {(lease.node, device.name) for lease in job.leases.values() for device in state.nodes[lease.node].devices}
+    gone = any((lease.node, share.device) not in there for lease in job.leases.values() for share in lease.devices)
+    return [stop(job, "device_lost")] if gone else []
 
 
 def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
@@ -98,6 +113,8 @@ def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
         exit_code = 0
     if any(ending.finished for ending in job.endings):
         return _ended(job, "succeeded", "finished", exit_code)
+    if job.state is JobState.SUSPENDED:
+        return _requeued(job, _node_cause(job) or "suspension_lost", now)
     yielded = job.stop is not None and any(ending.stopping or ending.outcome != "exited" for ending in job.endings)
     if not yielded and all(ending.is_success for ending in job.endings):
         return _ended(job, "succeeded", "exited", 0)
@@ -126,30 +143,37 @@ def _after_ladder(job: JobRecord, ladder: Ladder, exit_code: int | None, now: in
     """The job was made to stop; what then is the ladder's `then` (R29)."""
     if ladder.cause == "time_limit":
         return _ended(job, "failed", "time_limit", exit_code)
+    if ladder.cause == "preempted" and _is_preempted_too_often(job):
+        return _ended(job, "cancelled", "max_preemptions", exit_code)
     if ladder.cause == "cancelled" or ladder.then == "cancel":
         return _ended(job, "cancelled", ladder.cause, exit_code)
+    return _requeued(job, ladder.cause, now)
+
+
+def _is_preempted_too_often(job: JobRecord) -> bool:
     most = job.policy.document.preemption.max_preemptions
-    if ladder.cause == "preempted" and most is not None and job.preemptions >= most:
-        return _ended(job, "cancelled", "max_preemptions", exit_code)
-    if ladder.cause != "preempted":
-        return _requeued(job, ladder.cause, now)
+    return most is not None and job.preemptions >= most
+
+
+def doubled(job: JobRecord) -> int:
+    """Its own minimum run time after one more preemption (R29)."""
     served = max(job.min_runtime, job.policy.document.preemption.min_runtime, MIN_RUNTIME_FIRST)
-    return _requeued(job, "preempted", now, min_runtime=min(2 * served, max(MIN_RUNTIME_MAX, served)))
+    return min(2 * served, max(MIN_RUNTIME_MAX, served))
 
 
 def _back_off(job: JobRecord) -> int:
     return min(BACK_OFF_FIRST << min(job.losses, 30), BACK_OFF_MAX)
 
 
-def _requeued(job: JobRecord, cause: str, now: int, *, min_runtime: int | None = None) -> f.JobRequeuedV1:
-    """Back into line: after a loss not at once (R32), and not to a node that did not start it (R36)."""
+def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
+    """Back into line: after a loss not at once (R32), not to a node that did not start it (R36); preempted once more, or before (R29)."""
     blamed = {"refused": ("refused",), "start_timeout": ("refused", "never_started")}.get(cause, ())
     avoid = tuple(sorted({ending.node for ending in job.endings if ending.outcome in blamed}))
     return f.JobRequeuedV1(
         job=job.key,
         attempt=job.attempt,
         cause=cause,
-        min_runtime=job.min_runtime if min_runtime is None else min_runtime,
+        min_runtime=doubled(job) if "preempted" in (cause, job.suspended_by) else job.min_runtime,
         not_before=now + _back_off(job) if cause in _LOSSES else 0,
         avoid=avoid,
         avoid_until=now + AVOIDED_FOR if avoid else 0,
@@ -165,8 +189,8 @@ def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> 
     """The order to stop, with the whole ladder the policy gives (R28)."""
     terms = job.policy.document.preemption
     then = then or {
-        "preempted": terms.on_preempt,
-        "window": terms.on_preempt,
+        "preempted": _after_preemption(job),
+        "window": _after_preemption(job),
         "cancelled": "cancel",
         "time_limit": "cancel",
     }.get(cause, "requeue")
@@ -174,6 +198,12 @@ def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> 
         cause=cause, callback_grace=terms.callback_grace, term_grace=terms.term_grace, then=then, preemptor=preemptor
     )
     return f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=ladder)
+
+
+def _after_preemption(job: JobRecord) -> str:
+    """What the policy wants (R29); what is preempted once too often is not suspended first."""
+    wanted = job.policy.document.preemption.on_preempt
+    return "cancel" if wanted == "suspend" and _is_preempted_too_often(job) else wanted
 
 
 def _cancels(state: State, _now: int) -> Iterator[Due]:
@@ -241,7 +271,7 @@ def _windows(state: State, _now: int) -> Iterator[Due]:
     for policy in state.terms.timed.values():
         if policy.gate is not None and policy.gate.stops:
             for job in policy.jobs.values():
-                if job.leases and job.stop is None:
+                if job.leases and job.stop is None and job.state is not JobState.SUSPENDED:
                     yield job, [stop(job, "window")]
 
 

@@ -57,6 +57,20 @@ def gpu_part(lease: LeaseState) -> Place:
     return Place(node=lease.node, devices=lease.devices, amounts={GPU: lease.amounts.get(GPU, 0)})
 
 
+def is_open(node: NodeState, devices: tuple[DeviceShare, ...]) -> bool:
+    """Whether these units of these devices of the node are there, and could be granted now."""
+    opens = {device.name: device.open for device in node.devices}
+    return all(opens.get(share.device, -1) >= share.units for share in devices)
+
+
+def freed_by(lease: LeaseState) -> LeaseState | Place:
+    """What a lease sets free when its job has yielded: all that it holds, or, where a ladder suspends it, its devices only."""
+    stop = lease.job.stop
+    if stop is None or stop.then != "suspend":
+        return held_by(lease) if lease.suspended_at else lease
+    return gpu_part(lease) if not lease.suspended_at else Place(node=lease.node)
+
+
 def charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:
     """Count `amounts` as leased in the pool and in every account of the job."""
     _charge(state, job, pool, amounts, 1)

@@ -133,7 +133,7 @@ def lost_work(job: JobRecord, now: int) -> int:
     if not job.started_at:
         return 0
     since = max(job.started_at, job.checkpoint_at if job.checkpoint_attempt == job.attempt else 0)
-    span = max(0, now - since)
+    span = max(0, now - since - (job.paused - job.paused_saved))
     every = job.policy.document.preemption.assume_checkpoint_every
     if every is not None:
         span = min(span, every)
@@ -146,11 +146,15 @@ def lost_bucket(lost: int) -> int:
 
 
 def protected_until(job: JobRecord) -> int | None:
-    """When its minimum run time is served (R25); None: it has not started, so nobody knows; 0: it has none."""
+    """When its minimum run time is served (R25), counted from its start or its last resumption; 0: it has none.
+
+    None: it has not started, or not resumed, so nobody knows.
+    """
     needed = max(job.policy.document.preemption.min_runtime, job.min_runtime)
     if not needed:
         return 0
-    return job.started_at + needed if job.started_at else None
+    runs = job.started_at and not any(lease.resuming for lease in job.leases.values())
+    return max(job.started_at, job.resumed_at) + needed if runs else None
 
 
 def eligible(state: State, job: JobRecord, pool: PoolState, cause: str, short: frozenset[str], now: int) -> Eligible:

@@ -32,10 +32,11 @@ class Ends:
             return None
         if holder.state is JobState.STOPPING and holder.stop is not None:
             return max(self._now, holder.stop_at + holder.stop.callback_grace + holder.stop.term_grace)
-        if not holder.started_at:
+        if not holder.started_at or holder.state is JobState.SUSPENDED:
             return None
-        span = self.span(holder, self._now - holder.started_at)
-        return None if span is None else max(self._now, holder.started_at + span)
+        since = holder.started_at + holder.paused
+        span = self.span(holder, self._now - since)
+        return None if span is None else max(self._now, since + span)
 
     def span(self, job: JobRecord, so_far: int = 0) -> int | None:
         """How long a run of the job lasts: its time limit, else the mean of its queue's runs that lasted longer than `so_far`."""

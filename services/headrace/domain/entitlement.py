@@ -23,7 +23,7 @@ DEVICES_MAX = 1_024
 DEVICE_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 """A device's name stands in every grant of it, so one bad node must not make it large, or two devices alike."""
 
-_OF_A_LEASE = (f.LeaseStartedV1, f.LeaseRungV1, f.LeaseEndedV1)
+_OF_A_LEASE = (f.LeaseStartedV1, f.LeaseRungV1, f.LeaseSuspendedV1, f.LeaseResumedV1, f.LeaseEndedV1)
 _OF_THE_NODE = (f.NodeRegisteredV1, f.NodeStoppedV1)
 
 
@@ -56,8 +56,8 @@ def _node_objection(state: State, record: Record, node: str) -> str:
                 return f"it speaks of a lease on node {lease.node}"
         if isinstance(fact, f.CheckpointRegisteredV1):
             job = state.jobs.get(fact.job)
-            if job is not None and job.leases and all(lease.node != node for lease in job.leases.values()):
-                return f"it speaks of job {fact.job}, which has no lease here"
+            if job is not None and job.attempt == fact.attempt and node not in job.attempts[-1].nodes:
+                return f"it speaks of attempt {fact.attempt} of job {fact.job}, which has no lease here"
     return ""
 
 

@@ -99,5 +99,8 @@ def _not_waiting(job: JobRecord) -> str:
     if job.state is JobState.STOPPING and job.stop is not None:
         for_whom = f" for {shown(job, job.stop.preemptor)}" if job.stop.preemptor else ""
         return f"it is being stopped ({job.stop.cause}){for_whom}"
+    if job.state is JobState.SUSPENDED:
+        devices = ", ".join(f"{lease.node}/{share.device}" for lease in job.leases.values() for share in lease.devices)
+        return f"it is suspended, and goes on when its devices are free again: {devices}"
     where = ", ".join(sorted({lease.node for lease in job.leases.values()}))
     return f"it is not waiting: it is {job.state}" + (f" on {where}" if where else "")

@@ -1,7 +1,7 @@
 """`apply`: the only place where the state changes. It holds no judgement: a fact is made true, whatever one may think of it.
 
 `apply` is total: an entitled fact that no longer applies (a started lease of a job that was dismissed in between) changes nothing and
-raises nothing. One function for each type of fact, in the four modules by noun; the table below is checked against the union.
+raises nothing. One function for each type of fact, in the modules by noun; the table below is checked against the union.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.implied import spelled_out
-from headrace.domain import fold_governance, fold_jobs, fold_nodes, fold_preemption
+from headrace.domain import fold_governance, fold_jobs, fold_nodes, fold_preemption, fold_suspension
 from headrace.domain.attempts import Answered
 from headrace.domain.meters import turn
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
@@ -27,6 +27,7 @@ HANDLERS: dict[type, Handler] = {
     **fold_jobs.HANDLERS,
     **fold_nodes.HANDLERS,
     **fold_preemption.HANDLERS,
+    **fold_suspension.HANDLERS,
 }
 """Type of fact to `handler(state, fact, sequence, place in the record)`; the time is `state.now`."""
 

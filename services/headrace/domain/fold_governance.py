@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.domain.capacity import recount
 from headrace.domain.meters import set_meters
+from headrace.domain.phases import watch
 from headrace.domain.scopes import policy_scope
 from headrace.domain.state import PolicyState, PoolState, Scope, Written
 from headrace.domain.terms import Calendar, Closing, Gate
@@ -155,6 +156,9 @@ def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place
     _set_terms(state, policy)
     if others:
         _name_members_beyond(state, policy)
+    for job in policy.jobs.values():
+        if job.suspended_at:  # for how long is up to the policy
+            watch(state, job)
     _changed(state, sequence)
 
 

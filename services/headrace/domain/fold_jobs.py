@@ -183,11 +183,12 @@ def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: in
     job = state.jobs.get(fact.job)
     if job is None or not job.leases or job.attempt != fact.attempt:
         return
-    if job.stop is None or fact.ladder.cause == "cancelled":
+    if job.stop is None or fact.ladder.cause == "cancelled" or (job.stop.then == "suspend" != fact.ladder.then):
         job.stop = fact.ladder
     job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
     state.cancels.pop(job.key, None)
     state.forced.pop(job.key, None)
+    state.suspended.pop(job.key, None)
     watch(state, job)
     state.stir()
 
@@ -203,7 +204,7 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
         job.retries_used += 1
     elif fact.cause in ("node_lost", "node_stopped", "start_timeout"):
         job.losses += 1
-    job.state, job.stop, job.yields_to = JobState.PENDING, None, ""
+    job.state, job.stop, job.yields_to, job.suspended_at, job.suspended_by = JobState.PENDING, None, "", 0, ""
     job.min_runtime, job.not_before, job.pending_since = fact.min_runtime, fact.not_before, state.now
     avoided = {node: until for node, until in job.avoids.items() if until > state.now}
     job.avoids = avoided | dict.fromkeys(fact.avoid, fact.avoid_until)

@@ -34,6 +34,9 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     node.memory_free += fact.memory - node.memory
     node.cpu, node.memory = fact.cpu, fact.memory
     _set_devices(state, node, fact)
+    for lease in node.leases.values():
+        if lease.suspended_at:  # its devices may be gone
+            state.unsettled[lease.job.key] = lease.job
     join_pool(state, node)
     if node.pool is not None:
         node.pool.index.put(node)
@@ -144,13 +147,14 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     job.endings += (ending,)
     if not job.leases:
         job.policy.jobs.pop(job.key, None)
-        _left(state, job, exited_at)
+        state.suspended.pop(job.key, None)
+        note_left(state, job, exited_at)
     watch(state, job)
     state.unsettled[job.key] = job
     state.stir()
 
 
-def _left(state: State, job: JobRecord, exited_at: int) -> None:
+def note_left(state: State, job: JobRecord, exited_at: int) -> None:
     """A victim has gone: note when, for the three parts of a preemption's time."""
     preemption = state.preemptions.get(job.yields_to)
     if preemption is None:

@@ -27,9 +27,7 @@ def holding_of(state: State, job: JobRecord) -> Holding | None:
     pool = state.pools.get(first.pool) if first is not None else None
     if pool is None:
         return None
-    leases = job.leases.values()
-    places = tuple(Place(node=lease.node, devices=lease.devices, amounts=lease.amounts) for lease in leases)
-    return Holding(job, pool, places)
+    return Holding(job, pool, tuple(capacity.held_by(lease) for lease in job.leases.values()))
 
 
 def let_go(state: State, holding: Holding) -> None:

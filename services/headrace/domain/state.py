@@ -258,6 +258,8 @@ class JobRecord:
     """Those of them that it is kept away from while it stands in line where it does, by name."""
     started_at: int = 0
     suspended_at: int = 0
+    suspended_by: str = ""
+    """The cause for which it is suspended."""
     resumed_at: int = 0
     paused: int = 0
     """How long this attempt has been suspended, up to its last resumption; `paused_saved`: of that, before its last checkpoint."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import Place
+from headrace.domain.capacity import freed_by
 from headrace.domain.phases import walking
 from headrace.domain.placement import pick_devices
 
@@ -54,8 +55,9 @@ class Account:
         """Leases go (sign 1) or come back (sign -1)."""
         for lease in leases:
             if not self.tenant or self.tenant == lease.job.tenant:
+                amounts = freed_by(lease).amounts
                 for key in self.lacks:
-                    self.lacks[key] -= sign * lease.amounts.get(key, 0)
+                    self.lacks[key] -= sign * amounts.get(key, 0)
 
     def fits(self) -> bool:
         """Whether nothing is lacking."""
@@ -202,7 +204,8 @@ class Vacated:
     def move(self, lease: LeaseState, sign: int) -> None:
         """What the lease holds is free (sign 1), or no longer (sign -1). What the shape does not ask for is not followed."""
         opens, whole, fraction = self._open, self._whole, self._fraction
-        for share in lease.devices:
+        left = freed_by(lease)
+        for share in left.devices:
             device = share.device
             before = opens.get(device)
             if before is None:
@@ -216,9 +219,9 @@ class Vacated:
             elif fraction:
                 self._parts += max(after, 0) // fraction - max(before, 0) // fraction
         if self._cpu_each:
-            self._cpu += sign * lease.amounts.get(CPU, 0)
+            self._cpu += sign * left.amounts.get(CPU, 0)
         if self._memory_each:
-            self._memory += sign * lease.amounts.get(MEMORY, 0)
+            self._memory += sign * left.amounts.get(MEMORY, 0)
         self._count()
 
     def _count(self) -> None:

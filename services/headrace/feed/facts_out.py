@@ -91,6 +91,9 @@ OF_A_JOB: dict[type, _Shown] = {
     f.LeaseRevokedV1: _Shown("lease", "revoked", (*_LEASE, "cause")),
     f.LeaseOverdueV1: _Shown("lease", "overdue", (*_LEASE, "node")),
     f.LeaseStartedV1: _Shown("lease", "started", (*_LEASE, "isolation", "at")),
+    f.LeaseSuspendedV1: _Shown("lease", "suspended", (*_LEASE, "how", "at")),
+    f.ResumeOrderedV1: _Shown("job", "resuming", ("job", "attempt", "min_runtime")),
+    f.LeaseResumedV1: _Shown("lease", "resumed", (*_LEASE, "at")),
     f.LeaseRungV1: _Shown("lease", "rung", (*_LEASE, "rung", "took", "result", "at")),
     f.LeaseEndedV1: _Shown(
         "lease", "ended", (*_LEASE, "outcome", "exit_code", "finished", "stopping", "message", "exited_at", "at")

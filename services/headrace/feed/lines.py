@@ -63,6 +63,10 @@ def _replica(rank: int) -> str:
     return f" (replica {rank})" if rank else ""
 
 
+def _by(how: str) -> str:
+    return f" ({how})" if how else ""
+
+
 def _code(exit_code: int | None) -> str:
     return "" if exit_code is None else f", exit code {exit_code}"
 
@@ -147,6 +151,12 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.PreemptionSettledV1: _settled,
     f.LeaseOverdueV1: lambda fact: (f"{fact.node} has not stopped it in time{_replica(fact.rank)}", "R28"),
     f.LeaseStartedV1: lambda fact: (f"started, isolation {fact.isolation}{_replica(fact.rank)}", "R35"),
+    f.LeaseSuspendedV1: lambda fact: (
+        f"suspended{_replica(fact.rank)}: its devices are free for others, its place in memory is kept" + _by(fact.how),
+        "R29",
+    ),
+    f.ResumeOrderedV1: lambda _fact: ("goes on where it was suspended", "R29"),
+    f.LeaseResumedV1: lambda fact: (f"runs again{_replica(fact.rank)}", "R29"),
     f.LeaseRungV1: lambda fact: (f"{fact.rung}: {fact.result}, took {format_duration(fact.took)}{_replica(fact.rank)}", "R28"),
     f.CheckpointRegisteredV1: lambda fact: (f"saved its work at step {fact.step}: {fact.uri}", "R25"),
     f.LeaseEndedV1: _lease_ended,

@@ -50,7 +50,7 @@ class News:
 
     def note(self, fact: AnyFact, sequence: int) -> None:
         """Look at one fact of a record that has been folded."""
-        if isinstance(fact, f.LeaseGrantedV1 | f.StopOrderedV1):
+        if isinstance(fact, f.LeaseGrantedV1 | f.StopOrderedV1 | f.ResumeOrderedV1):
             self.jobs[fact.job] = None
         elif isinstance(fact, f.LeaseRevokedV1):
             self.revoked.append(Revoked(fact.job, fact.attempt, fact.rank, sequence))
@@ -69,11 +69,11 @@ class NodeOrders:
 
 
 def unconfirmed(state: State) -> News:
-    """What nodes may not have heard of, for a feed that has just come up: leases not started yet, and stops."""
+    """What nodes may not have heard of, for a feed that has just come up: leases not started or resumed yet, and stops."""
     news = News()
     for policy in state.policies.values():
         for job in policy.jobs.values():
-            if job.stop is not None or any(not lease.started_at for lease in job.leases.values()):
+            if job.stop is not None or any(not lease.started_at or lease.resuming for lease in job.leases.values()):
                 news.jobs[job.key] = None
     return news
 
@@ -170,4 +170,5 @@ def _start(job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrde
         on_abort=text.on_abort if text is not None else (),
         resume_from=attempt.resume_from,
         trace=job.trace,
+        suspended=lease.suspended_at > 0,
     )

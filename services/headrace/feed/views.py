@@ -33,7 +33,7 @@ LOOKS_MAX = 100
 
 def state_of(job: JobRecord) -> str:
     """The state as the interfaces page names it: whoever holds leases runs, unless it is being preempted."""
-    if job.state not in HOLDING:
+    if job.state not in HOLDING or job.state is JobState.SUSPENDED:
         return job.state.value
     preempted = job.state is JobState.STOPPING and job.stop is not None and job.stop.cause == "preempted"
     return "preempting" if preempted else "running"

@@ -131,7 +131,10 @@ def _settlement(state: State, preemption: Preemption) -> f.PreemptionSettledV1:
     for victim in preemption.victims:
         job = state.jobs.get(victim.job)
         saved = job is not None and job.checkpoint_attempt == victim.attempt and job.checkpoint_at >= preemption.ordered_at
-        lost += 0 if saved else victim.lost
+        waits = (
+            job is not None and job.suspended_at > 0 and job.attempt == victim.attempt
+        )  # it is suspended, and has lost nothing
+        lost += 0 if saved or waits else victim.lost
     return f.PreemptionSettledV1(
         preemption=preemption.id,
         job=preemption.job.key,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU_UNITS
@@ -19,6 +19,7 @@ from headrace.contracts.subjects import node_writer
 
 if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
+    from headrace.contracts.facts.fact import Ladder
     from headrace.simulate.scenario import Nodes, Submit
 
 
@@ -38,6 +39,11 @@ class Run:
     finished: bool = False
     over: bool = False
     stalled: bool = False
+    suspends: bool = False
+    suspended: int | None = None
+    """Since when, microseconds of virtual time."""
+    stint: int = 0
+    """How often it was suspended: what was due before is due no more."""
     checkpoints: int = 0
     done_before: int = 0
     """What the checkpoint it resumed from had saved, microseconds of work."""
@@ -57,7 +63,7 @@ class Machines:
     lost: dict[str, list[Run]] = field(default_factory=dict)
     saved: dict[str, int] = field(default_factory=dict)
     """Microseconds of work in each checkpoint, by its URI."""
-    _due: list[tuple[int, int, str, Run]] = field(default_factory=list)
+    _due: list[tuple[int, int, str, Run, int]] = field(default_factory=list)
     _stated: list[tuple[str, AnyFact]] = field(default_factory=list)
     _order: int = 0
 
@@ -67,8 +73,11 @@ class Machines:
             case f.LeaseGrantedV1():
                 self._start(fact, now)
             case f.StopOrderedV1():
-                for run in [run for run in self.runs.values() if run.job == fact.job and run.attempt == fact.attempt]:
-                    self._stop(run, now)
+                for run in self._runs_of(fact.job, fact.attempt):
+                    self._stop(run, fact.ladder, now)
+            case f.ResumeOrderedV1():
+                for run in self._runs_of(fact.job, fact.attempt):
+                    self._resume(run, now)
 
     def _start(self, fact: f.LeaseGrantedV1, now: int) -> None:
         if fact.node in self.lost:
@@ -90,8 +99,16 @@ class Machines:
         if behaviour.checkpoint_every:
             self._at(now + behaviour.checkpoint_every, "checkpoint", run)
 
-    def _stop(self, run: Run, now: int) -> None:
+    def _runs_of(self, job: str, attempt: int) -> list[Run]:
+        return [run for run in self.runs.values() if (run.job, run.attempt) == (job, attempt)]
+
+    def _stop(self, run: Run, ladder: Ladder, now: int) -> None:
+        if run.suspended is not None:
+            if ladder.then != "suspend":
+                self._kill(run, now)
+            return
         if run.stopping or run.over:
+            run.suspends = run.suspends and ladder.then == "suspend"
             return
         if run.stalled:
             run.over = True
@@ -108,7 +125,34 @@ class Machines:
             run.finished = True
             return
         run.exit_code = 143
+        nodes = self.nodes.get(run.node)  # of a node that is there from elsewhere nobody knows whether it can
+        run.suspends = ladder.then == "suspend" and nodes is not None and nodes.suspends
         self._at(leaves, "end", run)
+
+    def _suspend(self, run: Run, now: int) -> None:
+        """Instead of ending: the rest of its time stands still."""
+        run.stopping, run.exit_code, run.suspended, run.stint = False, 0, now, run.stint + 1
+        key: dict[str, Any] = {"job": run.job, "attempt": run.attempt, "rank": run.rank}
+        self._state(run, f.LeaseRungV1(rung="suspend", at=now, took=0, result="ok", **key))
+        self._state(run, f.LeaseSuspendedV1(at=now, how="simulated", **key))
+
+    def _resume(self, run: Run, now: int) -> None:
+        if run.suspended is None:
+            return
+        run.ends = None if run.ends is None else run.ends + now - run.suspended
+        run.started += now - run.suspended
+        run.suspended = None
+        self._state(run, f.LeaseResumedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now))
+        if run.ends is not None:
+            self._at(run.ends, "end", run)
+        if run.behaviour.checkpoint_every:
+            self._at(now + run.behaviour.checkpoint_every, "checkpoint", run)
+
+    def _kill(self, run: Run, now: int) -> None:
+        """It has had its grace, and has no devices to save anything from."""
+        run.over = True
+        del self.runs[run.job, run.attempt, run.rank]
+        self._say_ended(run, now, "killed", stopping=True)
 
     def finish(self, job: str, now: int, exit_code: int) -> None:
         """The job's processes end by themselves now."""
@@ -146,30 +190,32 @@ class Machines:
 
     def next_due(self) -> int | None:
         """When the next thing happens on a node by itself."""
-        while self._due and self._due[0][3].over:
+        while self._due and (self._due[0][3].over or self._due[0][3].stint != self._due[0][4]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def will_end(self) -> bool:
         """Whether anything will end by itself; checkpoints alone go on for ever."""
-        return any(what == "end" and not run.over for _, _, what, run in self._due)
+        return any(what == "end" and not run.over and run.stint == stint for _, _, what, run, stint in self._due)
 
     def adopt(self, run: Run, now: int, *, started: bool) -> None:
         """A lease that is there already; `started`: it has said so."""
         self.runs[run.job, run.attempt, run.rank] = run
         if not started:
             self._state(run, f.LeaseStartedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now, isolation="simulated"))
-        if run.ends is not None:
+        if run.ends is not None and run.suspended is None:
             self._at(max(now, run.ends), "end", run)
 
     def pass_time(self, now: int) -> None:
         """Let everything happen that is due."""
         while self._due and self._due[0][0] <= now:
-            _, _, what, run = heapq.heappop(self._due)
-            if run.over:
+            _, _, what, run, stint = heapq.heappop(self._due)
+            if run.over or run.stint != stint:
                 continue
             if what == "checkpoint":
                 self._checkpoint(run, now)
+            elif run.stopping and run.suspends and not run.finished:
+                self._suspend(run, now)
             else:
                 self._end(run, now)
 
@@ -199,18 +245,16 @@ class Machines:
         )
         self._state(run, ended)
 
-    def _say_ended(self, run: Run, now: int, outcome: str, *, message: str = "") -> None:
-        ended = f.LeaseEndedV1(
-            job=run.job, attempt=run.attempt, rank=run.rank, outcome=outcome, message=message, exited_at=now, at=now
-        )
-        self._state(run, ended)
+    def _say_ended(self, run: Run, now: int, outcome: str, **more: Any) -> None:
+        key: dict[str, Any] = {"job": run.job, "attempt": run.attempt, "rank": run.rank}
+        self._state(run, f.LeaseEndedV1(outcome=outcome, exited_at=now, at=now, **key, **more))
 
     def _state(self, run: Run, fact: AnyFact) -> None:
         self._stated.append((node_writer(run.node), fact))
 
     def _at(self, moment: int, what: str, run: Run) -> None:
         self._order += 1
-        heapq.heappush(self._due, (moment, self._order, what, run))
+        heapq.heappush(self._due, (moment, self._order, what, run, run.stint))
 
     def take_stated(self) -> list[tuple[str, AnyFact]]:
         """(writer, fact) of everything the nodes have to say, once."""

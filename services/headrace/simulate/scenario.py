@@ -39,7 +39,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Nodes(Part, frozen=True, kw_only=True):
-    """`count` nodes called `name-1` ..., or one called `name`. cpu in cores, memory in MiB."""
+    """`count` nodes called `name-1` ..., or one called `name`. cpu in cores, memory in MiB. `suspends`: they can suspend jobs (R29)."""
 
     name: str
     count: int = 1
@@ -49,6 +49,7 @@ class Nodes(Part, frozen=True, kw_only=True):
     cpus: int = 128
     memory: int = 1024 * 1024
     mig: bool = False
+    suspends: bool = True
 
 
 class Submit(Part, frozen=True, kw_only=True):
@@ -213,6 +214,7 @@ NODES = Shape(
         "cpus": w.whole(0, 1_000_000),
         "memory": w.MEMORY_AMOUNT,
         "mig": w.FLAG,
+        "suspends": w.FLAG,
     },
 )
 SUBMIT = Shape(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from headrace.contracts import facts as f
 from headrace.contracts.documents import Documents, PreemptionTerms
 from headrace.contracts.durations import DAY
 from headrace.domain.ends import Ends
@@ -146,6 +147,8 @@ def _adopt(world: World, job: JobRecord, ends: Ends) -> None:
         node = world.state.nodes.get(lease.node)
         if node is not None and node.healthy:
             world.machines.adopt(_run_of(world, job, lease, ends), world.now, started=bool(lease.started_at))
+    if any(lease.resuming for lease in job.leases.values()):
+        world.machines.hear(f.ResumeOrderedV1(job=job.key, attempt=job.attempt), world.now)
 
 
 def _run_of(world: World, job: JobRecord, lease: LeaseState, ends: Ends) -> Run:
@@ -155,4 +158,8 @@ def _run_of(world: World, job: JobRecord, lease: LeaseState, ends: Ends) -> Run:
     run = Run(job.key, lease.attempt, lease.rank, lease.node, behaviour, lease.started_at or world.now, gone)
     run.stopping = job.state is JobState.STOPPING
     run.exit_code = 143 if run.stopping else 0
+    if lease.suspended_at or lease.resuming:  # it has the rest of its time before it
+        run.suspended = lease.suspended_at or world.now
+        done = run.suspended - job.started_at - job.paused
+        run.ends = None if span is None else run.suspended + max(0, span - done)
     return run

@@ -6,6 +6,7 @@ import pytest
 from headrace.allocator.proposals import end_nominations, judge_proposals, nomination_end
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
+from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
@@ -13,7 +14,7 @@ from headrace.contracts.implied import spelled_out
 from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import JobRecord
 from headrace.preemption.decide import PreemptionWatch
-from tests.unit.allocator.history import History, place, policy, stopped, terms
+from tests.unit.allocator.history import History, place, policy, profile, stopped, terms
 
 
 def judged(told: History, room: RecordRoom | None = None) -> list[object]:
@@ -71,6 +72,25 @@ def test_a_proposal_becomes_an_order_with_the_stops_of_all_victims():
         ordered(answer, (place("n1", 0),)),
         stopped(victim, "preempted", preemptor=preemptor.key),
     ]
+
+
+@pytest.mark.parametrize(("cpu", "then"), [(64, "suspend"), (1, "requeue")])
+def test_a_victim_is_suspended_unless_it_has_to_give_more_than_its_devices(cpu, then):
+    """R29: the node has two CPUs' worth of room for both, or for one of them only."""
+    told = History(
+        policy("ml", 1),
+        policy("other", preemption=terms(on_preempt="suspend")),
+        profiles=tuple(
+            profile(name, request={GPU: GPU_UNITS, CPU: CPU_UNITS}) for name in ("one", "two", "three", "half", "gang", "cpu")
+        ),
+    )
+    told.node("n1", 1, cpu=cpu)
+    victim = told.run("other/one")
+    preemptor = told.admit("ml/one")
+    told.allocate()
+    propose(told)
+
+    assert judged(told)[1] == stopped(victim, "preempted", then, preemptor=preemptor.key)
 
 
 def test_while_the_answer_is_awaited_nothing_is_said():

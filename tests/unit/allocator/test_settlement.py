@@ -8,6 +8,8 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.facts.nodes import Device
+from headrace.domain.state import JobRecord
 from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
 
 
@@ -474,6 +476,116 @@ def test_a_job_that_documents_have_overtaken_while_it_ran_is_dismissed_as_soon_a
     message = "it asks for 3 gpu, the limit of policy default/ml is 2"
     dismissed = f.JobDismissedV1(job=job.key, reason="EXCEEDS_POLICY_LIMIT", message=message)
     assert settled(told) == [requeued(job, "failed"), dismissed]
+
+
+def suspended(told: History, job, *ranks: int) -> None:
+    """Replicas stand still."""
+    for rank in ranks or tuple(job.leases):
+        told.say(
+            f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=told.now), by=f"node.{job.leases[rank].node}"
+        )
+
+
+def pausing(queue: str = "ml/one", **said: object) -> tuple[History, JobRecord]:
+    """A job that is suspended."""
+    told = history(preemption=terms(on_preempt="suspend", suspend_max=HOUR, **said))
+    job = told.run(queue)
+    told.say(stop(job, "preempted", preemptor="default.bob.x"), by="allocator")
+    assert job.stop.then == "suspend"
+    suspended(told, job)
+    return told, job
+
+
+def killed(told: History, job) -> None:
+    for rank in tuple(job.leases):
+        told.end(job, 137, rank=rank, outcome="killed", stopping=True)
+
+
+@pytest.mark.parametrize("cause", ["suspend_max", "drain", "device_lost"])
+def test_a_suspension_ends_after_its_time_on_a_drain_and_when_its_device_is_gone_and_the_job_is_requeued(cause):
+    """R29: it was preempted, and its own minimum run time doubles once."""
+    told, job = pausing()
+    assert settled(told) == []
+
+    if cause == "suspend_max":
+        told.wait(HOUR)
+    elif cause == "drain":
+        told.say(f.NodeDrainOrderedV1(author="default.admin", node="n1"))
+    else:
+        (share,) = job.leases[0].devices
+        devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(4))
+        left = tuple(device for device in devices if device.device != share.device)
+        back = f.NodeRegisteredV1(node="n1", labels={"site": "hall"}, devices=left, cpu=64_000, memory=1_048_576, at=0)
+        told.say(back, by="node.n1")
+    assert settled(told) == [stopped(job, cause)]
+    told.stop(job, cause)
+    assert settled(told) == []
+    killed(told, job)
+
+    assert settled(told) == [requeued(job, cause, min_runtime=2 * MINUTE)]
+
+
+def test_a_suspended_job_whose_node_is_lost_is_requeued_like_any_other():
+    """R32."""
+    told, job = pausing()
+    told.say(LOST, by="preemption")
+    told.say(*settled(told), by="allocator")
+
+    again = {"not_before": told.now + SECOND, "may_overlap": True, "min_runtime": 2 * MINUTE}
+    assert settled(told) == [requeued(job, "node_lost", **again)]
+
+
+def test_a_suspended_job_is_cancelled_by_its_ladder():
+    told, job = pausing()
+    told.cancel(job)
+    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
+    told.stop(job, "cancelled", then="cancel")
+    killed(told, job)
+
+    assert settled(told) == [ended(job, "cancelled", "cancelled", 137)]
+
+
+def test_a_job_that_ends_while_it_is_suspended_was_preempted():
+    """R30."""
+    told, job = pausing()
+    killed(told, job)
+
+    assert settled(told) == [requeued(job, "suspension_lost", min_runtime=2 * MINUTE)]
+
+
+def test_a_gang_of_which_a_part_ends_while_it_is_suspended_is_requeued_as_a_whole():
+    """R35."""
+    told, job = pausing("ml/gang")
+    told.end(job, 137, rank=1, outcome="killed", stopping=True)
+    assert settled(told) == [stopped(job, "suspension_lost")]
+
+
+def test_a_gang_of_which_one_node_cannot_suspend_its_part_is_requeued_as_a_whole():
+    """R29, R35."""
+    told = history(preemption=terms(on_preempt="suspend"))
+    job = told.run("ml/gang")
+    told.say(stop(job, "preempted", preemptor="default.bob.x"), by="allocator")
+    suspended(told, job, 0)
+    told.end(job, 143, rank=1)
+    again = stopped(job, "preempted", preemptor="default.bob.x")
+    assert settled(told) == [again]
+    told.say(again, by="allocator")
+    assert settled(told) == []
+    killed(told, job)
+
+    assert settled(told) == [requeued(job, "preempted", min_runtime=2 * MINUTE)]
+
+
+def test_who_was_preempted_once_too_often_is_not_suspended_first():
+    """R29."""
+    told = history(preemption=terms(on_preempt="suspend", max_preemptions=0))
+    job = told.run("ml/one")
+    order = stop(job, "preempted")
+    assert order.ladder.then == "cancel"
+    told.say(order, by="allocator")
+    told.end(job, 143)
+
+    assert settled(told) == [ended(job, "cancelled", "max_preemptions", 143)]
 
 
 def test_documents_that_change_nothing_for_them_leave_pending_jobs_alone():

@@ -95,6 +95,27 @@ def test_each_replica_of_a_gang_is_told_who_the_others_are(hall, news):
     }
 
 
+def test_a_job_that_is_suspended_is_told_with_that_until_it_is_to_go_on(hall, news):
+    """R29."""
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.start(job)
+    suspend = Ladder(cause="preempted", callback_grace=0, term_grace=0, then="suspend")
+    hall.say("allocator", f.StopOrderedV1(job=job, attempt=1, ladder=suspend))
+    hall.say("node.gpu01", f.LeaseSuspendedV1(job=job, attempt=1, at=0))
+    assert answer(hall.state, "gpu01", text_of).starts == (start(job, 4, suspended=True),)
+    assert not unconfirmed(hall.state)
+    news.jobs.clear()
+
+    hall.say("allocator", f.ResumeOrderedV1(job=job, attempt=1))
+    assert tell(hall.state, news, text_of) == {"gpu01": NodeOrders([start(job, 4)], [])}
+    assert list(unconfirmed(hall.state).jobs) == [job]
+
+    hall.say("node.gpu01", f.LeaseResumedV1(job=job, attempt=1, at=0))
+    assert not unconfirmed(hall.state)
+
+
 def test_a_stop_is_told_for_every_lease_that_is_still_held(hall, news):
     hall.node("gpu02")
     job = hall.job(1)

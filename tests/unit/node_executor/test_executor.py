@@ -14,8 +14,10 @@ from headrace.contracts.facts import (
     AnyFact,
     CheckpointRegisteredV1,
     LeaseEndedV1,
+    LeaseResumedV1,
     LeaseRungV1,
     LeaseStartedV1,
+    LeaseSuspendedV1,
     NodeRegisteredV1,
 )
 from headrace.contracts.facts.fact import Ladder
@@ -49,6 +51,12 @@ class FakeRunning:
     def terminate(self) -> None:
         self.signals.append("term")
 
+    def suspend(self) -> None:
+        self.signals.append("stop")
+
+    def resume(self) -> None:
+        self.signals.append("cont")
+
     def kill(self) -> None:
         self.signals.append("kill")
 
@@ -71,6 +79,7 @@ class BusyDevices:
     """Devices that somebody holds until the test lets go."""
 
     isolation = "simulated"
+    suspension = "sigstop"
 
     def __init__(self) -> None:
         self._real = simulated("2xH100-80GB")
@@ -158,6 +167,34 @@ async def test_an_order_becomes_a_process_and_its_end_a_fact(stage, make_order) 
     await stage.until(lambda: not stage.path("leases", NAME).exists())
     stage.executor.recorded(tuple(stage.facts))
     assert stage.journal.open == {}
+
+
+SUSPEND = Ladder(cause="preempted", callback_grace=0, term_grace=30_000_000, then="suspend")
+
+
+async def test_a_job_stands_still_off_its_devices_and_goes_on_as_if_it_had_never_been_told(stage, make_order) -> None:
+    """R29."""
+    order = make_order()
+    running = await stage.start(order)
+    stage.facts.clear()
+    stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
+    assert running.signals == ["stop"]
+    assert stage.said(LeaseSuspendedV1) == [LeaseSuspendedV1(job=JOB, attempt=1, at=stage.now(), how="sigstop")]
+    told = [path for path in stage.path("leases", NAME).rglob("*") if path.name.startswith("preempt")]
+    assert len(told) == 1
+    stage.push(order)
+    assert running.signals == ["stop", "cont"]
+    assert stage.said(LeaseResumedV1) == [LeaseResumedV1(job=JOB, attempt=1, at=stage.now())]
+    assert not told[0].exists()
+
+
+async def test_on_devices_that_a_job_cannot_leave_it_is_not_suspended(stage, make_order) -> None:
+    """R29: the ladder goes on."""
+    stage.devices.suspension = ""
+    running = await stage.start(make_order())
+    stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
+    assert running.signals == ["term"]
+    assert [fact.result for fact in stage.said(LeaseRungV1)] == ["told", "this node cannot suspend"]
 
 
 async def test_many_orders_at_once_are_started_in_order_over_several_turns(stage, make_order) -> None:

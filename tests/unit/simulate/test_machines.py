@@ -30,6 +30,9 @@ class Hall:
     def stop(self, now, attempt=1):
         self.machines.hear(f.StopOrderedV1(job=JOB, attempt=attempt, ladder=PREEMPTED), now)
 
+    def order(self, now, ladder):
+        self.machines.hear(f.StopOrderedV1(job=JOB, attempt=1, ladder=ladder), now)
+
     def said(self, now):
         """What the nodes have to say by `now`, without who says it."""
         self.machines.pass_time(now)
@@ -41,7 +44,11 @@ def started(at, rank=0, attempt=1):
 
 
 def told(at, rank=0):
-    return f.LeaseRungV1(job=JOB, attempt=1, rank=rank, rung="told", at=at, took=0, result="ok")
+    return rung_of("told", at, rank)
+
+
+def rung_of(name, at, rank=0):
+    return f.LeaseRungV1(job=JOB, attempt=1, rank=rank, rung=name, at=at, took=0, result="ok")
 
 
 def ended(at, exit_code=0, rank=0, **more):
@@ -147,6 +154,94 @@ class TestStopping:
         hall.grant(100, attempt=2)
         hall.stop(200, attempt=1)
         assert hall.said(300) == [started(100, attempt=2)]
+
+
+SUSPEND = Ladder(cause="preempted", callback_grace=60, term_grace=30, then="suspend")
+CANCEL = Ladder(cause="cancelled", callback_grace=60, term_grace=30, then="cancel")
+
+
+class TestSuspending:
+    """R29."""
+
+    @pytest.fixture
+    def suspended(self, hall):
+        """A job of 100 us that has run 40 when it is told, and takes 10 to leave; what was said is forgotten."""
+
+        def made(**more):
+            one = hall(**({"duration": 100, "abort_takes": 10} | more))
+            one.machines.register(Nodes(name="n"), "n", 0)
+            one.grant(100)
+            one.order(140, SUSPEND)
+            assert one.said(150)[-2:] == [
+                rung_of("suspend", 150),
+                f.LeaseSuspendedV1(job=JOB, attempt=1, at=150, how="simulated"),
+            ]
+            assert one.machines.next_due() is None
+            return one
+
+        return made
+
+    def test_it_goes_on_with_the_rest_of_its_time(self, suspended):
+        hall = suspended()
+        hall.machines.hear(f.ResumeOrderedV1(job=JOB, attempt=1), 1_000)
+        assert hall.said(1_049) == [f.LeaseResumedV1(job=JOB, attempt=1, at=1_000)]
+        assert hall.said(1_050) == [ended(1_050)]
+
+    def test_it_saves_its_work_in_the_same_steps(self, suspended):
+        hall = suspended(checkpoint_every=30)
+        hall.machines.hear(f.ResumeOrderedV1(job=JOB, attempt=1), 1_000)
+        assert [fact.at for fact in hall.said(1_030) if isinstance(fact, f.CheckpointRegisteredV1)] == [1_030]
+        assert list(hall.machines.saved.values()) == [50, 80]
+
+    def test_any_other_stop_kills_it_at_once(self, suspended):
+        hall = suspended()
+        hall.order(500, SUSPEND)
+        hall.order(600, CANCEL)
+        killed = f.LeaseEndedV1(job=JOB, attempt=1, outcome="killed", stopping=True, exited_at=600, at=600)
+        assert hall.said(10_000)[-1] == killed
+
+    def test_an_order_to_go_on_for_a_job_that_runs_is_none(self, hall):
+        hall = hall(duration=50)
+        hall.grant(100)
+        hall.machines.hear(f.ResumeOrderedV1(job=JOB, attempt=1), 120)
+        assert hall.said(150) == [started(100), ended(150)]
+
+    @pytest.mark.parametrize("nodes", [Nodes(name="n", suspends=False), None])
+    def test_where_a_node_cannot_or_nobody_knows_it_ends(self, hall, nodes):
+        hall = hall()
+        if nodes is not None:
+            hall.machines.register(nodes, "n", 0)
+        hall.grant(100)
+        hall.order(140, SUSPEND)
+        assert hall.said(140)[-1] == ended(140, exit_code=143, stopping=True)
+
+    def test_a_cancel_that_comes_while_it_leaves_keeps_it_from_being_suspended(self, hall):
+        hall = hall(abort_takes=10)
+        hall.machines.register(Nodes(name="n"), "n", 0)
+        hall.grant(100)
+        hall.order(140, SUSPEND)
+        hall.order(145, CANCEL)
+        assert hall.said(150)[-1] == ended(150, exit_code=143, stopping=True)
+
+
+class TestTroubles:
+    """R35, R36."""
+
+    def test_a_node_that_refuses_says_so_and_one_that_stalls_says_nothing_until_it_is_told_to_stop(self, hall):
+        hall = hall()
+        hall.machines.troubles["n"] = "refuse"
+        hall.grant(100)
+        refused = f.LeaseEndedV1(job=JOB, attempt=1, outcome="refused", message="it was told to refuse", exited_at=100, at=100)
+        assert hall.said(100) == [refused]
+        hall.machines.troubles["n"] = "stall"
+        hall.grant(200)
+        assert hall.said(10_000) == []
+        hall.stop(10_000)
+        never = f.LeaseEndedV1(job=JOB, attempt=1, outcome="never_started", exited_at=10_000, at=10_000)
+        assert (hall.said(10_000), hall.machines.runs) == ([never], {})
+        hall.machines.troubles["n"] = ""
+        hall.grant(20_000)
+        assert hall.said(20_000) == [started(20_000)]
 
 
 class TestLoss:

@@ -25,6 +25,7 @@ from headrace.contracts.facts.allocation import (
     MixLearnedV1,
     NodeSetAsideV1,
     PolicyGatedV1,
+    ResumeOrderedV1,
     StopOrderedV1,
 )
 from headrace.contracts.facts.fact import Fact
@@ -52,8 +53,10 @@ from headrace.contracts.facts.governance import (
 from headrace.contracts.facts.nodes import (
     CheckpointRegisteredV1,
     LeaseEndedV1,
+    LeaseResumedV1,
     LeaseRungV1,
     LeaseStartedV1,
+    LeaseSuspendedV1,
     NodeRegisteredV1,
     NodeStoppedV1,
 )
@@ -99,6 +102,7 @@ AnyFact = (
     | LeaseRevokedV1
     | PolicyGatedV1
     | StopOrderedV1
+    | ResumeOrderedV1
     | JobRequeuedV1
     | JobEndedV1
     | JobDismissedV1
@@ -117,6 +121,8 @@ AnyFact = (
     | NodeStoppedV1
     | LeaseStartedV1
     | LeaseRungV1
+    | LeaseSuspendedV1
+    | LeaseResumedV1
     | CheckpointRegisteredV1
     | LeaseEndedV1
 )
@@ -138,9 +144,11 @@ __all__ = [
     "LeaseEndedV1",
     "LeaseGrantedV1",
     "LeaseOverdueV1",
+    "LeaseResumedV1",
     "LeaseRevokedV1",
     "LeaseRungV1",
     "LeaseStartedV1",
+    "LeaseSuspendedV1",
     "MixLearnedV1",
     "NodeConfirmedEmptyV1",
     "NodeCordonedV1",
@@ -167,6 +175,7 @@ __all__ = [
     "ProfileDeletedV1",
     "ReclaimOpenedV1",
     "RefusalsCountedV1",
+    "ResumeOrderedV1",
     "StopOrderedV1",
     "TenantAppliedV1",
     "TenantDeletedV1",

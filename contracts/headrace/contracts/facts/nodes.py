@@ -60,6 +60,28 @@ class LeaseRungV1(Fact, frozen=True, kw_only=True, tag="lease.rung.v1"):
     result: str
 
 
+class LeaseSuspendedV1(Fact, frozen=True, kw_only=True, tag="lease.suspended.v1"):
+    """The job is stopped where it was and keeps its place in host memory; its devices are free for others (R29).
+
+    `how`: by which means, never overstated; `sigstop` is a stand-in on simulated devices, which hold nothing that would have to be moved.
+    """
+
+    job: str
+    attempt: Whole
+    rank: Whole = 0
+    at: Whole
+    how: str = ""
+
+
+class LeaseResumedV1(Fact, frozen=True, kw_only=True, tag="lease.resumed.v1"):
+    """A job that was suspended runs again, on the same devices (R29)."""
+
+    job: str
+    attempt: Whole
+    rank: Whole = 0
+    at: Whole
+
+
 class CheckpointRegisteredV1(Fact, frozen=True, kw_only=True, tag="checkpoint.registered.v1"):
     """The job saved its work, and the node found the file there (R25). `uri` is where; `step` the job's own count."""
 

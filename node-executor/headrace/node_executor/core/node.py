@@ -17,7 +17,9 @@ from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStopped
 from headrace.contracts.ids import IdError, lease_id, split_job_key
 from headrace.contracts.orders import StartOrder, StopOrder
 from headrace.node_executor.core import lease as life
-from headrace.node_executor.core.lease import REVOKED, Actions, Lease, Phase
+from headrace.node_executor.core.lease import REVOKED
+from headrace.node_executor.core.phases import Actions, Lease, Phase
+from headrace.node_executor.core.suspension import resume
 from headrace.node_executor.core.vocabulary import (
     Action,
     Answered,
@@ -102,7 +104,10 @@ class Node:
         lease = self.leases.get(event.lease)
         if lease is None:
             return
+        had = not lease.parked
         life.handle(lease, event, out)
+        if had and lease.parked:
+            self._hold(lease.order, -1)
         if lease.phase is Phase.ENDED:
             self._close(lease)
 
@@ -116,7 +121,10 @@ class Node:
         if self.limit is not None:
             return
         for order in starts:
-            if order.lease not in self.leases and order.lease not in self.closed:
+            lease = self.leases.get(order.lease)
+            if lease is not None:
+                self._go_on(lease, order, out)
+            elif order.lease not in self.closed:
                 self._start(order, at, out)
 
     def _start(self, order: StartOrder, at: int, out: Actions) -> None:
@@ -127,15 +135,29 @@ class Node:
                 what = "is not free" if share.device in self.free else "is not on this node"
                 self._refuse(order, f"device {share.device} {what}", at, out)
                 return
-        for share in order.devices:
-            self.free[share.device] -= share.units
+        if order.suspended:
+            self._refuse(order, "it was suspended here, and is gone", at, out, outcome="lost")
+            return
+        self._hold(order, 1)
         lease = self.leases[order.lease] = Lease(order)
         life.begin(lease, out)
 
-    def _refuse(self, order: StartOrder, message: str, at: int, out: Actions) -> None:
+    def _go_on(self, lease: Lease, order: StartOrder, out: Actions) -> None:
+        """A lease that is here; one that is suspended goes on, unless it is told with that."""
+        is_free = all(self.free.get(share.device, -1) >= share.units for share in lease.order.devices)
+        if lease.phase is Phase.SUSPENDED and lease.parked and not order.suspended and is_free:
+            self._hold(lease.order, 1)
+            resume(lease, out)
+
+    def _hold(self, order: StartOrder, sign: int) -> None:
+        """Its devices are taken, or with -1 free again."""
+        for share in order.devices:
+            self.free[share.device] -= sign * share.units
+
+    def _refuse(self, order: StartOrder, message: str, at: int, out: Actions, outcome: str = "refused") -> None:
         self.closed[order.lease] = Closed(order.granted)
         fact = LeaseEndedV1(
-            job=order.job, attempt=order.attempt, rank=order.rank, outcome="refused", message=message, exited_at=at, at=at
+            job=order.job, attempt=order.attempt, rank=order.rank, outcome=outcome, message=message, exited_at=at, at=at
         )
         out.append(State(fact))
 
@@ -149,8 +171,8 @@ class Node:
         out.append(State(fact))
 
     def _close(self, lease: Lease) -> None:
-        for share in lease.order.devices:
-            self.free[share.device] += share.units
+        if not lease.parked:
+            self._hold(lease.order, -1)
         del self.leases[lease.id]
         self.closed[lease.id] = Closed(lease.order.granted)
 

@@ -95,6 +95,22 @@ class DevicesBusy(LeaseEvent, frozen=True):
     holder: str
 
 
+class Suspended(LeaseEvent, frozen=True):
+    """The processes stand still and nothing of them is left on the devices; `how`: by which means (R29)."""
+
+    how: str
+
+
+class CannotSuspend(LeaseEvent, frozen=True):
+    """They run on as before; `result` says why, for people."""
+
+    result: str
+
+
+class Resumed(LeaseEvent, frozen=True):
+    """The processes that were suspended run again."""
+
+
 class CheckpointSeen(LeaseEvent, frozen=True):
     """The node found a checkpoint that it had not seen before (R25)."""
 
@@ -141,6 +157,18 @@ class RunCallback(Action, frozen=True):
 
 class StopCallback(Action, frozen=True):
     """Kill the abort callback: its time is over."""
+
+    lease: str
+
+
+class Suspend(Action, frozen=True):
+    """Let the job stand still, off its devices; answer with `Suspended` or `CannotSuspend`."""
+
+    lease: str
+
+
+class Resume(Action, frozen=True):
+    """Take back that the job was told to stop, and let it run on; answer with `Resumed`."""
 
     lease: str
 

@@ -27,6 +27,10 @@ class Devices(Protocol):
     def isolation(self) -> str:
         """What keeps a job to its own devices: a level of `enforcement.LEVELS`."""
 
+    @property
+    def suspension(self) -> str:
+        """How a job that stands still comes off its devices, as facts name it; empty where it cannot (R29)."""
+
     def inventory(self) -> tuple[Device, ...]:
         """Every device, in the order of its number."""
 

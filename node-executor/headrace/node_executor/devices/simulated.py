@@ -19,6 +19,8 @@ class SimulatedDevices:
     """`count` devices of each model, called `gpu0`, `gpu1`, ... A model such as `H100-80GB` has the memory that its name says."""
 
     isolation = "simulated"
+    suspension = "sigstop"
+    """A job that stands still holds nothing on devices that do not exist. No stand-in for moving what is on real ones."""
 
     def __init__(self, kinds: Sequence[tuple[int, str]]) -> None:
         models = [model for count, model in kinds for _ in range(count)]

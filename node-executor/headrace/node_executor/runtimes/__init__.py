@@ -47,6 +47,12 @@ class Running(Protocol):
     def terminate(self) -> None:
         """SIGTERM to the process; nothing where it has ended."""
 
+    def suspend(self) -> None:
+        """Let it and its group stand still, where they are; nothing where it has ended."""
+
+    def resume(self) -> None:
+        """The inverse of `suspend`."""
+
     def kill(self) -> None:
         """SIGKILL to it and all that it started in its group; nothing where it has ended."""
 

@@ -135,6 +135,14 @@ class Process:
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
 
+    def suspend(self) -> None:
+        """SIGSTOP to the whole group."""
+        self._signal_group(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT to the whole group."""
+        self._signal_group(signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL to the whole group."""
         if self._pidfd >= 0:
@@ -144,6 +152,11 @@ class Process:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -13,7 +13,7 @@ from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.core import lease as life
 from headrace.node_executor.core import vocabulary as v
-from headrace.node_executor.core.lease import Lease, Phase
+from headrace.node_executor.core.phases import Lease, Phase
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
 LEASE = f"{JOB}/1/0"
@@ -188,11 +188,11 @@ def test_without_any_grace_the_job_is_killed_at_once() -> None:
 def test_a_node_that_cannot_suspend_says_so_and_goes_on() -> None:
     talk = running()
     talk.is_stopped(10, Ladder(cause="preempted", callback_grace=0, term_grace=s(5), then="suspend"))
-    assert talk.hears(told(10)) == [
-        rung("told", 10, 0, "told"),
-        rung("suspend", 10, 0, "this node cannot suspend"),
+    assert talk.hears(told(10)) == [rung("told", 10, 0, "told"), v.Suspend(LEASE)]
+    assert talk.hears(v.CannotSuspend(s(11), LEASE, "this node cannot suspend")) == [
+        rung("suspend", 11, 1, "this node cannot suspend"),
         v.Terminate(LEASE),
-        set_timer(15),
+        set_timer(16),
     ]
 
 

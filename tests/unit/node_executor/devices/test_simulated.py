@@ -32,5 +32,5 @@ def test_what_names_no_devices_is_refused_with_the_way_out(text: str) -> None:
 
 def test_they_have_the_whole_face_of_devices() -> None:
     promised = {name for name in vars(Devices) if not name.startswith("_")}
-    assert promised == {"isolation", "inventory", "environment", "holder"}
+    assert promised == {"isolation", "suspension", "inventory", "environment", "holder"}
     assert all(hasattr(SimulatedDevices, name) for name in promised)

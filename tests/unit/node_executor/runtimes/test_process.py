@@ -40,6 +40,11 @@ class Job:
         return self.log.read_text() if self.log.exists() else ""
 
 
+def state_of(pid: int) -> str:
+    """`T`: it stands still."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 async def appears(path: Path) -> None:
     async with asyncio.timeout(PATIENCE):
         while not path.exists():  # noqa: ASYNC240 - a look at a local file
@@ -230,8 +235,32 @@ def test_a_program_is_looked_for_where_the_jobs_path_says(tmp_path) -> None:
     assert find_program(("/bin/sleep",), {}, str(tmp_path)) == "/bin/sleep"
 
 
+async def test_a_suspended_job_stands_still_with_its_group_and_goes_on_where_it_was(tmp_path) -> None:
+    job = Job(tmp_path, "sh", "-c", "sleep 0.05 & wait $!; touch $WHERE/first; sleep 60 & echo $! >$WHERE/child; wait; echo on")
+    await appears(tmp_path / "child")
+    async with asyncio.timeout(PATIENCE):
+        while not (child := (tmp_path / "child").read_text().strip()):
+            await asyncio.sleep(0.01)
+    job.process.suspend()
+    async with asyncio.timeout(PATIENCE):
+        while {state_of(job.process.pid), state_of(int(child))} != {"T"}:
+            await asyncio.sleep(0.01)
+    job.process.resume()
+    os.kill(int(child), signal.SIGTERM)
+    assert (await job.ends(), job.printed) == (0, "on\n")
+    job.process.suspend()
+    job.process.resume()
+
+
+async def test_a_suspended_job_can_be_killed(tmp_path) -> None:
+    job = Job(tmp_path, "sleep", "60")
+    job.process.suspend()
+    job.process.kill()
+    assert await job.ends() == 137
+
+
 def test_processes_have_the_whole_face_of_a_runtime() -> None:
     assert {name for name in vars(Runtime) if not name.startswith("_")} == {"start"}
-    assert {name for name in vars(Running) if not name.startswith("_")} == {"pid", "terminate", "kill"}
+    assert {name for name in vars(Running) if not name.startswith("_")} == {"pid", "terminate", "suspend", "resume", "kill"}
     assert hasattr(ProcessRuntime, "start")
-    assert all(hasattr(Process, name) for name in ("pid", "terminate", "kill"))
+    assert all(hasattr(Process, name) for name in ("pid", "terminate", "suspend", "resume", "kill"))

@@ -1,0 +1,88 @@
+"""Where a lease stands, and the steps that its rules share (R28): a phase begins, a timer is set, a rung is stated, the group is killed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.contracts.facts import LeaseRungV1
+from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.orders import StartOrder
+from headrace.node_executor.core.vocabulary import Action, Exited, Kill, SetTimer, State
+
+
+class Phase(StrEnum):
+    """Where a lease stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    TOLD = "told"
+    CALLBACK = "callback"
+    HOOK = "hook"
+    SUSPEND = "suspend"
+    SUSPENDED = "suspended"
+    TERM = "term"
+    KILL = "kill"
+    VERIFY = "verify"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class Lease:
+    """One lease. `since`: when the phase began. `deadline`: when its timer fires (0: none). `limit`: when the executor stops.
+
+    `parked`: it is suspended, or was when its end began; its devices are not its own.
+    """
+
+    order: StartOrder
+    phase: Phase = Phase.STARTING
+    ladder: Ladder | None = None
+    since: int = 0
+    deadline: int = 0
+    limit: int | None = None
+    hooked: bool = False
+    killed: bool = False
+    walked: bool = False
+    parked: bool = False
+    exited: Exited | None = None
+
+    @property
+    def id(self) -> str:
+        """The lease id."""
+        return self.order.lease
+
+
+Actions = list[Action]
+
+
+def enter(lease: Lease, phase: Phase, at: int) -> None:
+    """A phase begins, without a timer."""
+    lease.phase, lease.since, lease.deadline = phase, at, 0
+
+
+def set_timer(lease: Lease, deadline: int, out: Actions) -> None:
+    """Be told at `deadline`."""
+    lease.deadline = deadline
+    out.append(SetTimer(lease.id, deadline))
+
+
+def no_later(lease: Lease, moment: int) -> int:
+    """`moment`, or when the executor stops, if that is before."""
+    return moment if lease.limit is None else min(moment, lease.limit)
+
+
+def rung(lease: Lease, rung: str, at: int, result: str, out: Actions) -> None:
+    """State a rung of the ladder that was taken since the phase began; without a ladder there is none."""
+    if lease.ladder is None:
+        return
+    order = lease.order
+    took = max(0, at - lease.since)
+    fact = LeaseRungV1(job=order.job, attempt=order.attempt, rank=order.rank, rung=rung, at=at, took=took, result=result)
+    out.append(State(fact))
+
+
+def kill(lease: Lease, at: int, out: Actions) -> None:
+    """The last rung."""
+    lease.killed = True
+    enter(lease, Phase.KILL, at)
+    out.append(Kill(lease.id))

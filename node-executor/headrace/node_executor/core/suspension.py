@@ -1,0 +1,52 @@
+"""A lease that stands still off its devices (R29): how it comes there, goes on, or ends.
+
+A job that was told before, and has no devices, has nothing left to save: a stop that wants more than a suspension kills it.
+"""
+
+from __future__ import annotations
+
+from headrace.contracts.facts import LeaseResumedV1, LeaseSuspendedV1
+from headrace.contracts.facts.fact import Ladder
+from headrace.node_executor.core.phases import Actions, Lease, Phase, enter, kill, rung
+from headrace.node_executor.core.vocabulary import Resume, Resumed, State, Suspended
+
+
+def suspended(lease: Lease, event: Suspended, out: Actions) -> None:
+    """It stands still; if the executor stops, or somebody does not want it back, it goes on to its end."""
+    rung(lease, "suspend", event.at, event.how, out)
+    enter(lease, Phase.SUSPENDED, event.at)
+    lease.parked = True
+    _state_suspended(lease, event.at, event.how, out)
+    then, lease.ladder = lease.ladder, None
+    if lease.limit is not None or (then is not None and then.then != "suspend"):
+        lease.ladder = then
+        kill(lease, event.at, out)
+
+
+def _state_suspended(lease: Lease, at: int, how: str, out: Actions) -> None:
+    order = lease.order
+    out.append(State(LeaseSuspendedV1(job=order.job, attempt=order.attempt, rank=order.rank, at=at, how=how)))
+
+
+def stop_suspended(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
+    """Told again to be suspended, it says that it is."""
+    if ladder.then == "suspend":
+        _state_suspended(lease, at, "", out)
+    else:
+        lease.ladder = ladder
+        kill(lease, at, out)
+
+
+def resume(lease: Lease, out: Actions) -> None:
+    """It has its devices again."""
+    if lease.phase is Phase.SUSPENDED and lease.limit is None:
+        lease.parked = False
+        out.append(Resume(lease.id))
+
+
+def resumed(lease: Lease, event: Resumed, out: Actions) -> None:
+    """It runs as if it had never been told to stop."""
+    order = lease.order
+    enter(lease, Phase.RUNNING, event.at)
+    lease.walked = lease.hooked = False
+    out.append(State(LeaseResumedV1(job=order.job, attempt=order.attempt, rank=order.rank, at=event.at)))

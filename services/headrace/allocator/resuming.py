@@ -1,0 +1,106 @@
+"""Suspending and resuming (R29): whether suspended victims give a preemptor enough, and which suspended job goes on next.
+
+A suspended job needs nothing to go on but the devices it had: the rest it never gave up. It is ranked like a pending job of its queue with
+its admission time (R15), by what it would be charged again. All suspended jobs are looked at once in a round, which host memory bounds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.allocator.settlement import doubled
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import CPU, GPU, MEMORY, add_to
+from headrace.domain import capacity
+from headrace.domain.gates import may_start, must_borrow
+from headrace.domain.pending import place_in_line
+from headrace.domain.ranking import dominant_share, static_rank
+from headrace.domain.scopes import over_capacity, over_limit, over_reservation, scopes_of, with_reservation
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.facts.fact import Place
+    from headrace.domain.ranking import Rank
+    from headrace.domain.state import JobRecord, PoolState, State
+
+
+def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> bool:
+    """Whether the job can start at `places` though its victims there keep all but their devices: suspended, not gone."""
+    asked: dict[str, Amounts] = {}
+    for place in places:
+        add_to(asked.setdefault(place.node, {}), place.amounts)
+    for name, amounts in asked.items():
+        node = state.nodes[name]
+        if (
+            amounts.get(CPU, 0) > node.cpu_free - node.cpu_nominated
+            or amounts.get(MEMORY, 0) > node.memory_free - node.memory_nominated
+        ):
+            return False
+    rest = {key: value for key, value in job.request.total.items() if key != GPU}
+    limits = scopes_of(state, job.policy, pool.document.name)
+    return over_capacity(pool, rest) is None and over_limit(limits, pool.governed, rest, beyond=job.beyond) is None
+
+
+class Resuming:
+    """The suspended jobs that could go on, by pool, as one round finds them."""
+
+    def __init__(self, state: State, skip: AbstractSet[str]) -> None:
+        self._state = state
+        self._by_pool: dict[str, list[JobRecord]] = {}
+        for job in state.suspended.values():
+            if job.key not in skip and self._could(job):
+                self._by_pool.setdefault(next(iter(job.leases.values())).pool, []).append(job)
+
+    def pools(self) -> list[str]:
+        """Those in which somebody could go on, by name."""
+        return sorted(self._by_pool)
+
+    def best(self, pool: PoolState) -> tuple[Rank, JobRecord] | None:
+        """The best-ranked job that may go on in a pool now. None while a search is under way there: what is free is kept (R19)."""
+        if pool.search is not None:
+            return None
+        ranked = [
+            (rank, job) for job in self._by_pool.get(pool.document.name, ()) if (rank := self._rank(job, pool)) is not None
+        ]
+        return min(ranked, key=lambda entry: entry[0], default=None)
+
+    def take(self, job: JobRecord, pool: PoolState) -> None:
+        """It goes on."""
+        self._by_pool[pool.document.name].remove(job)
+
+    def _could(self, job: JobRecord) -> bool:
+        """Whether all its devices are there, free, and on nodes in service, and nobody goes first there (R27)."""
+        for lease in job.leases.values():
+            node = self._state.nodes[lease.node]
+            if not node.grantable or lease.pool == job.barred_from or not capacity.is_open(node, lease.devices):
+                return False
+        return may_start(self._state, job, next(iter(job.leases.values())).pool)
+
+    def _rank(self, job: JobRecord, pool: PoolState) -> Rank | None:
+        """What it is ordered by; None where its devices, a limit or its reservation is in its way now."""
+        asked = resumed(job)
+        if not self._could(job) or over_capacity(pool, asked) is not None:
+            return None
+        scopes = scopes_of(self._state, job.policy, pool.document.name)
+        if over_limit(scopes, pool.governed, asked, beyond=job.beyond) is not None:
+            return None
+        looked_at = with_reservation(self._state, job.policy, pool.document.name)
+        inside = over_reservation(looked_at, pool.governed, asked, firm=not job.preemptible) is None and not must_borrow(job.policy)
+        borrows = next((link.borrow for link in job.policy.document.profiles if link.name == job.profile), True)
+        if not inside and not (borrows and job.preemptible):
+            return None
+        static = static_rank(self._state, job.policy, job.profile, pool)
+        return (0 if inside else 1, *static, 0 if inside else dominant_share(self._state, job.policy), *place_in_line(job))
+
+
+def resumed(job: JobRecord) -> Amounts:
+    """What the job is charged again when it goes on."""
+    return {GPU: sum(lease.amounts.get(GPU, 0) for lease in job.leases.values())}
+
+
+def resume(job: JobRecord) -> f.ResumeOrderedV1:
+    """The order to go on; where it was a preemption, it counts as one (R29)."""
+    own = doubled(job) if job.suspended_by == "preempted" else job.min_runtime
+    return f.ResumeOrderedV1(job=job.key, attempt=job.attempt, min_runtime=own)
