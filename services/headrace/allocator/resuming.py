@@ -87,7 +87,9 @@ class Resuming:
         if over_limit(scopes, pool.governed, asked, beyond=job.beyond) is not None:
             return None
         looked_at = with_reservation(self._state, job.policy, pool.document.name)
-        inside = over_reservation(looked_at, pool.governed, asked, firm=not job.preemptible) is None and not must_borrow(job.policy)
+        inside = over_reservation(looked_at, pool.governed, asked, firm=not job.preemptible) is None and not must_borrow(
+            job.policy
+        )
         borrows = next((link.borrow for link in job.policy.document.profiles if link.name == job.profile), True)
         if not inside and not (borrows and job.preemptible):
             return None

@@ -41,7 +41,7 @@ def test_it_goes_on_when_its_devices_are_free_with_a_longer_minimum_run_time():
 
     assert (best(told), best(told, frozenset({job.key}))) == (job, None)
     assert told.allocate() == (f.ResumeOrderedV1(job=job.key, attempt=1, min_runtime=2 * MINUTE),)
-    assert (resume(job).min_runtime, resumed(job)) == (4 * MINUTE, gpus(1))
+    assert (resume(job).min_runtime, resumed(job)) == (2 * MINUTE, gpus(1))
 
 
 def test_it_waits_for_its_own_device_though_another_is_free():
