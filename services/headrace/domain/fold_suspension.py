@@ -23,7 +23,7 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
         capacity.yield_use(state, job, pool, lease.amounts, -1)
     capacity.give_back(state, job, pool, capacity.gpu_part(lease))
     lease.suspended_at, lease.resuming = state.now, False
-    pool.epoch += 1
+    state.stir()
     suspends = job.stop is None or job.stop.then == "suspend"
     if suspends and len(job.leases) == job.request.replicas and all(other.suspended_at for other in job.leases.values()):
         _job_suspended(state, job)
@@ -47,7 +47,7 @@ def _resume_ordered(state: State, fact: f.ResumeOrderedV1, _sequence: int, _plac
     for lease in job.leases.values():
         lease.suspended_at, lease.resuming = 0, True
         capacity.take(state, job, state.pools[lease.pool], capacity.gpu_part(lease))
-        state.pools[lease.pool].epoch += 1
+    state.stir()
     job.paused += state.now - job.suspended_at
     job.state, job.resumed_at, job.min_runtime = JobState.STARTING, state.now, fact.min_runtime
     job.suspended_at, job.suspended_by = 0, ""
@@ -63,7 +63,7 @@ def _lease_resumed(state: State, fact: f.LeaseResumedV1, _sequence: int, _place:
     lease.resuming = False
     if job.state is JobState.STARTING and not any(other.resuming for other in job.leases.values()):
         job.state, job.resumed_at = JobState.RUNNING, state.now
-        state.pools[lease.pool].epoch += 1
+        state.stir()
         watch(state, job)
 
 

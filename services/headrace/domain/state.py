@@ -351,8 +351,6 @@ class State:
     """Jobs that an operator takes from by force, until they are told to stop (R24)."""
     dependants: dict[str, list[Dependency]] = field(default_factory=dict)
     """Job key to the (dependant, when) that wait for its end."""
-    requeues: dict[str, JobRecord] = field(default_factory=dict)
-    """Jobs that somebody wants to go back into line."""
     deadlines: Deadlines = field(default_factory=Deadlines, metadata=AID)
     """Job key to when its phase is over by time alone (`phases`)."""
     ladders: Deadlines = field(default_factory=Deadlines, metadata=AID)
