@@ -25,6 +25,7 @@ SHELLS = (
     "headrace.client",  # runs in other people's programs
     "headrace.node_executor",  # runs processes; its core is pure, see PURE_AGAIN
     "headrace.contracts.durations",  # writes moments as dates; never asks what time it is
+    "headrace.contracts.document_file",  # reads documents and scenarios
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.simulate.command",  # reads the scenario file
     "headrace.simulate.whatif",  # plays two worlds

@@ -56,7 +56,7 @@ def _parse_number(key: str, written: str) -> int:
     unit = 1 if millicores else {GPU: GPU_UNITS, CPU: CPU_UNITS}.get(key, 1)
     match = _NUMBER.fullmatch(written.removesuffix("m") if millicores else written)
     if match is None or (match[3] and not int(match[3])):
-        raise AmountError(f"{written!r} is no amount of {key}; write a number such as {_EXAMPLE.get(key, '2')}")
+        raise AmountError(f"{written[:80]!r} is no amount of {key}; write a number such as {_EXAMPLE.get(key, '2')}")
     exact = Fraction(match[0]) * unit
     if exact.denominator != 1:
         raise AmountError(f"{written} {key} is not exact; write {_EXACT.get(key, 'a whole number')}")
@@ -66,7 +66,7 @@ def _parse_number(key: str, written: str) -> int:
 def _parse_memory(written: str) -> int:
     match = _MEMORY.fullmatch(written)
     if match is None:
-        raise AmountError(f"{written!r} is no amount of memory; write 64GiB or 512MiB")
+        raise AmountError(f"{written[:80]!r} is no amount of memory; write 64GiB or 512MiB")
     if match[2] is None and Fraction(match[1]) != 0:
         raise AmountError(f"memory {written} has no unit; write {written}MiB or {written}GiB")
     if match[2] is not None and match[2] in ("KB", "MB", "GB", "TB", "PB"):

@@ -6,6 +6,7 @@ files, `tree_of` from decoded JSON; `document_forms` gives them a meaning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -60,6 +61,19 @@ class Tree(NamedTuple):
 def path_text(path: Path) -> str:
     """`policies[0].limit.gpu`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+_PART = re.compile(r"\[([0-9]{1,9})\]|\.?([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def path_of(text: str) -> Path:
+    """The inverse of `path_text`, as far as the text is a path: `policies[0].limit` of `policies[0].limit: 3 is too much`."""
+    found: list[str | int] = []
+    position = 0
+    while (match := _PART.match(text, position)) is not None:
+        found.append(int(match[1]) if match[1] else match[2])
+        position = match.end()
+    return tuple(found) if text[position : position + 1] in (":", "") else ()
 
 
 def tree_of(value: object) -> Tree:

@@ -33,6 +33,11 @@ def read_tree(text: str) -> Tree:
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         raise DocumentErrors([*building.errors, DocumentError("", line, _syntax(error))]) from None
+    except yaml.reader.ReaderError as error:
+        line = text.encode("utf-8", "replace")[: error.position].count(b"\n") + 1
+        code = error.character if isinstance(error.character, int) else ord(error.character[:1])
+        message = f"this is no YAML: the character {code:#06x} may not stand in it; is this a text file?"
+        raise DocumentErrors([*building.errors, DocumentError("", line, message)]) from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise DocumentErrors([DocumentError("", None, "this is no YAML: " + " ".join(str(error).split()))]) from None
     if building.errors:

@@ -34,7 +34,7 @@ def parse_duration(text: str | int) -> int:
         total += int(match[1]) * _UNITS[match[2]]
         position = match.end()
     if not written or position != len(written):
-        raise DurationError(f"{written!r} is no duration; write 90s, 10m, 1h30m or 2d")
+        raise DurationError(f"{written[:80]!r} is no duration; write 90s, 10m, 1h30m or 2d")
     if total > SPAN_MAX:
         raise DurationError(f"{written} is too long; the longest is {SPAN_MAX // DAY}d")
     return total
@@ -63,7 +63,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise DurationError(f"{text!r} is no moment; write 2026-11-21T08:00:00Z") from None
+        raise DurationError(f"{text[:80]!r} is no moment; write 2026-11-21T08:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1)

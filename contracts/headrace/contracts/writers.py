@@ -60,6 +60,8 @@ LAWS: tuple[Law, ...] = (
     Law(ALLOCATOR, f.LeaseGrantedV1, "a job", "pending"),
     Law(ALLOCATOR, f.LeaseRevokedV1, "a lease", "held"),
     Law(ALLOCATOR, f.PolicyGatedV1, "a policy", "exists"),
+    Law(ALLOCATOR, f.GrowthRequestedV1, "a pool", "not growing"),
+    Law(ALLOCATOR, f.GrowthEndedV1, "a pool", "growing"),
     Law(ALLOCATOR, f.StopOrderedV1, "a job", "starting, running"),
     Law(ALLOCATOR, f.ResumeOrderedV1, "a job", "suspended"),
     Law(ALLOCATOR, f.JobRequeuedV1, "a job", "no lease left"),

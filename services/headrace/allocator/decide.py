@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.gating import Gates
 from headrace.allocator.granting import grant
+from headrace.allocator.growing import ask_for_growth, end_growth, next_growth
 from headrace.allocator.learning import Learning
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
 from headrace.allocator.settlement import review_pending, set_aside, settle
@@ -55,7 +56,10 @@ class Allocator:
         gates = tuple(room.fill(self.gates.changes(now)))
         if gates:
             return gates
-        orders = (*judge_proposals(state, now, room), *room.fill(chain(end_nominations(state, now), set_aside(state))))
+        orders = (
+            *judge_proposals(state, now, room),
+            *room.fill(chain(end_nominations(state, now), set_aside(state), end_growth(state, now))),
+        )
         if orders:
             return orders
         learned = tuple(room.fill(self.learning.news(state)))
@@ -75,7 +79,8 @@ class Allocator:
             settled += dismissed
             skip |= {fact.job for fact in dismissed}
         line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
-        return (*settled, *grant(state, self.standings, now, skip, room, in_line=line_stands))
+        facts = (*settled, *grant(state, self.standings, now, skip, room, in_line=line_stands))
+        return facts or tuple(room.fill(ask_for_growth(state, now)))
 
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""
@@ -83,6 +88,7 @@ class Allocator:
         moments = [state.deadlines.next(looked_at), state.pending.next_ripe(), self.gates.next_look(looked_at)]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += _searches(state, looked_at)
+        moments.append(next_growth(state, looked_at))
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
         return min((moment for moment in moments if moment is not None and moment > looked_at), default=None)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
 from headrace.cli.shown import as_json
 from headrace.client import Refused
 from headrace.contracts.codec import Malformed, decode
+from headrace.contracts.document_file import read_file
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, Tree, join_trees
-from headrace.contracts.document_yaml import read_tree, write_yaml
+from headrace.contracts.document_yaml import write_yaml
 from headrace.contracts.documents import KINDS
 from headrace.contracts.queries import ApplyAnswer, ApplyRequest, Change, DeleteRequest, GetAnswer, GetRequest
 
@@ -125,17 +125,13 @@ def read_files(files: list[str], check: Callable[[Tree], object] = read_document
     wrong = False
     for name in files:
         try:
-            text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-            tree = read_tree(text)
+            tree = read_file(name)
             check(tree)
             trees.append(tree)
         except DocumentErrors as errors:
             wrong = True
             for error in errors.errors:
                 print(f"headrace: {name}: {error}", file=sys.stderr)
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise Failed(f"--file: {name} cannot be read: {why}") from None
     if wrong:
         raise Failed
     try:

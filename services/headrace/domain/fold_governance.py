@@ -10,7 +10,7 @@ from headrace.domain.meters import set_meters
 from headrace.domain.phases import watch
 from headrace.domain.scopes import policy_scope
 from headrace.domain.state import PolicyState, PoolState, Scope, Written
-from headrace.domain.terms import Calendar, Closing, Gate
+from headrace.domain.terms import Calendar, Closing, Gate, Growth
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Policy, Tenant
@@ -92,6 +92,7 @@ def _pool_deleted(state: State, fact: f.PoolDeletedV1, sequence: int, _place: in
     if pool is None or pool.leased or pool.nominated:  # a grant came first: the pool stays until it is asked for again
         return
     del state.pools[fact.name]
+    state.terms.growths.pop(fact.name, None)
     _open(state, "pool", "", fact.name)
     for node in list(pool.nodes.values()):
         pool.index.remove(node)
@@ -225,6 +226,19 @@ def _policy_gated(state: State, fact: f.PolicyGatedV1, sequence: int, _place: in
         state.documents_sequence = sequence
 
 
+def _growth_requested(state: State, fact: f.GrowthRequestedV1, _sequence: int, _place: int) -> None:
+    if fact.pool in state.pools:
+        before = state.terms.growths.get(fact.pool)
+        state.terms.growths[fact.pool] = Growth(fact.nodes, state.now, misses=before.misses if before is not None else 0)
+
+
+def _growth_ended(state: State, fact: f.GrowthEndedV1, _sequence: int, _place: int) -> None:
+    growth = state.terms.growths.get(fact.pool)
+    if growth is not None and growth.open:
+        growth.open, growth.closed_until = False, fact.closed_until
+        growth.misses = growth.misses + 1 if fact.closed_until else 0
+
+
 def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
     cordon(state, fact.node, fact.reason or "cordoned by " + fact.author)
 
@@ -292,6 +306,8 @@ HANDLERS: dict[type, Any] = {
     f.ObjectClosedV1: _object_closed,
     f.CalendarStatedV1: _calendar_stated,
     f.PolicyGatedV1: _policy_gated,
+    f.GrowthRequestedV1: _growth_requested,
+    f.GrowthEndedV1: _growth_ended,
     f.NodeCordonedV1: _node_cordoned,
     f.NodeUncordonedV1: _node_uncordoned,
     f.NodeDrainOrderedV1: _node_drain_ordered,

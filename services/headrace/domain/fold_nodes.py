@@ -24,6 +24,7 @@ URI_MAX = 1_024
 
 def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _place: int) -> None:
     node = state.nodes.get(fact.node)
+    is_new = node is None
     if node is None:
         node = state.nodes[fact.node] = NodeState(fact.node, {}, [], 0, 0, 0, 0, state.now)
     elif node.pool is not None:
@@ -42,6 +43,8 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         node.pool.index.put(node)
         capacity.recount(node.pool)
         state.stir()
+        if is_new and (growth := state.terms.growths.get(node.pool.document.name)) is not None and growth.open:
+            growth.came += 1
     state.documents_sequence = sequence
     for policy in state.policies.values():
         policy.share_base.clear()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.contracts.durations import format_time
 from headrace.contracts.reasons import WaitReason
 from headrace.domain import calendar as c
 from headrace.domain.closings import is_closed
-from headrace.domain.meters import ceiling, name_of, used
+from headrace.domain.meters import ceiling, hours, name_of, used
 from headrace.domain.terms import Gate
 
 if TYPE_CHECKING:
@@ -102,3 +103,25 @@ def next_look(state: State, policy: PolicyState, now: int) -> int | None:
 def opens_at(state: State, policy: PolicyState, now: int) -> int | None:
     """When a window that is shut opens next."""
     return c.next_edge(_windows(state, policy), now)
+
+
+# ---- for people ----
+
+
+def outside_window(state: State, job: JobRecord, now: int) -> str | None:
+    """When the next window opens, for a job that waits for it; None where that is not what it waits for."""
+    if gated(job) is not WaitReason.OUTSIDE_WINDOW:
+        return None
+    opens = opens_at(state, job.policy, now)
+    return f"the next opens at {format_time(opens)}" if opens is not None else ""
+
+
+def budget_exhausted(job: JobRecord, now: int) -> str | None:
+    """What is used of the budget that keeps a job waiting, and when the next begins; None where none does."""
+    budget = spent_for(job)
+    if budget is None:
+        return None
+    meter = job.policy.meters[name_of(budget)]
+    spent = hours(budget.key, used(job.policy, meter, now))
+    numbers = f"{spent} of {budget.hours} hours of {budget.key} are used this {budget.per}; the next begins at "
+    return numbers + format_time(meter.ends)

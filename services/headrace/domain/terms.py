@@ -59,6 +59,18 @@ class Meter:
 
 
 @dataclass(slots=True, eq=False)
+class Growth:
+    """The last growth of a pool (R38): how many nodes were asked for, and have come. `misses`: how often in a row too few did."""
+
+    nodes: int
+    asked_at: int
+    open: bool = True
+    came: int = 0
+    misses: int = 0
+    closed_until: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class Allowance:
     """What was left of a tenant's submit rate at `at` (R14), in millionths of a job."""
 
@@ -71,11 +83,12 @@ class Terms:
     """What is closed (R11), by kind, tenant and name, in the order in which it was; and what windows and budgets need (R33).
 
     `calendars` by zone; `timed`: the policies that have some; `period_ends`: when the first period of a budget does, 0: never.
-    `allowances`: of tenants that have a submit rate.
+    `allowances`: of tenants that have a submit rate. `growths`: of pools that were asked to grow.
     """
 
     closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
     calendars: dict[str, Calendar] = field(default_factory=dict)
     timed: dict[tuple[str, str], PolicyState] = field(default_factory=dict)
     period_ends: int = 0
+    growths: dict[str, Growth] = field(default_factory=dict)
     allowances: dict[str, Allowance] = field(default_factory=dict)

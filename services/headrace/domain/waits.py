@@ -19,8 +19,8 @@ from headrace.domain import capacity
 from headrace.domain.admissible import open_pools
 from headrace.domain.closings import pool_closing, queue_closing, sentence
 from headrace.domain.eligibility import anybody_above, causes, may_reclaim
-from headrace.domain.gates import gated, opens_at, spent_for
-from headrace.domain.meters import hours, name_of, used
+from headrace.domain.gates import budget_exhausted, outside_window
+from headrace.domain.growth import growing_for
 from headrace.domain.placement import find_places, model_allowed
 from headrace.domain.ranking import is_inside, rank
 from headrace.domain.scopes import Shortfall, free_of, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
@@ -204,21 +204,8 @@ def _frozen(state: State, job: JobRecord, _now: int) -> Grounds | None:
     return Grounds("; ".join(shut)) if shut and len(shut) == len(closings) else None
 
 
-def _outside_window(state: State, job: JobRecord, now: int) -> Grounds | None:
-    if gated(job) is not WaitReason.OUTSIDE_WINDOW:
-        return None
-    opens = opens_at(state, job.policy, now)
-    return Grounds(f"the next opens at {format_time(opens)}" if opens is not None else "")
-
-
-def _budget_exhausted(_state: State, job: JobRecord, now: int) -> Grounds | None:
-    budget = spent_for(job)
-    if budget is None:
-        return None
-    meter = job.policy.meters[name_of(budget)]
-    spent = hours(budget.key, used(job.policy, meter, now))
-    numbers = f"{spent} of {budget.hours} hours of {budget.key} are used this {budget.per}; the next begins at "
-    return Grounds(numbers + format_time(meter.ends))
+def _told(numbers: str | None) -> Grounds | None:
+    return None if numbers is None else Grounds(numbers)
 
 
 def _dependency(_state: State, job: JobRecord, _now: int) -> Grounds | None:
@@ -334,6 +321,8 @@ def _no_healthy_node(case: Case) -> Grounds | None:
         return Grounds(
             f"{', '.join(case.job.avoiding)} did not start it and is left alone until {until}; no other node has room"
         )
+    if _waiting_for_capacity(case) is not None:
+        return None
     shape = case.job.request.shape
     if any(node.grantable and model_allowed(node, shape) for node in case.pool.nodes.values()):
         return None
@@ -349,6 +338,11 @@ def _is_kept_away(case: Case) -> bool:
     fits = has_room(case.state, case.job, case.pool)
     case.job.avoiding = avoiding
     return fits
+
+
+def _waiting_for_capacity(case: Case) -> Grounds | None:
+    pools = () if case.has_room else pools_of(case.state, case.job)
+    return _told(growing_for(case.state, pools, case.job.request.shape))
 
 
 def _fragmented(case: Case) -> Grounds | None:
@@ -374,8 +368,8 @@ def _no_free_capacity(case: Case) -> Grounds | None:
 OF_THE_JOB: tuple[tuple[WaitReason, JobTest], ...] = (
     (WaitReason.FROZEN, _frozen),
     (WaitReason.DEPENDENCY, _dependency),
-    (WaitReason.OUTSIDE_WINDOW, _outside_window),
-    (WaitReason.BUDGET_EXHAUSTED, _budget_exhausted),
+    (WaitReason.OUTSIDE_WINDOW, lambda state, job, now: _told(outside_window(state, job, now))),
+    (WaitReason.BUDGET_EXHAUSTED, lambda _, job, now: _told(budget_exhausted(job, now))),
 )
 """What keeps the job from starting anywhere."""
 
@@ -388,6 +382,7 @@ OF_THE_POOL: tuple[tuple[WaitReason, PoolTest], ...] = (
     (WaitReason.KEPT_FOR_LARGER_JOB, _kept_for_larger_job),
     (WaitReason.BEHIND_HIGHER_RANK, _behind_higher_rank),
     (WaitReason.NO_HEALTHY_NODE, _no_healthy_node),
+    (WaitReason.WAITING_FOR_CAPACITY, _waiting_for_capacity),
     (WaitReason.FRAGMENTED, _fragmented),
     (WaitReason.WOULD_EXCEED_RESERVATION, _would_exceed_reservation),
     (WaitReason.NO_FREE_CAPACITY, _no_free_capacity),

@@ -220,6 +220,13 @@ class Projector:
         for tenant in (fact.tenant,) if fact.tenant else tenants_of(self._state):
             yield Piece(tenant, "profile", "deleted", fact.name, {"profile": fact.name} | _authored(fact, tenant))
 
+    def tell_growth(self, verb: str, fact: f.GrowthRequestedV1 | f.GrowthEndedV1, public: dict[str, Any]) -> Iterator[Piece]:
+        """To those who see the pool, without the jobs for whom it grows."""
+        pool = self._pools.get(fact.pool)
+        for tenant in tenants_of(self._state) if pool is not None else ():
+            if pool is not None and sees_pool(tenant, pool):
+                yield Piece(tenant, "growth", verb, fact.pool, {"pool": fact.pool, **public})
+
     def tell_closed(self, fact: f.ObjectClosedV1) -> Iterator[Piece]:
         """To its tenant, and to those who see a pool; what is the provider's to everybody."""
         pool = self._pools.get(fact.name) if fact.kind == "pool" else None
@@ -334,6 +341,10 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     f.PolicyAppliedV1: lambda _, fact: _own("applied", "policy", fact.policy.tenant, fact.policy.name, fact.policy, fact),
     f.PolicyDeletedV1: lambda _, fact: _own("deleted", "policy", fact.tenant, fact.name, fact.name, fact),
     f.PolicyGatedV1: _gated,
+    f.GrowthRequestedV1: lambda projector, fact: projector.tell_growth("requested", fact, {"nodes": fact.nodes}),
+    f.GrowthEndedV1: lambda projector, fact: projector.tell_growth(
+        "ended", fact, {"nodes": fact.nodes, "outcome": fact.outcome, "closed_until": fact.closed_until}
+    ),
     f.PoolAppliedV1: Projector.tell_pool,
     f.PoolDeletedV1: Projector.tell_pool_deleted,
     f.ProfileAppliedV1: Projector.tell_profile,

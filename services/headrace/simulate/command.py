@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.contracts.codec import decode, encode
-from headrace.contracts.document_tree import DocumentErrors
-from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.document_file import read_file
+from headrace.contracts.document_tree import DocumentErrors, path_of
 from headrace.contracts.durations import SECOND, format_duration
 from headrace.contracts.facts import JobAdmittedV1, LeaseStartedV1
 from headrace.contracts.why import WhyView
@@ -105,18 +104,24 @@ def _complain(path: str, lines: str) -> int:
 def _read(path: str, read: Callable[[Tree], T]) -> T | None:
     """What is in a file; None where it cannot be read, and every reason is on standard error."""
     try:
-        return read(read_tree(Path(path).read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        _complain(path, f"cannot be read: {error}")
+        return read(read_file(path))
     except DocumentErrors as errors:
         _complain(path, "\n".join(map(str, errors.errors)))
     return None
 
 
+def _with_line(tree: Tree, told: str) -> str:
+    """What governance says of a place in the documents, with the line where that stands."""
+    path = path_of(told)
+    line = tree.line_of(path) if path and path[0] in tree.value else None
+    return told if line is None else f"line {line}: {told}"
+
+
 def _play(path: str, *, as_json: bool) -> int:
-    scenario = _read(path, read_scenario)
-    if scenario is None:
+    read = _read(path, lambda tree: (tree, read_scenario(tree)))
+    if read is None:
         return 1
+    tree, scenario = read
     world = World(scenario)
     failed: list[str] = []
     checked = 0
@@ -125,7 +130,7 @@ def _play(path: str, *, as_json: bool) -> int:
             checked += 1
             failed += differences(world, at, expect)
     except (Unrest, Refused) as stop:
-        failed += str(stop).splitlines()
+        failed += (_with_line(tree, line) for line in str(stop).splitlines())
     for line in failed:
         print(f"{path}: {line}", file=sys.stderr)
     print(json.dumps(report(world, failed)) if as_json else _summary(path, world, checked, failed))

@@ -11,7 +11,7 @@ from headrace.contracts.document_forms import Form, FormError, Reading, Several,
 from headrace.contracts.document_reader import DOCUMENTS
 from headrace.contracts.document_tree import Path, Tree
 from headrace.contracts.documents import DEFAULT_TENANT, Documents
-from headrace.contracts.durations import SECOND
+from headrace.contracts.durations import DAY, SECOND
 from headrace.contracts.facts import AnyFact
 from headrace.simulate.names import numbered
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 COUNT_MAX = 1_000_000
+"""Jobs, and GPUs, of a whole scenario."""
+NODES_MAX = 100_000
+AT_MAX = 36_500 * DAY
+"""Moments of the ledger are written as numbers that every reader of JSON can keep."""
 NOT_YET = "no job {} has been submitted by then; with a count they are NAME-1 ..."
 JOB_STATES = ("pending", "running", "preempting", "suspended", "succeeded", "failed", "cancelled", "rejected")
 
@@ -118,6 +122,7 @@ class Moment(Part, frozen=True, kw_only=True):
     finish: str = ""
     fail: str = ""
     force: str = ""
+    node_joins: Nodes | None = None
     apply: Documents | None = None
     delete: Delete | None = None
     expect: Expect | None = None
@@ -159,6 +164,8 @@ def _any_key(key: str) -> str:
 
 
 def _check_submit(submit: Submit) -> Iterator[Complaint]:
+    if submit.checkpoint_every is not None and submit.checkpoint_every < SECOND:
+        yield ("checkpoint_every",), "write 1s or more, or leave it out"
     if submit.queue.count("/") != 1:
         yield ("queue",), f"{submit.queue!r} is no queue; write <policy>/<profile>"
 
@@ -171,6 +178,10 @@ def _check_moment(moment: Moment) -> Iterator[Complaint]:
 
 def _check_names(file: _File) -> Iterator[Complaint]:
     """No two are called alike, and what something happens to is there by then."""
+    much = _too_much(file)
+    if much is not None:
+        yield much
+        return
     nodes: set[str] = set()
     jobs: set[str] = set()
     for place, row in enumerate(file.nodes):
@@ -181,12 +192,24 @@ def _check_names(file: _File) -> Iterator[Complaint]:
                 if name not in jobs:
                     yield ("timeline", place, "submit", "after"), NOT_YET.format(name)
             yield from named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
+        if moment.node_joins is not None:
+            yield from named_anew("node", moment.node_joins, nodes, ("timeline", place, "node_joins", "name"))
         for what in ("cancel", "finish", "fail"):
             if (name := getattr(moment, what)) and name not in jobs:
                 yield ("timeline", place, what), NOT_YET.format(name)
         for what in ON_A_NODE:
             if (name := getattr(moment, what)) and name not in nodes:
                 yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
+
+
+def _too_much(file: _File) -> Complaint | None:
+    """What no machine should be asked to play."""
+    rows = (*file.nodes, *(moment.node_joins for moment in file.timeline if moment.node_joins is not None))
+    nodes, gpus = sum(row.count for row in rows), sum(row.count * row.gpus for row in rows)
+    jobs = sum(moment.submit.count for moment in file.timeline if moment.submit is not None)
+    if nodes > NODES_MAX or gpus > COUNT_MAX:
+        return ("nodes",), f"{nodes} nodes with {gpus} GPUs are too many; write at most {NODES_MAX} with {COUNT_MAX}"
+    return (("timeline",), f"{jobs} jobs are too many; write at most {COUNT_MAX}") if jobs > COUNT_MAX else None
 
 
 def named_anew(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
@@ -263,13 +286,14 @@ EXPECT = Shape(
 MOMENT = Shape(
     Moment,
     {
-        "at": w.DURATION,
+        "at": w.duration(AT_MAX),
         "submit": SUBMIT,
         **dict.fromkeys(ON_A_NODE, w.TOKEN),
         "cancel": w.TOKEN,
         "finish": w.TOKEN,
         "fail": w.TOKEN,
         "force": w.TOKEN,
+        "node_joins": NODES,
         "apply": DOCUMENTS,
         "delete": DELETE,
         "expect": EXPECT,

@@ -16,6 +16,7 @@ from headrace.allocator.decide import Allocator
 from headrace.bus.memory import MemoryLog
 from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
+from headrace.contracts.document_tree import path_of
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.durations import format_duration
 from headrace.contracts.ids import job_key, make_job_id
@@ -270,8 +271,11 @@ class World:
             request = ForceRequest(job=self.names[moment.force], force=True, reason="scenario")
             self._decided(forcing(request, AUTHOR)(self.state, self.now))
         self._happen_to_node(moment)
+        if moment.node_joins is not None:
+            for name in numbered(moment.node_joins.name, moment.node_joins.count):
+                self._append(node_writer(name), [self.machines.register(moment.node_joins, name, self.now)])
         if moment.apply is not None:
-            self._apply(moment.apply)
+            self._apply(moment.apply, f"timeline[{self.scenario.timeline.index(moment)}].apply.")
         if moment.delete is not None:
             self._delete(moment.delete)
         self.machines.pass_time(self.now)
@@ -290,13 +294,13 @@ class World:
             raise Refused(decision.error)
         self._append(GOVERNANCE, decision.facts)
 
-    def _apply(self, documents: Documents) -> None:
+    def _apply(self, documents: Documents, where: str = "") -> None:
         if not self.judged:
             self._append(GOVERNANCE, as_law(documents))
             return
         plan = make_plan(self.state, documents, AUTHOR, groups=False, zones=ZONES, now=self.now)
         if plan.errors:
-            raise Refused("\n".join(plan.errors))
+            raise Refused("\n".join(f"{where}{error}" if path_of(error) else error for error in plan.errors))
         self._append(GOVERNANCE, plan.facts)
 
     def _delete(self, wish: Delete) -> None:

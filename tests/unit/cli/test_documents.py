@@ -61,7 +61,7 @@ def test_a_plan_without_changes_says_so(headrace, files):
 
 
 def test_documents_come_from_standard_input_as_well(headrace, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(POOLS))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(POOLS.encode())))
     assert headrace("apply -f - --json", query=ApplyAnswer(changes=(), applied=True)).code == 0
 
 
@@ -77,12 +77,18 @@ def test_every_mistake_is_told_with_its_file_and_line_and_nothing_is_sent(headra
     assert any("line 4: groups" in line for line in lines)
 
 
-@pytest.mark.parametrize(("content", "why"), [(None, "No such file or directory"), (b"\xff", "it is not UTF-8")])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "it cannot be read: No such file or directory"),
+        (b"\xff", "line 1: this is not UTF-8; save the file as UTF-8 text"),
+    ],
+)
 def test_a_file_that_cannot_be_read_is_one_line(headrace, tmp_path, content, why):
     path = tmp_path / "file.yaml"
     if content is not None:
         path.write_bytes(content)
-    assert headrace(["apply", "-f", str(path)])[:3] == (1, "", f"headrace: --file: {path} cannot be read: {why}\n")
+    assert headrace(["apply", "-f", str(path)])[:3] == (1, "", f"headrace: {path}: {why}\n")
 
 
 def test_a_refusal_is_its_line_or_all_that_is_wrong(headrace, files):

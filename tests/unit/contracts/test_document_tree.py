@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.document_tree import DEPTH_MAX, DocumentError, DocumentErrors, Tree, join_trees, path_text, tree_of
+from headrace.contracts.document_tree import (
+    DEPTH_MAX,
+    DocumentError,
+    DocumentErrors,
+    Tree,
+    join_trees,
+    path_of,
+    path_text,
+    tree_of,
+)
 
 
 def test_json_becomes_text_as_it_was_written():
@@ -64,3 +73,16 @@ def test_what_is_no_list_cannot_be_joined():
     with pytest.raises(DocumentErrors) as refused:
         join_trees([Tree({"seed": "1"}), Tree({"seed": "2"}, {("seed",): 8})])
     assert str(refused.value) == "line 8: seed: this key stands in an earlier document already, and is no list to be joined"
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("policies[0].limit.gpu: 3 is too much", ("policies", 0, "limit", "gpu")),
+        ("policies[0]", ("policies", 0)),
+        ("policy acme/dev: it is in use", ()),
+        ("", ()),
+    ],
+)
+def test_a_path_is_read_back_from_what_is_said_of_it(text, path):
+    assert path_of(text) == path

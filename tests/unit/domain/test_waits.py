@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents import Budget, PolicyProfile, Share, Tenant, Window
+from headrace.contracts.documents import Budget, Burst, BurstNode, PolicyProfile, Share, Tenant, Window
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.waits import NEXT_LOOK, OF_THE_JOB, OF_THE_POOL, wait_in, wait_of
@@ -220,3 +220,18 @@ def test_a_budget_that_is_used_up_is_told_with_its_numbers():
     wait = wait_of(hall.state, hall.admit("p", "j"), hall.now)
     assert wait.reason is WaitReason.BUDGET_EXHAUSTED
     assert wait.numbers.startswith("0.000 of 0 hours of gpu are used this day; the next begins at ")
+
+
+def test_while_a_pool_grows_for_it_a_job_waits_for_capacity():
+    hall = Hall()
+    hall.policy("p")
+    job = hall.admit("p", "j")
+    hall.say("governance", *(f.NodeCordonedV1(author="a.b", node=node) for node in hall.state.nodes))
+    document = hall.state.pools["hall"].document
+    burst = Burst(provider="ec2", node=BurstNode(gpus=1, gpu_model="any"), max_nodes=9)
+    hall.say("governance", f.PoolAppliedV1(author="a.b", pool=replace(document, burst=burst)))
+    before = reason(hall, job)
+    hall.say("allocator", f.GrowthRequestedV1(pool="hall", nodes=2))
+    wait = wait_of(hall.state, job, hall.now)
+    assert before is WaitReason.NO_HEALTHY_NODE
+    assert (wait.reason, wait.numbers) == (WaitReason.WAITING_FOR_CAPACITY, "0 of 2 nodes have come to pool hall")

@@ -478,3 +478,11 @@ def test_what_windows_and_budgets_say_is_heard_by_the_policys_tenant_and_clocks_
     heard = {"policy": "dev", "shut": False, "stops": False, "spent": ["gpu per day"]}
     assert tell(gated) == {"acme.policy.gated.dev": heard}
     assert tell(f.CalendarStatedV1(zone="Europe/Berlin", offsets=((0, 3_600),), until=1)) == {}
+
+
+def test_growth_is_heard_by_who_sees_the_pool_and_not_for_whom_it_is(tell):
+    tell(f.PoolAppliedV1(author="a.b", pool=Pool(name="hall", selector={}, access=Access(allow=("acme",)))))
+    asked = f.GrowthRequestedV1(pool="hall", nodes=2, jobs=(MINE,))
+    assert tell(asked) == {"acme.growth.requested.hall": {"pool": "hall", "nodes": 2}}
+    ended = f.GrowthEndedV1(pool="hall", outcome="late", nodes=1, closed_until=7)
+    assert tell(ended)["acme.growth.ended.hall"] == {"pool": "hall", "nodes": 1, "outcome": "late", "closed_until": 7}

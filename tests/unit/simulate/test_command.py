@@ -55,7 +55,7 @@ def test_all_files_are_played_and_one_that_fails_fails_all(write, capsys):
     assert out.split(" (")[0] == "good.yaml: holds"
     assert err.splitlines() == [
         "bad.yaml: line 5: timeline[0].cancel: no job j has been submitted by then; with a count they are NAME-1 ...",
-        "gone.yaml: cannot be read: [Errno 2] No such file or directory: 'gone.yaml'",
+        "gone.yaml: it cannot be read: No such file or directory",
     ]
 
 
@@ -67,7 +67,7 @@ def test_all_files_are_played_and_one_that_fails_fails_all(write, capsys):
         (b"nodes: &a [*a]\n", "line 1: nodes: the alias *a contains itself"),
         (b"nodes: []\nnodes: []\n", "line 2: nodes: this key stands on line 1 already"),
         (b"nodes: [\n", "line 2: this is no YAML: "),
-        (b"\xff\xfe\xfa", "cannot be read: "),
+        (b"\xff\xfe\xfa", "line 1: this is not UTF-8; save the file as UTF-8 text"),
     ],
 )
 def test_what_is_no_scenario_is_one_line(tmp_path, capsys, content, complaint):
@@ -175,7 +175,7 @@ def test_changes_that_cannot_be_are_told_by_file(changes, capsys, text, complain
 
 def test_a_scenario_or_changes_that_cannot_be_read_are_told(changes, capsys):
     assert (command.what_if("gone.yaml", changes()), command.what_if("a.yaml", "gone.yaml")) == (1, 1)
-    assert [line.split(": [")[0] for line in capsys.readouterr().err.splitlines()] == ["gone.yaml: cannot be read"] * 2
+    assert capsys.readouterr().err.splitlines() == ["gone.yaml: it cannot be read: No such file or directory"] * 2
 
 
 def test_why_a_job_waits_is_asked_at_a_moment_by_its_name_in_the_file(write, capsys):
@@ -190,3 +190,15 @@ def test_why_a_job_waits_is_asked_at_a_moment_by_its_name_in_the_file(write, cap
 def test_a_job_of_which_nothing_is_known_then_is_a_line_of_standard_error(write, capsys):
     assert command.why(write("a.yaml", HOLDS), "other", str) == 1
     assert capsys.readouterr().err == "a.yaml: nothing is known of job other at 2h: never submitted\n"
+
+
+def test_what_governance_says_of_a_document_is_told_with_the_line_where_it_stands(write, capsys):
+    unknown = "profiles: [{name: two, request: {gpu: 1}, pools: [nowhere]}]"
+    files = [
+        write("first.yaml", "policies: [{name: q, profiles: [none]}]\n"),
+        write("later.yaml", f"policies: []\ntimeline:\n  - at: 0s\n    apply: {{{unknown}}}\n"),
+    ]
+    assert command.main(files) == 1
+    first, later = capsys.readouterr().err.splitlines()
+    assert first.startswith("first.yaml: line 5: policies[0].profiles[0]: there is no profile none")
+    assert later.startswith("later.yaml: line 8: timeline[0].apply.profiles[0].pools[0]: there is no pool nowhere")

@@ -17,6 +17,8 @@ from headrace.contracts.facts.admission import (
     WishRefusedV1,
 )
 from headrace.contracts.facts.allocation import (
+    GrowthEndedV1,
+    GrowthRequestedV1,
     JobDismissedV1,
     JobEndedV1,
     JobRequeuedV1,
@@ -101,6 +103,8 @@ AnyFact = (
     | LeaseGrantedV1
     | LeaseRevokedV1
     | PolicyGatedV1
+    | GrowthRequestedV1
+    | GrowthEndedV1
     | StopOrderedV1
     | ResumeOrderedV1
     | JobRequeuedV1
@@ -135,6 +139,8 @@ __all__ = [
     "Fact",
     "GroupAppliedV1",
     "GroupDeletedV1",
+    "GrowthEndedV1",
+    "GrowthRequestedV1",
     "JobAdmittedV1",
     "JobCancelRequestedV1",
     "JobDismissedV1",

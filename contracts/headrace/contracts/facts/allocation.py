@@ -69,6 +69,23 @@ class ResumeOrderedV1(Fact, frozen=True, kw_only=True, tag="resume.ordered.v1"):
     min_runtime: int = 0
 
 
+class GrowthRequestedV1(Fact, frozen=True, kw_only=True, tag="growth.requested.v1"):
+    """So many nodes more are wanted in a pool that can create them (R38), for these jobs and such as they; the first of them are named."""
+
+    pool: str
+    nodes: int
+    jobs: tuple[str, ...] = ()
+
+
+class GrowthEndedV1(Fact, frozen=True, kw_only=True, tag="growth.ended.v1"):
+    """Growth is over: `grown`, or `late`, and then nothing is asked of the pool until `closed_until`. `nodes` have come."""
+
+    pool: str
+    outcome: str
+    nodes: int = 0
+    closed_until: int = 0
+
+
 class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     """The job is pending again and keeps its admission time.
 
