@@ -84,13 +84,16 @@ class Line:
         """What those who still go before the one who asks want in a pool, and how many they are, group by group."""
         mine, own = self.standing(pool, job)
         for number, group in enumerate(self._groups):
-            rank = self._ranks[pool].of(group) if self._heads[number] is not None else None
-            if rank is None or rank > mine:
+            head = self._heads[number]
+            rank = self._ranks[pool].of(group) if head is not None else None
+            if head is None or rank is None or rank > mine:
                 continue
-            left: Collection[JobRecord] = self._rest.get(number, group.members.values())
+            left: Collection[JobRecord] = group.members.values()
+            if number in self._rest:
+                left = [head, *self._rest[number]]
             count = len(left) if rank < mine else sum(place_in_line(other) < own for other in left)
             if count:
-                yield group.request, count + (number in self._rest)
+                yield group.request, count
 
     def mark(self, policy: PolicyState) -> None:
         """The accounts of a policy have changed, and with them those of its tenant's other policies where there is a share."""

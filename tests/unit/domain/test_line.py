@@ -61,3 +61,18 @@ def test_one_that_something_but_room_keeps_out_stands_in_no_line_but_is_known_wh
     assert (line.is_open("hall"), first(line, job)) == (False, "x")
     entry = line.first("hall", other.request)
     assert line.standing("hall", job) > entry[:2]
+
+
+def test_those_still_before_the_one_who_asks_are_counted_by_request():
+    hall = Hall(devices=1)
+    hall.policy("p")
+    hall.policy("q", size=2, priority=5)
+    for policy, name in (("p", "a"), ("p", "b"), ("q", "x"), ("q", "y")):
+        hall.admit(policy, name)
+    job = hall.admit("p", "c")
+    hall.admit("p", "d")
+    line, seen = line_of(hall, job), []
+    for _ in range(3):
+        seen.append(sorted((request.total["gpu"] // 126_000, count) for request, count in line.ahead("hall", job)))
+        line.leave(line.first("hall", job.request))
+    assert seen == [[(1, 2), (2, 2)], [(1, 1), (2, 2)], [(2, 2)]]
