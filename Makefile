@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test check bench bench-trace properties scenarios schemas format lock
+.PHONY: help setup up down demo test check bench bench-packing bench-trace properties scenarios schemas format lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ check: $(INSTALLED) ## format, lint, types, import rules, generated files, the s
 
 bench: $(INSTALLED) ## measure, and print the figures with machine, versions and spread
 	@$(BIN)/python tests/bench/run.py
+
+bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation gradient descent, best fit, packing and random
+	@$(BIN)/python tests/bench/packing.py
 
 bench-trace: $(INSTALLED) ## six weeks of a real cluster through the engine, beside simple schedulers
 	@$(BIN)/python tests/bench/trace.py

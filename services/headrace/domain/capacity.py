@@ -30,6 +30,7 @@ def take(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
     node.memory_free -= place.amounts.get(MEMORY, 0)
     if node.pool is not None:
         node.pool.index.put(node)
+        node.pool.index.hold(node, job.request.shape, place.amounts, 1)
     charge(state, job, pool, place.amounts)
 
 
@@ -42,6 +43,7 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> No
         node.memory_free += place.amounts.get(MEMORY, 0)
         if node.pool is not None:
             node.pool.index.put(node)
+            node.pool.index.hold(node, job.request.shape, place.amounts, -1)
     discharge(state, job, pool, place.amounts)
 
 
@@ -69,6 +71,13 @@ def freed_by(lease: LeaseState) -> LeaseState | Place:
     if stop is None or stop.then != "suspend":
         return held_by(lease) if lease.suspended_at else lease
     return gpu_part(lease) if not lease.suspended_at else Place(node=lease.node)
+
+
+def tally(node: NodeState, sign: int) -> None:
+    """Tell its pool's index of all that is held on the node, or with sign -1 of no such thing: before and after it becomes another."""
+    if node.pool is not None:
+        for lease in node.leases.values():
+            node.pool.index.hold(node, lease.job.request.shape, held_by(lease).amounts, sign)
 
 
 def charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:

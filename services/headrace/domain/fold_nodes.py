@@ -29,6 +29,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         node = state.nodes[fact.node] = NodeState(fact.node, {}, [], 0, 0, 0, 0, state.now)
     elif node.pool is not None:
         node.pool.index.remove(node)
+    capacity.tally(node, -1)
     node.labels, node.isolation, node.status, node.registered_at = dict(fact.labels), fact.isolation, "ready", state.now
     _starts_again(state, node)
     node.cpu_free += fact.cpu - node.cpu
@@ -39,6 +40,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         if lease.suspended_at:  # its devices may be gone
             state.unsettled[lease.job.key] = lease.job
     join_pool(state, node)
+    capacity.tally(node, 1)
     if node.pool is not None:
         node.pool.index.put(node)
         capacity.recount(node.pool)

@@ -19,7 +19,7 @@ import msgspec
 
 from headrace.contracts import documents
 from headrace.contracts.facts import admission, fact, preemption
-from headrace.domain import attempts, mix, phases, requests, searches, state, takings, terms
+from headrace.domain import attempts, capacity, mix, phases, requests, searches, state, takings, terms
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
 
@@ -161,6 +161,7 @@ def rebuild(made: state.State) -> None:
     for node in made.nodes.values():
         if node.pool is not None:
             node.pool.index.put(node)
+            capacity.tally(node, 1)
     made.pending = Pending()
     pending = state.JobState.PENDING
     made.pending.refill((job for job in made.jobs.values() if job.state is pending), made.now)

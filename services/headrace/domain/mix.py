@@ -23,13 +23,13 @@ SHAPES_MAX = 1_024
 """Different requests that are counted; a flood of them halves the count, which drops those that came once."""
 REPLICAS_COUNTED = 32
 """Of one gang, so that none of them is the whole mix."""
-FIRST = 64
+FIRST = 16
 """Replicas asked for before anything is stated, and before it is stated again."""
 LEARNING = 4_096
 """Up to so many, the mix is stated again whenever their number has doubled: what is learnt early is rough."""
-DRIFT = 8
+DRIFT = 16
 """It is stated again when more than one request in so many is another now."""
-USUAL = 95
+USUAL = 98
 """Percent of the requests that are stated, the most frequent first; the rest would make choices finer than they are."""
 STATED_MAX = 256
 

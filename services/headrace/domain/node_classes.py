@@ -11,6 +11,7 @@ from headrace.domain.fragmentation import Room
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.domain.expected_use import Site
     from headrace.domain.fragmentation import Fragmentation
     from headrace.domain.requests import Shape
 
@@ -21,7 +22,8 @@ CPU_WEIGHT, GPU_WEIGHT = 126, 16
 class Tag(NamedTuple):
     """What keeps nodes in a section of their own: a job may be kept out of, or sent first to, a section as a whole."""
 
-    model: str
+    site: Site
+    """GPU model, and how many cpus there are for each GPU."""
     owner: str
     """The tenant or policy that a dedication gives the node to (R21); "" where it is anybody's."""
 
@@ -83,14 +85,14 @@ class NodeClass:
             return False
         if shape.fraction and (not key.opens or key.opens[-1] < shape.fraction):
             return False
-        return not shape.models or self.tag.model in shape.models or not (shape.whole or shape.fraction)
+        return not shape.models or self.tag.site.model in shape.models or not (shape.whole or shape.fraction)
 
     def rating(self, number: int, shape: Shape, mix: Fragmentation) -> Rating:
         """How good a place this is for a shape that fits; the number is the shape's."""
         rating = self.ratings.get(number)
         if rating is None:
             key = self.key
-            room = Room(self.tag.model, key.cpu, key.memory, key.opens)
+            room = Room(self.tag.site.model, key.cpu, key.memory, key.opens)
             if self._amount is None:
                 self._amount = mix.amount(room)
             score, device = mix.score(room, self._amount, shape)

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.expected_use import Amount
 from headrace.domain.fragmentation import Fragmentation
 from headrace.domain.node_classes import ClassKey, Tag
 from headrace.domain.node_section import Seat, Section
+from headrace.domain.steering import Steering, site_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.contracts.amounts import Amounts
+    from headrace.domain.expected_use import Site
     from headrace.domain.requests import Shape
     from headrace.domain.state import NodeState
 
@@ -23,10 +28,12 @@ if TYPE_CHECKING:
 class NodeIndex:
     """The nodes of one pool on which something may be granted."""
 
-    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes")
+    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes", "_steering", "_supply")
 
     def __init__(self) -> None:
         self._mix = Fragmentation()
+        self._steering = Steering()
+        self._supply: dict[Site, Amount] | None = None
         self._shapes: list[Shape] = []
         self._numbers: dict[Shape, int] = {}
         self._sections: dict[Tag, Section] = {}
@@ -50,13 +57,15 @@ class NodeIndex:
         if node.status != "ready" or node.cordoned:
             self._remove(node)
             return
-        seat, tag = self._seats.get(node.name), _tag(node)
-        if seat is None or seat.section.tag != tag:
+        seat, has = self._seats.get(node.name), Amount(len(node.devices) * GPU_UNITS, node.cpu)
+        if seat is None or seat.has != has or seat.section.tag.site.model != node.model:
             self._remove(node)
+            tag = _tag(node)
             section = self._sections.get(tag)
             if section is None:
                 section = self._sections[tag] = Section(tag, self._shapes, self._mix)
-            seat = self._seats[node.name] = section.enter(node.name)
+            seat = self._seats[node.name] = section.enter(node.name, has)
+            self._supply = None
         seat.section.move(seat, _key(node))
 
     def remove(self, node: NodeState) -> None:
@@ -68,6 +77,7 @@ class NodeIndex:
         seat = self._seats.pop(node.name, None)
         if seat is not None:
             seat.section.leave(seat)
+            self._supply = None
             if seat.section.is_empty:
                 del self._sections[seat.section.tag]
 
@@ -93,6 +103,7 @@ class NodeIndex:
     def weigh(self, mix: Sequence[tuple[Shape, int]]) -> None:
         """From now on places are compared for this mix of requests, each with its weight (R20)."""
         self._mix = Fragmentation(mix)
+        self._steering.weigh(mix)
         for section in self._sections.values():
             section.weigh(self._mix)
 
@@ -108,16 +119,26 @@ class NodeIndex:
         if self._moved:
             self._settle()
         number = self.number(shape)
-        found = [
-            best
-            for section in self._sections.values()
-            if section.feasible >> number & 1 and (best := section.best(number)) is not None
-        ]
+        sections = [section for section in self._sections.values() if section.feasible >> number & 1]
+        if len(sections) > 1:
+            sections = self._steered(shape, sections)
+        found = [best for section in sections if (best := section.best(number)) is not None]
         return min(found)[1] if found else None
+
+    def _steered(self, shape: Shape, sections: list[Section]) -> list[Section]:
+        """Of the sections that take the shape now, those it should go to."""
+        if self._supply is None:
+            self._supply = {section.tag.site: section.supply for section in self._sections.values()}
+        sites = self._steering.choose(shape, [section.tag.site for section in sections], self._supply)
+        return [section for section in sections if section.tag.site in sites]
+
+    def hold(self, node: NodeState, shape: Shape, amounts: Amounts, sign: int) -> None:
+        """A replica holds these amounts on the node now, or with sign -1 no more: for steering, which compares that with its plan."""
+        self._steering.hold(node, shape, amounts, sign)
 
 
 def _tag(node: NodeState) -> Tag:
-    return Tag(node.model, "")
+    return Tag(site_of(node), "")
 
 
 def _key(node: NodeState) -> ClassKey:

@@ -13,6 +13,7 @@ import heapq
 from bisect import insort
 from typing import TYPE_CHECKING
 
+from headrace.domain.expected_use import Amount
 from headrace.domain.node_classes import ClassKey, NodeClass, Rating, Tag
 
 if TYPE_CHECKING:
@@ -26,11 +27,12 @@ SLACK = 4_096
 
 
 class Seat:
-    """A node's leaf in the tree, and the class it stands in."""
+    """A node's leaf in the tree, what it has when it is empty, and the class it stands in."""
 
-    __slots__ = ("group", "leaf", "name", "section")
+    __slots__ = ("group", "has", "leaf", "name", "section")
 
-    def __init__(self, section: Section, name: str, leaf: int) -> None:
+    def __init__(self, section: Section, name: str, leaf: int, has: Amount) -> None:
+        self.has = has
         self.section = section
         self.name = name
         self.leaf = leaf
@@ -61,7 +63,7 @@ class _Line:
 class Section:
     """The nodes of one tag. `shapes` is the index's own list of registered shapes, which grows."""
 
-    __slots__ = ("_classes", "_lines", "_log", "_mix", "_occupied", "_seats", "_shapes", "_spare", "_tree", "tag")
+    __slots__ = ("_classes", "_lines", "_log", "_mix", "_occupied", "_seats", "_shapes", "_spare", "_tree", "supply", "tag")
 
     def __init__(self, tag: Tag, shapes: Sequence[Shape], mix: Fragmentation) -> None:
         self.tag = tag
@@ -74,6 +76,7 @@ class Section:
         self._seats: list[Seat | None] = []
         self._spare: list[int] = []
         self._tree = [0, 0]
+        self.supply = Amount(0, 0)
 
     @property
     def feasible(self) -> int:
@@ -85,15 +88,16 @@ class Section:
         """Whether no node is here."""
         return len(self._spare) == len(self._seats)
 
-    def enter(self, name: str) -> Seat:
+    def enter(self, name: str, has: Amount) -> Seat:
         """A seat for a node that comes in; it takes nothing before its first `move`."""
         if not self._spare:
             self._spare.append(len(self._seats))
             self._seats.append(None)
             if len(self._seats) > len(self._tree) // 2:
                 self._plant()
-        seat = Seat(self, name, self._spare.pop())
+        seat = Seat(self, name, self._spare.pop(), has)
         self._seats[seat.leaf] = seat
+        self.supply = Amount(self.supply.gpu + has.gpu, self.supply.cpu + has.cpu)
         return seat
 
     def move(self, seat: Seat, key: ClassKey) -> None:
@@ -118,6 +122,7 @@ class Section:
             seat.group = None
         self._set_leaf(seat.leaf, 0)
         self._seats[seat.leaf] = None
+        self.supply = Amount(self.supply.gpu - seat.has.gpu, self.supply.cpu - seat.has.cpu)
         self._spare.append(seat.leaf)
 
     def learn(self) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.expected_use import Site
 from headrace.domain.fragmentation import Fragmentation
 from headrace.domain.node_classes import CPU_WEIGHT, GPU_WEIGHT, ClassKey, NodeClass, Tag
 from headrace.domain.requests import Shape
@@ -15,7 +16,7 @@ HALF = GPU_UNITS // 2
 
 
 def group(*opens: int, cpu: int = 8, memory: int = 8, model: str = "H100") -> NodeClass:
-    return NodeClass(Tag(model, ""), ClassKey(cpu, memory, opens, ()))
+    return NodeClass(Tag(Site(model, 3), ""), ClassKey(cpu, memory, opens, ()))
 
 
 @pytest.mark.parametrize(

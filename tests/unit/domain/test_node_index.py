@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.domain import node_section
+from headrace.domain.expected_use import Amount, Site
 from headrace.domain.fragmentation import Room
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.requests import Shape
 from headrace.domain.state import DeviceState, NodeState
+from headrace.domain.steering import Steering, site_of
 from tests.unit.domain.test_fragmentation import after, by_definition
 
 HALF = GPU_UNITS // 2
@@ -161,8 +164,21 @@ def find_among_all(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, 
         drop = max(drops.values())
         device = min(units for units in drops if drops[units] == drop)
         score = int(100 / (1 + math.exp(-drop / sum(weight for _, weight in mix) / GPU_UNITS))) if mix else 0
-        fitting.append((-score, share, device, one.name))
-    return min(fitting)[-1] if fitting else None
+        fitting.append((site_of(one), (-score, share, device, one.name)))
+    sites = steered(nodes, asked, mix, sorted({site for site, _ in fitting}))
+    return min(worth for site, worth in fitting if site in sites)[-1] if fitting else None
+
+
+def steered(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, int]], sites: list[Site]) -> Collection[Site]:
+    """To which of the sites that take it a job goes where nothing is held; one that has just been made knows no more than this."""
+    supply: dict[Site, Amount] = {}
+    for one in nodes:
+        if one.grantable:
+            gpu, cpu = supply.get(site_of(one), (0, 0))
+            supply[site_of(one)] = Amount(gpu + len(one.devices) * GPU_UNITS, cpu + one.cpu)
+    fresh = Steering()
+    fresh.weigh(mix)
+    return fresh.choose(asked, sites, supply)
 
 
 @pytest.mark.parametrize("slack", [pytest.param(4096, id="nothing is cut back"), pytest.param(0, id="cut back often")])
@@ -213,3 +229,15 @@ def test_each_shape_has_a_bit_of_its_own_from_when_it_was_first_named():
     shapes = [shape(1), shape(2), shape(0, HALF)]
     assert [index.number(one) for one in (*shapes, *shapes)] == [0, 1, 2, 0, 1, 2]
     assert index.feasible() == 0b101
+
+
+def test_what_is_held_counts_for_who_comes_next():  # R20
+    index = index_of(node("a", GPU_UNITS, GPU_UNITS), node("b", GPU_UNITS, GPU_UNITS, model="A100"))
+    index.weigh([(shape(1), 99), (shape(1, 0, 0, 0, "H100"), 1)])
+    first = index.find(shape(1))
+    held = {"a": node("a", 0, 0), "b": node("b", 0, 0, model="A100")}
+    index.hold(held[first], shape(1), {GPU: GPU_UNITS}, 1)
+    seen = [index.find(shape(1))]
+    index.hold(held[first], shape(1), {GPU: GPU_UNITS}, -1)
+    seen.append(index.find(shape(1)))
+    assert seen == [{"a": "b", "b": "a"}[first], first]

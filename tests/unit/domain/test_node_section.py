@@ -6,11 +6,13 @@ import pytest
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain import node_section
+from headrace.domain.expected_use import Amount, Site
 from headrace.domain.fragmentation import Fragmentation
 from headrace.domain.node_classes import ClassKey, Tag
 from headrace.domain.node_section import Section
 from headrace.domain.requests import Shape
 
+ONE_GPU = Amount(GPU_UNITS, 12_000)
 ONE = Shape(1, 0, 0, 0, ())
 CPU = Shape(0, 0, 1, 0, ())
 
@@ -20,7 +22,7 @@ def key(cpu: int, *opens: int) -> ClassKey:
 
 
 def section(*shapes: Shape) -> Section:
-    return Section(Tag("H100", ""), shapes, Fragmentation())
+    return Section(Tag(Site("H100", 3), ""), shapes, Fragmentation())
 
 
 @pytest.fixture
@@ -30,16 +32,16 @@ def no_slack(monkeypatch):
 
 def test_a_new_seat_takes_nothing_and_a_seat_that_was_left_is_used_again():
     here = section(ONE)
-    first = here.enter("a")
+    first = here.enter("a", ONE_GPU)
     assert (here.feasible, here.is_empty) == (0, False)
     here.move(first, key(0, GPU_UNITS))
     here.leave(first)
-    assert (here.feasible, here.is_empty, here.enter("b").leaf) == (0, True, first.leaf)
+    assert (here.feasible, here.is_empty, here.enter("b", ONE_GPU).leaf) == (0, True, first.leaf)
 
 
 def test_the_root_is_the_union_of_what_the_nodes_take():
     here = section(ONE, CPU)
-    seats = [here.enter(name) for name in "abcde"]
+    seats = [here.enter(name, ONE_GPU) for name in "abcde"]
     seen = []
     for seat in seats:
         here.move(seat, key(0))
@@ -51,7 +53,7 @@ def test_the_root_is_the_union_of_what_the_nodes_take():
 
 def test_a_trial_undone_leaves_lines_and_log_as_they_were():
     here = section(CPU)
-    seat = here.enter("a")
+    seat = here.enter("a", ONE_GPU)
     here.move(seat, key(5))
     assert here.best(0) == ((0, 5 * 126, 0), "a")
     for _ in range(3):
@@ -67,7 +69,7 @@ def test_a_trial_undone_leaves_lines_and_log_as_they_were():
 
 def test_classes_log_and_lines_are_cut_back(no_slack):
     here = section(CPU, ONE)
-    seats = [here.enter(name) for name in "abc"]
+    seats = [here.enter(name, ONE_GPU) for name in "abc"]
     for seat in seats:
         here.move(seat, key(1))
     for cpu in range(2, 200):
@@ -82,7 +84,7 @@ def test_classes_log_and_lines_are_cut_back(no_slack):
 
 def test_a_line_that_nobody_asks_for_ends_and_begins_anew_when_somebody_does(no_slack):
     here = section(CPU)
-    seat = here.enter("a")
+    seat = here.enter("a", ONE_GPU)
     here.move(seat, key(1))
     here.best(0)
     for cpu in range(2, 20):
@@ -93,8 +95,8 @@ def test_a_line_that_nobody_asks_for_ends_and_begins_anew_when_somebody_does(no_
 
 def test_a_shape_registered_later_is_looked_at_for_everybody():
     shapes = [ONE]
-    here = Section(Tag("H100", ""), shapes, Fragmentation())
-    here.move(here.enter("a"), key(1))
+    here = Section(Tag(Site("H100", 3), ""), shapes, Fragmentation())
+    here.move(here.enter("a", ONE_GPU), key(1))
     shapes.append(CPU)
     here.learn()
     assert (here.feasible, here.best(1)) == (0b10, ((0, 126, 0), "a"))
@@ -103,9 +105,18 @@ def test_a_shape_registered_later_is_looked_at_for_everybody():
 def test_with_another_mix_the_same_nodes_are_good_for_other_things():  # R20
     here = section(ONE)
     for name, opens in {"a": (GPU_UNITS,), "b": (GPU_UNITS, GPU_UNITS)}.items():
-        here.move(here.enter(name), key(0, *opens))
+        here.move(here.enter(name, ONE_GPU), key(0, *opens))
     seen = [here.best(0)[1]]
     for wanted in ((), ((Shape(2, 0, 0, 0, ()), 1),), ()):
         here.weigh(Fragmentation(wanted))
         seen.append(here.best(0)[1])
     assert seen == ["a", "a", "a", "a"]
+
+
+def test_it_knows_what_its_nodes_have_when_they_are_empty():
+    here = section(ONE)
+    seats = [here.enter("a", ONE_GPU), here.enter("b", Amount(2 * GPU_UNITS, 16_000))]
+    seen = [here.supply]
+    here.leave(seats[0])
+    seen.append(here.supply)
+    assert seen == [Amount(3 * GPU_UNITS, 28_000), Amount(2 * GPU_UNITS, 16_000)]

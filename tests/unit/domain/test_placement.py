@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.allocator.learning import Learning
+from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
+from headrace.contracts.facts.allocation import UsualRequest
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.placement import find_places, model_allowed, pick_devices, replicas_if_empty
@@ -218,3 +221,58 @@ def room(taken: list[list[int]], asked: Shape) -> int:
         here = opens.count(GPU_UNITS) // asked.whole if asked.whole else fractions
         total += min(here, 16 // asked.cpu) if asked.cpu else here
     return total
+
+
+@pytest.mark.parametrize(
+    ("asked_before", "single", "pairs"),
+    [
+        pytest.param({}, "n1", 1, id="nothing learnt: the fullest node, which breaks a pair"),
+        pytest.param({"dev/two": 16}, "n2", 2, id="pairs are usual: a place where two pairs are left"),
+    ],
+)
+def test_a_place_leaves_the_usual_requests_room(asked_before, single, pairs):  # R20
+    site, learning = Site(), Learning()
+    site.node("n1", 2)
+    site.node("n2", 3)
+    for queue, count in asked_before.items():
+        for number in range(count):
+            site.admit(f"before-{number}", queue)
+    site.say(*learning.news(site.state), by="allocator")
+    (one,) = found(site, "dev/one")
+    site.run("single", one)
+    placed = 0
+    while (places := found(site, "dev/two")) is not None:
+        site.run(f"pair-{placed}", *places, queue="dev/two")
+        placed += 1
+    assert (one.node, placed) == (single, pairs)
+
+
+def test_a_fraction_takes_the_device_that_leaves_most_to_the_usual_requests():  # R20
+    site = Site()
+    site.node("n1", 2)
+    site.run("a", place("n1", 0, units=SEVENTH))
+    site.run("b", place("n1", 1, units=2 * SEVENTH))
+    most = {"fraction": 6 * SEVENTH, "weight": 1}
+    site.say(f.MixLearnedV1(pool="hall", requests=(UsualRequest(**most),)), by="allocator")
+    assert found(site, "dev/one", request={GPU: SEVENTH}) == (place("n1", 1, units=SEVENTH),)
+    few = {"fraction": 5 * SEVENTH, "weight": 1}
+    site.say(f.MixLearnedV1(pool="hall", requests=(UsualRequest(**few),)), by="allocator")
+    assert found(site, "dev/one", request={GPU: SEVENTH}) == (place("n1", 0, units=SEVENTH),)
+
+
+def test_what_is_held_is_told_to_the_index_and_follows_a_node_that_comes_back_as_another():  # R20
+    site = Site()
+    site.node("n1", 2)
+    job = site.run("a", place("n1", 0))
+    seen = [held(site)]
+    site.node("n1", 4, model="A100")
+    seen.append(held(site))
+    site.leave(job)
+    seen.append(held(site))
+    assert seen == [{"H100": GPU_UNITS}, {"A100": GPU_UNITS}, {}]
+
+
+def held(site: Site) -> dict[str, int]:
+    """GPU units by model, as the pool's index has counted them."""
+    cells = site.state.pools["hall"].index._steering._held.items()
+    return {where.model: cell[0] for (_, where), cell in cells if cell[0]}
