@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 from headrace.accounting import attempts
-from headrace.accounting.describe import about, job_row, new_lease, node_row, rejected_row
+from headrace.accounting.describe import about, job_row, new_lease, node_row, rejected_row, suspended_leases
 from headrace.accounting.meter import Meter, PastUse, order_of
 from headrace.accounting.rows import (
     ATTEMPT_COLUMNS,
@@ -33,7 +33,7 @@ from headrace.accounting.rows import (
     plain,
 )
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import Amounts
+from headrace.contracts.amounts import GPU, Amounts
 from headrace.contracts.durations import SECOND
 from headrace.contracts.records import Record, digest
 from headrace.domain.ledger import StoredMessage
@@ -75,6 +75,7 @@ class Books:
         self._state = state
         self._position = position
         self._attempts: dict[tuple[str, int], Attempt] = {}
+        self._suspended: set[int] = set()
         self._meters: dict[MeterKey, Meter] = {}
         self._reserved: dict[tuple[str, str], Amounts] = {}
         self._supply: dict[tuple[str, str], tuple[int, int]] = {}
@@ -95,6 +96,7 @@ class Books:
     ) -> None:
         """Go on from stored books: attempts that are not settled, reservations and supplies in order. Meters follow by `remember`."""
         self._attempts = {(attempt.job, attempt.attempt): attempt for attempt in unsettled}
+        self._suspended = {number for attempt in self._attempts.values() for number in suspended_leases(self._state, attempt)}
         for row in reservations:
             self._reserved.setdefault((row.tenant, row.policy), {})[row.key] = row.amount
         self._supply = {(row.pool, row.key): (row.known, row.usable) for row in supply}
@@ -241,10 +243,38 @@ class Books:
 
     def _release(self, attempt: Attempt, lease: Lease, at: int) -> None:
         self._lease_changed(attempt, lease)
-        order = order_of(lease.lease, preemptible=lease.preemptible)
         for name, amount in lease.amounts.items():
-            if amount:
-                self._running(MeterKey(lease.tenant, lease.policy, name)).end(at, order)
+            if amount and not (name == GPU and lease.lease in self._suspended):
+                self._end(lease, name, at)
+        self._suspended.discard(lease.lease)
+
+    def _end(self, lease: Lease, key: str, at: int) -> None:
+        self._running(MeterKey(lease.tenant, lease.policy, key)).end(at, order_of(lease.lease, preemptible=lease.preemptible))
+
+    def _lease_suspended(self, fact: f.LeaseSuspendedV1, record: Record, number: int) -> None:
+        """From now on its devices are charged to nobody (R29, R37)."""
+        attempt, lease = self._held(fact)
+        if attempt is None or lease is None or lease.lease in self._suspended or not lease.amounts.get(GPU):
+            return
+        self._suspended.add(lease.lease)
+        attempts.heard(lease, fact.at, record.now)
+        self._end(lease, GPU, lease.heard_at)
+        self._lease_changed(attempt, lease)
+        self._job_changed(fact, record, number)
+
+    def _resume_ordered(self, fact: f.ResumeOrderedV1, record: Record, number: int) -> None:
+        """They are charged again; never in the very moment in which that ended, so that stints stay apart."""
+        attempt, job = self._attempts.get((fact.job, fact.attempt)), self._state.jobs.get(fact.job)
+        for lease in attempt.leases.values() if attempt is not None and job is not None else ():
+            held = job.leases.get(lease.rank) if job is not None else None
+            if lease.lease not in self._suspended or held is None or held.suspended_at:
+                continue
+            lease.heard_at = max(lease.heard_at + 1, record.now)
+            self._suspended.discard(lease.lease)
+            order = order_of(lease.lease, preemptible=lease.preemptible)
+            self._running(MeterKey(lease.tenant, lease.policy, GPU)).begin(lease.heard_at, order, lease.amounts[GPU])
+            self._changed_leases[lease.lease] = lease
+        self._job_changed(fact, record, number)
 
     def _held(self, fact: Any) -> tuple[Attempt | None, Lease | None]:
         """The attempt and the lease that a fact speaks of, where it is still held; facts of superseded attempts do not count (R32)."""
@@ -348,6 +378,8 @@ class Books:
         f.LeaseGrantedV1: _lease_granted,
         f.LeaseStartedV1: _lease_started,
         f.LeaseRungV1: _lease_rung,
+        f.LeaseSuspendedV1: _lease_suspended,
+        f.ResumeOrderedV1: _resume_ordered,
         f.CheckpointRegisteredV1: _checkpoint_registered,
         f.LeaseEndedV1: _lease_ended,
         f.LeaseRevokedV1: _lease_revoked,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.accounting.rows import JobRow, Lease, NodeRow, plain, plain_map
+from headrace.accounting.rows import Attempt, JobRow, Lease, NodeRow, plain, plain_map
 from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU
 from headrace.contracts.facts.fact import Fact
-from headrace.domain.state import FINAL, JobRecord, NodeState
+from headrace.domain.state import FINAL, JobRecord, NodeState, State
 
 ABOUT_MAX = 200
 """Characters; a node may name what it likes, and an index of the database has no room for that."""
@@ -126,6 +127,15 @@ def new_lease(job: JobRecord, fact: f.LeaseGrantedV1, number: int, now: int) -> 
         granted_at=now,
         heard_at=now,
     )
+
+
+def suspended_leases(state: State, attempt: Attempt) -> list[int]:
+    """The numbers of an attempt's leases that are suspended, as the fold says."""
+    job = state.jobs.get(attempt.job)
+    if job is None or job.attempt != attempt.attempt:
+        return []
+    held = {rank for rank, lease in job.leases.items() if lease.suspended_at and lease.amounts.get(GPU)}
+    return [lease.lease for rank, lease in attempt.leases.items() if rank in held]
 
 
 def node_row(node: NodeState) -> NodeRow:

@@ -9,7 +9,7 @@ back to that moment and runs forward again, so what it says never depends on the
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import NamedTuple
@@ -174,13 +174,14 @@ class Meter:
                 meter._events.append(_Event(reservation.since, reservation.number, _RESERVE, reservation.amount))
             meter._reservation = reservation.amount
         for order, intervals in groupby(sorted(past), key=lambda use: use.order):
-            meter._restore_line(order, list(intervals))
+            for stint in _stints(intervals):
+                meter._restore_line(order, stint)
         meter._steps.sort(key=_moment)
         meter._events.sort()
         return meter
 
     def _restore_line(self, order: int, intervals: list[PastUse]) -> None:
-        """A lease's intervals follow each other without a gap from its begin to its end."""
+        """A lease's intervals of one stint: they follow each other without a gap from its begin to its end."""
         line = _Line(order, intervals[0].reserved + intervals[0].borrowed)
         since: int | None = None
         if intervals[0].since >= self.horizon:
@@ -323,6 +324,18 @@ class Meter:
     @staticmethod
     def _lease(line: _Line) -> int:
         return line.order & (PREEMPTIBLE - 1)
+
+
+def _stints(intervals: Iterable[PastUse]) -> Iterator[list[PastUse]]:
+    """A lease's intervals, split where it held nothing: while it was suspended (R37)."""
+    stint: list[PastUse] = []
+    for use in intervals:
+        if stint and stint[-1].until != use.since:
+            yield stint
+            stint = []
+        stint.append(use)
+    if stint:
+        yield stint
 
 
 def _moment(entry: _Event | _Step) -> int:

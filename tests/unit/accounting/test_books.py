@@ -14,12 +14,15 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS as GPU
 from headrace.contracts.documents import Pool
 from headrace.contracts.durations import SECOND
-from headrace.contracts.facts.fact import DeviceShare, Place
+from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import digest
 
 if TYPE_CHECKING:
     from .conftest import Story, Tables
+
+
+SUSPEND = Ladder(cause="preempted", callback_grace=0, term_grace=0, then="suspend")
 
 
 def job(number: int) -> str:
@@ -352,3 +355,33 @@ def test_the_rows_do_not_depend_on_how_messages_are_bundled_or_where_the_books_a
     for (lease, key, _), use in whole.usage.items():
         assert use.reserved + use.borrowed == whole.leases[lease]["amounts"][key]
         assert use.until is None or use.until <= whole.position.now
+
+
+def test_a_suspended_job_is_charged_for_no_gpu_until_it_goes_on(
+    story: Story, tables: Tables, new_tables: Callable[[], Tables]
+) -> None:
+    """R29, R37; from books that were stored meanwhile it comes out the same."""
+    story.policy(0, "p", 2)
+    key = story.run(0, None, 1, "p", 3)
+    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    other = new_tables().take(story.books.settle())
+    assert gpu_seconds(other, 100) == {"p": (24, 12)}
+    books = Books(story.books._state, story.books.position)
+    other.restore(books, 0)
+    assert books._suspended == story.books._suspended != set()
+
+    story.tell(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
+    story.tell(51, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=51 * SECOND))
+    assert gpu_seconds(other.take(story.books.settle()), 60) == {"p": (44, 22)}
+    story.end(70, key)
+    assert gpu_seconds(other.take(story.books.settle()), 100) == {"p": (64, 32)}
+
+
+def test_what_ends_while_it_is_suspended_is_charged_until_it_was(story: Story, tables: Tables) -> None:
+    story.policy(0, "p", 2)
+    key = story.run(0, None, 1, "p", 3)
+    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    story.end(40, key, outcome="killed")
+    assert gpu_seconds(tables.settle(story.books), 100) == {"p": (24, 12)}
