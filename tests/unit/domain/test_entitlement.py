@@ -38,6 +38,21 @@ def test_a_service_names_its_last_record_and_a_node_need_not():
     assert judged(hall, record("node.n1")) == ""
 
 
+def test_a_node_that_is_back_may_still_tell_of_an_attempt_that_was_taken_from_it():
+    """R32: it changes nothing, and the node is no worse for it; of an attempt that it never had it may not speak."""
+    hall = Hall(nodes=3)
+    hall.policy("p", replicas=2)
+    job = hall.run("p", "j", ("n1", 0, 1), ("n2", 0, 1))
+    hall.say("node.n1", f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="before", at=START))
+    hall.say("preemption", f.NodeLostV1(node="n2", silent_for=0))
+    hall.say("allocator", f.LeaseRevokedV1(job=job.key, attempt=1, rank=1, cause="node_lost"))
+    late = f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="after", at=START)
+    assert judged(hall, record("node.n2", late)) == ""
+    assert judged(hall, record("node.n3", late)) == f"it speaks of attempt 1 of job {job.key}, which has no lease here"
+    hall.say("node.n2", late)
+    assert job.checkpoint == "before"
+
+
 GOLDEN = Path(__file__).parents[2] / "golden/facts"
 
 
