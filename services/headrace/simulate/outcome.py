@@ -52,6 +52,8 @@ class Outcome:
 
     tales: dict[str, Tale] = field(default_factory=dict)
     _held: dict[tuple[str, int], _Held] = field(default_factory=dict)
+    _parked: dict[tuple[str, int], int] = field(default_factory=dict)
+    """GPU units of the leases that are suspended."""
     _unsaved_since: dict[str, int] = field(default_factory=dict)
     _undone: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _to_start: dict[str, int] = field(default_factory=dict)
@@ -65,7 +67,11 @@ class Outcome:
                 (*job.policy.key, job.profile), job.admitted_at, had_started=any(past.started_at for past in job.attempts)
             )
             for rank, lease in job.leases.items():
-                self._held[job.key, rank] = _Held(lease.amounts.get(GPU, 0), now)
+                units = lease.amounts.get(GPU, 0)
+                if lease.suspended_at:
+                    self._parked[job.key, rank] = units
+                else:
+                    self._held[job.key, rank] = _Held(units, now)
             self._begin_attempt(job, now)
 
     def _begin_attempt(self, job: JobRecord, now: int) -> None:
@@ -76,9 +82,9 @@ class Outcome:
             saved = max(job.started_at, job.checkpoint_at)
             self._unsaved_since[job.key] = now
             for lease in job.leases.values():
-                self._undone[job.key] += lease.amounts.get(GPU, 0) * (now - saved)
+                self._undone[job.key] += lease.amounts.get(GPU, 0) * max(0, (lease.suspended_at or now) - saved)
 
-    def note(self, fact: AnyFact, at: int) -> None:  # one case for each sort of news
+    def note(self, fact: AnyFact, at: int) -> None:  # noqa: C901  # one case for each sort of news
         """One fact of the run, at log time `at`."""
         match fact:
             case f.JobAdmittedV1():
@@ -94,7 +100,12 @@ class Outcome:
             case f.CheckpointRegisteredV1():
                 self._saved(fact, at)
             case f.LeaseEndedV1() | f.LeaseRevokedV1():
+                self._parked.pop((fact.job, fact.rank), None)
                 self._release(fact.job, fact.rank, at)
+            case f.LeaseSuspendedV1():
+                self._suspended(fact, at)
+            case f.ResumeOrderedV1():
+                self._resumed(fact.job, at)
             case f.JobRequeuedV1():
                 self._cut_short(fact.job)
             case f.JobEndedV1():
@@ -113,6 +124,18 @@ class Outcome:
             return
         tale.used += held.units * (at - held.since)
         self._undone[job] += held.units * max(0, at - max(held.since, self._unsaved_since.get(job, at)))
+
+    def _suspended(self, fact: f.LeaseSuspendedV1, at: int) -> None:
+        """It holds nothing, and has lost nothing either (R29)."""
+        held = self._held.get((fact.job, fact.rank))
+        if held is not None:
+            self._release(fact.job, fact.rank, at)
+            self._parked[fact.job, fact.rank] = held.units
+
+    def _resumed(self, job: str, at: int) -> None:
+        """All its leases hold again."""
+        for key in [key for key in self._parked if key[0] == job]:
+            self._held[key] = _Held(self._parked.pop(key), at)
 
     def _cut_short(self, job: str) -> None:
         """The attempt is to be done again, or will never be: what it had not saved is lost."""

@@ -116,3 +116,13 @@ def test_facts_about_jobs_that_nobody_knows_change_nothing():
         outcome.note(fact, 0)
     outcome.end(10)
     assert outcome.tales == {}
+
+
+def test_what_is_suspended_is_charged_to_nobody_and_loses_its_work_only_if_it_never_goes_on():  # R29
+    stopped = f.LeaseSuspendedV1(job=JOB, attempt=1, at=0)
+    begun = ((0, ADMITTED), (0, granted()), (0, started()), (10, stopped))
+    assert (told(*begun).used, told(*begun).lost) == (10 * GPU_SECOND, 0)
+    went_on = told(*begun, (40, f.ResumeOrderedV1(job=JOB, attempt=1)), (60, ended()))
+    assert (went_on.used, went_on.lost, went_on.starts) == (30 * GPU_SECOND, 0, 1)
+    lost = told(*begun, (50, ended()), (50, f.JobRequeuedV1(job=JOB, attempt=1, cause="suspend_max")))
+    assert (lost.used, lost.lost) == (10 * GPU_SECOND, 10 * GPU_SECOND)
