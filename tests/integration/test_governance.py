@@ -174,6 +174,24 @@ async def test_an_object_is_deleted_once_nobody_names_it(admin, login, tmp_path,
     assert (deleted.code, decode(bytes(deleted.body), ApplyAnswer).revision) == ("", 4)
 
 
+async def test_what_is_closed_is_open_again_when_it_is_applied_and_what_is_drained_goes_by_itself(
+    admin, login, tmp_path, two_teams
+):
+    clocks = "windows: [{days: [mon], from: '08:00', to: '20:00', timezone: Europe/Berlin}]"
+    window = f"policies: [{{name: rnd, group: rnd, profiles: [three], {clocks}}}]"
+    async with governance(await login("governance"), tmp_path):
+        await admin.ask("apply", ApplyRequest(documents=two_teams))
+        await admin.ask("delete", DeleteRequest(kind="policy", name="rnd", mode="freeze"))
+        frozen = decode(bytes((await admin.ask("get", GetRequest(kind="policy", name="rnd"))).body), GetAnswer)
+        applied = await admin.ask("apply", ApplyRequest(documents=read_tree(window).value))
+        opened = decode(bytes((await admin.ask("get", GetRequest(kind="policy", name="rnd"))).body), GetAnswer)
+        drained = await admin.ask("delete", DeleteRequest(kind="profile", name="two", mode="drain"))
+        async with asyncio.timeout(WAIT):
+            while (await admin.ask("get", GetRequest(kind="profile", name="two"))).code == "":
+                await asyncio.sleep(0.02)
+    assert [frozen.documents[0].closed, opened.documents[0].closed, applied.code, drained.code] == ["freeze", "", "", ""]
+
+
 @pytest.mark.parametrize("what", ["apply", "delete", "get", "cordon", "uncordon", "records"])
 async def test_only_administrators_may_ask(core, login, what):
     alice = await login("acme-alice")
