@@ -14,7 +14,7 @@ from headrace.domain.state import JobState
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope, State
+    from headrace.domain.state import JobRecord, LeaseState, PolicyState, PoolState, Scope, State
 
 _RUNNING, _STARTING = JobState.RUNNING, JobState.STARTING
 RECLAIM = "reclaim"
@@ -185,7 +185,7 @@ def _eligible_of(
             kind = kinds[request] = kind_of(state, job, pool, short, policy, request)
         if not kind.lends:
             continue
-        lease = next(reversed(victim.leases.values()))  # granted last
+        lease = last_lease(victim)
         if lease.pool != name:
             continue
         if least or victim.min_runtime:
@@ -206,6 +206,12 @@ def _eligible_of(
         parts = (kind.sheltered, priority, bucket, -lease.sequence, -lease.place, victim.key, victim, lost, kind)
         candidates.append(new(Candidate, parts))
     return Eligible(candidates, protected, retry_at)
+
+
+def last_lease(job: JobRecord) -> LeaseState:
+    """The one whose grant stands last in the log."""
+    leases = job.leases.values()
+    return next(iter(leases)) if len(leases) == 1 else max(leases, key=lambda lease: (lease.sequence, lease.place))
 
 
 def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolState, cause: str) -> bool:
