@@ -57,8 +57,13 @@ class Oracle:
             return [(share.use, share.reservation)]
         return self.own(policy)
 
+    def must_borrow(self) -> bool:
+        """Whether a budget that is used up makes what its policy starts borrowed, whatever is reserved (R33)."""
+        gate, budgets = self.job.policy.gate, self.job.policy.document.budgets
+        return gate is not None and any(b.then == "borrow" and f"{b.key} per {b.per}" in gate.spent for b in budgets)
+
     def may_reclaim_from(self, policy: PolicyState) -> bool:
-        return all(
+        return not self.must_borrow() and all(
             use.get(key, 0) + value <= reserved.get(key, 0)
             for use, reserved in self.side(self.job.policy, policy)
             for key, value in self.asked.items()
@@ -75,7 +80,7 @@ class Oracle:
         share = self.state.shares.get((self.job.tenant, self.name))
         if share is not None and share.reservation is not None:
             side.append((share.use, share.reservation))
-        return all(
+        return not self.must_borrow() and all(
             use.get(key, 0) + value <= reserved.get(key, 0) for use, reserved in side for key, value in self.asked.items()
         )
 
@@ -119,6 +124,7 @@ class Oracle:
             and victim.preemptible
             and victim.policy is not self.job.policy
             and any(lease.pool == self.name for lease in victim.leases.values())
+            and all(self.state.nodes[lease.node].healthy for lease in victim.leases.values())
             and may(victim.policy)
             and self.has_served(victim)
             and self.above(victim)

@@ -83,7 +83,11 @@ def watched(scenario, random, times: int) -> None:
 
 
 @settings(
-    max_examples=max(1, HISTORIES // 10), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=max(1, HISTORIES // 10),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
 )
 @given(scenarios(), st.randoms(use_true_random=False))
 def test_no_decision_depends_on_the_order_of_a_dict(scenario, random) -> None:

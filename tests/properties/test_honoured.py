@@ -10,7 +10,7 @@ import os
 from hypothesis import HealthCheck, given, settings
 
 from headrace.domain.admissible import open_pools
-from headrace.domain.closings import is_closed
+from headrace.domain.gates import may_start
 from headrace.domain.searches import REST_MAX
 from headrace.domain.state import JobRecord, JobState
 from headrace.simulate.world import World
@@ -40,7 +40,7 @@ class Watched(World):
     def _what_was_missed(self, job: JobRecord) -> str:
         profile = self.state.profile(job.tenant, job.profile)
         for pool in open_pools(self.state, job.policy, profile) if profile is not None else ():
-            if job.barred_from == pool.document.name or is_closed(self.state, job, pool.document.name):
+            if job.barred_from == pool.document.name or not may_start(self.state, job, pool.document.name):
                 continue
             oracle = Oracle(self.state, job, pool, self.now)
             if not oracle.is_inside() or oracle.is_at_own_limit() or oracle.is_sufficient(()):

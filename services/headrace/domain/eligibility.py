@@ -12,6 +12,8 @@ from headrace.domain.scopes import is_above, over_reservation, policy_side
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from headrace.contracts.amounts import Amounts
     from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, LeaseState, PolicyState, PoolState, Scope, State
@@ -175,6 +177,7 @@ def _eligible_of(
     name, terms, priority = pool.document.name, policy.document.preemption, policy.document.priority
     least, every = terms.min_runtime, terms.assume_checkpoint_every
     kinds: dict[Request, Kind] = {}
+    away = {node.name for node in pool.nodes.values() if not node.healthy}
     new = tuple.__new__  # of a named tuple, in a third of the time
     for victim in policy.jobs.values():
         if not victim.preemptible or (victim.state is not _RUNNING and victim.state is not _STARTING):
@@ -186,7 +189,7 @@ def _eligible_of(
         if not kind.lends:
             continue
         lease = last_lease(victim)
-        if lease.pool != name:
+        if lease.pool != name or (away and not can_leave(victim, away)):
             continue
         if least or victim.min_runtime:
             until = protected_until(victim)
@@ -220,6 +223,11 @@ def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolS
     if cause == RECLAIM:
         return not must_borrow(mine) and _stays_within(side_below(state, mine, theirs, pool), job, pool)
     return mine.document.tenant == theirs.document.tenant and theirs.document.priority < mine.document.priority
+
+
+def can_leave(victim: JobRecord, away: Container[str]) -> bool:
+    """Whether it would go if told to: none of its nodes is away, where nobody would hear the order (R32)."""
+    return not any(lease.node in away for lease in victim.leases.values())
 
 
 def can_yield(victim: JobRecord, pool: str) -> bool:

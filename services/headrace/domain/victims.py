@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.preemption import Victim
-from headrace.domain.eligibility import can_yield, causes, eligible, kind_of, may_take_from, protected_until, short_keys
+from headrace.domain.eligibility import (
+    can_leave,
+    can_yield,
+    causes,
+    eligible,
+    kind_of,
+    may_take_from,
+    protected_until,
+    short_keys,
+)
 from headrace.domain.placement import may_hold
 from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.state import JobState
@@ -108,11 +117,14 @@ def review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) 
     if _at_own_limit(state, job, pool):
         return "the preemptor is at its limit"
     short = short_keys(state, job, pool)
+    away = {node.name for node in pool.nodes.values() if not node.healthy}
     gone: list[JobRecord] = []
     kinds: list[Kind] = []
     known: dict[tuple[object, ...], Kind] = {}
     for victim in plan.victims:
         found = state.jobs.get(victim.job)
+        if found is not None and not can_leave(found, away):
+            return f"a node of {victim.job} is away"
         if found is None or found.attempt != victim.attempt or not can_yield(found, pool.document.name):
             return f"{victim.job} is no longer there to yield"
         until = protected_until(found)

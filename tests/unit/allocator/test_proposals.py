@@ -163,7 +163,7 @@ def node_is_lost(told: History, _victim: JobRecord, _: JobRecord) -> None:
         (preemptor_is_limited, "the preemptor is at its limit"),
         (preemptor_ends, "the preemptor waits no longer"),
         (node_is_cordoned, "it is no longer sufficient"),
-        (node_is_lost, "it is no longer sufficient"),
+        (node_is_lost, "a node of {victim} is away"),
     ],
 )
 def test_a_plan_is_looked_at_again_before_it_is_carried_out(event, why):

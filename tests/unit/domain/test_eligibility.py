@@ -118,3 +118,14 @@ def test_a_non_preemptible_job_can_never_yield_nor_one_that_is_leaving():
     hall.stop(leaving)
     firm = hall.admit("owner", "firm", preemptible=False)
     assert [e.can_yield(job, "hall") for job in (victim, leaving, firm)] == [True, False, False]
+
+
+def test_nobody_is_told_to_stop_on_a_node_that_is_away_where_nobody_would_hear_it():
+    hall = Hall(nodes=2, devices=2)
+    hall.policy("lender", size=1)
+    hall.policy("owner", reservation=4, size=1)
+    here, there = (hall.run("lender", name, (name, 0, 1)) for name in ("n1", "n2"))
+    hall.say("preemption", f.NodeLostV1(node="n2", silent_for=0))
+    found = e.eligible(hall.state, hall.admit("owner", "o"), hall.pool, e.RECLAIM, frozenset(), hall.now)
+    assert [candidate.job for candidate in found.candidates] == [here]
+    assert [e.can_leave(job, {"n2"}) for job in (here, there)] == [True, False]
