@@ -133,7 +133,8 @@ class Oracle:
 
     def has_served(self, victim: JobRecord) -> bool:
         needed = max(victim.min_runtime, victim.policy.document.preemption.min_runtime)
-        return needed == 0 or (victim.started_at > 0 and victim.started_at + needed <= self.now)
+        runs = victim.started_at > 0 and not any(lease.resuming for lease in victim.leases.values())
+        return needed == 0 or (runs and max(victim.started_at, victim.resumed_at) + needed <= self.now)
 
     def order(self, victim: JobRecord) -> tuple[object, ...]:
         """R24's shelter, then R25's order."""
@@ -153,7 +154,7 @@ class Oracle:
         if not victim.started_at:
             return 0
         since = victim.checkpoint_at if victim.checkpoint_attempt == victim.attempt else 0
-        span = self.now - max(victim.started_at, since)
+        span = max(0, self.now - max(victim.started_at, since) - (victim.paused - victim.paused_saved))
         every = victim.policy.document.preemption.assume_checkpoint_every
         return victim.request.total.get(GPU, 0) * (span if every is None else min(span, every)) // SECOND
 

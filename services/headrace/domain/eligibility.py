@@ -201,7 +201,7 @@ def _eligible_of(
         since = victim.started_at
         if victim.checkpoint_at > since and victim.checkpoint_attempt == victim.attempt:
             since = victim.checkpoint_at
-        span = now - since if since else 0
+        span = max(0, now - since - (victim.paused - victim.paused_saved)) if since else 0
         if every is not None and span > every:
             span = every
         lost = kind.gpu * span // SECOND
