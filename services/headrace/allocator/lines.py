@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLACEABLE_KEPT = 4_096
 """Answers to which requests are placeable that are kept."""
 
-InsideEntry = tuple["StaticRank", "Place", "Post"]
+InsideEntry = tuple["StaticRank", "Place", int, "Post"]
 """No two have the same place in line, so posts are never compared."""
 
 
@@ -128,6 +128,7 @@ class Board:
         "_of_shape",
         "_order",
         "_placeable",
+        "_posts",
         "_within",
         "asking",
         "fresh",
@@ -151,6 +152,12 @@ class Board:
         self._order: list[StaticRank] = []
         self._within: dict[str, dict[PolicyState, None]] = {}
         self._across: dict[str, dict[PolicyState, None]] = {}
+        self._posts = 0
+
+    def number_post(self) -> int:
+        """A number that no other post here has: for a moment, while a job goes from one group to another, two have the same head."""
+        self._posts += 1
+        return self._posts
 
     def know(self, number: int, request: Request) -> None:
         """Somebody waits here for this request."""
@@ -182,7 +189,7 @@ class Board:
     def step_in(self, post: Post, number: int) -> None:
         """A request of the post is inside its reservation."""
         place, _ = post.strand.heads[number]
-        entry = post.entries[number] = (post.static, place, post)
+        entry = post.entries[number] = (post.static, place, post.serial, post)
         insort(self._inside.setdefault(number, []), entry)
         self.inside |= 1 << number
 
@@ -224,8 +231,8 @@ class Board:
             for entry in self._inside[number]:
                 if first is not None and entry > first:
                     break
-                if allowed(entry[2], 1 << number):
-                    first, found = entry, Candidate(entry[2], number)
+                if allowed(entry[3], 1 << number):
+                    first, found = entry, Candidate(entry[3], number)
                     break
         if found is not None:
             return found

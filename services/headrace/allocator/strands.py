@@ -144,7 +144,20 @@ class Post:
     Sets of requests: `inside` and `borrowing` may be granted there as far as accounts go; `asking` might take something back (R23).
     """
 
-    __slots__ = ("asking", "board", "borrowing", "earlier", "entries", "inside", "line", "place", "stand", "static", "strand")
+    __slots__ = (
+        "asking",
+        "board",
+        "borrowing",
+        "earlier",
+        "entries",
+        "inside",
+        "line",
+        "place",
+        "serial",
+        "stand",
+        "static",
+        "strand",
+    )
 
     def __init__(self, strand: Strand, stand: Stand, board: Board, line: Line, static: StaticRank) -> None:
         self.strand = strand
@@ -155,6 +168,7 @@ class Post:
         self.earlier = tuple(strand.posts)
         self.inside = self.borrowing = self.asking = 0
         self.entries: dict[int, InsideEntry] = {}
+        self.serial = board.number_post()
         strand.posts.append(self)
         stand.posts.append(self)
         line.posts.append(self)
