@@ -7,6 +7,8 @@ index, no running sums: every number is summed up anew when it is needed) and ho
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -52,6 +54,7 @@ class Lease(NamedTuple):
     node: str
     pool: str
     devices: dict[str, int]
+    slices: dict[str, tuple[str, int]]
     amounts: Amounts
     suspended: bool = False
 
@@ -220,7 +223,8 @@ class Auditor:
         if not self.closed.isdisjoint({("policy", *job.policy), ("pool", "", pool)}):
             self._complain(f"{job.key} is granted a lease where nothing is to be granted (R11)")
         devices = {share["device"]: share["units"] for share in fact.get("devices", ())}
-        self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, fact["amounts"])
+        slices = {share["device"]: (share["mig"], share.get("start", 0)) for share in fact.get("devices", ()) if "mig" in share}
+        self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, slices, fact["amounts"])
         self._check_place(self.leases[job.key, rank])
         if rank == job.replicas - 1:
             self._check_accounts(job, pool)
@@ -415,8 +419,15 @@ class Auditor:
         if node is None or lease.node in self.away or lease.node in self.cordoned or not self._belongs(node, lease.pool):
             self._complain(f"{lease.job.key} is granted node {lease.node}, which is not in service in pool {lease.pool}")
             return
+        self._check_owner(lease, node)
         there = [other for other in self.leases.values() if other.node == lease.node]
-        for device in lease.devices:
+        cut = {device["device"] for device in node["devices"] if device.get("mig")}
+        if lease.devices.keys() & cut != lease.slices.keys():
+            self._complain(f"{lease.job.key} holds {lease.slices} on {lease.node}, where {sorted(cut)} are cut")
+        for device in lease.slices:
+            model = next(known["model"] for known in node["devices"] if known["device"] == device)
+            self._check_slices(lease, device, model, [other.slices[device] for other in there if device in other.slices])
+        for device in lease.devices.keys() - lease.slices.keys():
             held = [other.devices[device] for other in there if device in other.devices]
             if sum(held) > GPU_UNITS or (GPU_UNITS in held and len(held) > 1):
                 self._complain(f"{lease.node}/{device} is held by {held}")
@@ -428,11 +439,41 @@ class Auditor:
         if sum(lease.devices.values()) != lease.amounts.get("gpu", 0):
             self._complain(f"{lease.job.key} holds other devices than it is charged for")
 
+    def _check_owner(self, lease: Lease, node: Json) -> None:
+        """A node that is somebody's takes nobody else's jobs (R21)."""
+        document, labels = self.pools[lease.pool], node.get("labels", {})
+        by_label = [one["to"] for one in document.get("dedicated", ()) if one["selector"].items() <= labels.items()]
+        owner = next(iter(by_label), document.get("dedicated_to"))
+        tenant, policy = lease.job.policy
+        if owner not in (None, {"tenant": tenant}, {"policy": f"{tenant}/{policy}"}):
+            self._complain(f"{lease.job.key} is granted {lease.node}, which is dedicated to {owner}")
+
+    def _check_slices(self, lease: Lease, device: str, model: str, there: list[tuple[str, int]]) -> None:
+        """No two slices share a memory slice, no more compute slices are held than there are, and the charge is the greater share (R4)."""
+        has = (4, 4) if "A30" in model else (7, 8)
+        cells = [cell for name, start in there for cell in range(start, start + _sizes(name, model, has[1])[1])]
+        engines = sum(_sizes(name, model, has[1])[0] for name, _ in there)
+        if len(set(cells)) < len(cells) or not set(cells) <= set(range(has[1])) or engines > has[0]:
+            self._complain(f"{lease.node}/{device} is cut into {there}")
+        compute, memory = _sizes(lease.slices[device][0], model, has[1])
+        if lease.devices[device] != max(GPU_UNITS * compute // has[0], GPU_UNITS * memory // has[1]):
+            self._complain(f"{lease.job.key} is charged {lease.devices[device]} for {lease.slices[device]}")
+
+    def _held_in(self, pool: str, key: str) -> int:
+        """What leases hold in a pool; a device that is cut counts with at most one GPU (R4)."""
+        held, cut = 0, Counter[tuple[str, str]]()
+        for lease in self.leases.values():
+            if lease.pool == pool:
+                slices = {device: lease.devices[device] for device in lease.slices} if key == "gpu" else {}
+                held += lease.amounts.get(key, 0) - sum(slices.values())
+                cut.update({(lease.node, device): units for device, units in slices.items()})
+        return held + sum(min(units, GPU_UNITS) for units in cut.values())
+
     def _check_accounts(self, job: Job, pool: str) -> None:
         """After a grant: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation."""
         governed = self._governed(pool)
         for key in governed:
-            held = sum(lease.amounts.get(key, 0) for lease in self.leases.values() if lease.pool == pool)
+            held = self._held_in(pool, key)
             if job.total.get(key) and held > self._usable(pool, key):
                 self._complain(f"pool {pool} has {self._usable(pool, key)} {key}, its leases hold {held}")
         beyond = job.key.split(".")[1] in self.policies[job.policy].get("beyond_limit", ())
@@ -528,6 +569,13 @@ class Auditor:
                 for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
             ):
                 self._complain(f"{victim.key} yields by priority to {job.key} and could reclaim what it held")
+
+
+def _sizes(name: str, model: str, memory_slices: int) -> tuple[int, int]:
+    """Compute and memory slices of `3g.40gb` on a `H100-80GB`, worked out from the names alone."""
+    compute, gigabytes = (int(number) for number in re.findall(r"(\d+)g", name)[:2])
+    whole = int(re.findall(r"(\d+)GB", model)[0])
+    return compute, round(gigabytes * memory_slices / whole)
 
 
 def _add(total: Amounts, amounts: Amounts) -> None:

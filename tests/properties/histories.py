@@ -22,6 +22,7 @@ QUIET_AT = 24 * HOUR
 Draw = Callable[[st.SearchStrategy], object]
 
 SIZES = st.sampled_from([QUARTER, 2 * QUARTER, GPU_UNITS, GPU_UNITS, GPU_UNITS, 2 * GPU_UNITS, 3 * GPU_UNITS])
+SLICES = st.sampled_from(["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"])
 MOMENTS = st.sampled_from([second * SECOND for second in range(300)])
 DURATIONS = st.sampled_from([*[None] * 20, *(second * SECOND for second in range(10, 500, 15))])
 GRACES = st.sampled_from([0, 0, 5 * SECOND, 45 * SECOND, 200 * SECOND])
@@ -65,6 +66,19 @@ def calendars(draw: Draw) -> dict[str, object]:
 
 
 @st.composite
+def dedications(draw: Draw, site: str, nodes: list[Nodes]) -> dict[str, object]:
+    """Mostly none (R21); or the whole pool, or one more node of it, is a policy's or a tenant's."""
+    owner = draw(st.sampled_from([d.Owner(policy="default/q0"), d.Owner(policy="acme/q0"), d.Owner(tenant="acme")]))
+    match draw(number(0, 9)):
+        case 0:
+            return {"dedicated_to": owner}
+        case 1 | 2:
+            nodes.append(Nodes(name=f"{site}-own", labels={"site": site, "for": "owner"}, gpus=draw(number(1, 2))))
+            return {"dedicated": (d.Dedication(selector={"for": "owner"}, to=owner),)}
+    return {}
+
+
+@st.composite
 def supply(draw: Draw) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
     """Nodes, pools, and the GPU units that each pool has to give."""
     nodes, pools, has = [], [], {}
@@ -74,25 +88,37 @@ def supply(draw: Draw) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
             count=draw(number(1, 2)),
             labels={"site": name},
             gpus=draw(number(2, 4)),
+            gpu_model="H100-80GB",
             cpus=draw(st.sampled_from([4, 64])),
             suspends=draw(st.sampled_from([True, True, False])),
+            mig=draw(st.sampled_from([False, False, False, True])),
         )
         units = row.count * row.gpus * GPU_UNITS
         capacity = draw(
             st.sampled_from([{}, {}, {JOB: 6}, {GPU: max(GPU_UNITS, units - GPU_UNITS)}, {CPU: 4 * row.count * CPU_UNITS}])
         )
         nodes.append(row)
-        pools.append(d.Pool(name=name, selector={"site": name}, capacity=capacity, nomination_timeout=2 * MINUTE))
+        given = draw(dedications(name, nodes))
+        pools.append(d.Pool(name=name, selector={"site": name}, capacity=capacity, nomination_timeout=2 * MINUTE, **given))
         has[name] = capacity.get(GPU, units)
     return nodes, pools, has
 
 
 @st.composite
-def profiles(draw: Draw, pools: list[str]) -> tuple[d.Profile, ...]:
+def devices(draw: Draw, *, may_cut: bool) -> dict[str, object]:
+    """What one replica takes: of devices, or a slice of one, and perhaps some cpu."""
+    cpu = draw(st.sampled_from([{}, {CPU: CPU_UNITS}, {CPU: 3 * CPU_UNITS}]))
+    if may_cut and draw(st.booleans()):
+        return {"mig": draw(SLICES), "request": cpu}
+    return {"request": {GPU: draw(SIZES)} | cpu}
+
+
+@st.composite
+def profiles(draw: Draw, pools: list[str], *, may_cut: bool) -> tuple[d.Profile, ...]:
     return tuple(
         d.Profile(
             name=f"p{place}",
-            request={GPU: draw(SIZES)} | draw(st.sampled_from([{}, {CPU: CPU_UNITS}, {CPU: 3 * CPU_UNITS}])),
+            **draw(devices(may_cut=may_cut)),
             replicas=draw(st.sampled_from([1, 1, 1, 2])),
             pools=tuple(draw(st.permutations(pools)))[: draw(number(1, len(pools)))],
             reclaim_before_spill=draw(st.booleans()),
@@ -179,8 +205,9 @@ def edits(draw: Draw, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.Docum
     if draw(number(0, 3)) == 0:
         pool = draw(st.sampled_from(pools))
         capacity = draw(st.sampled_from([{}, {JOB: 3}, {GPU: 2 * GPU_UNITS}, {GPU: 5 * GPU_UNITS, CPU: 6 * CPU_UNITS}]))
+        given = {"dedicated_to": d.Owner(policy="default/q1")} if draw(number(0, 3)) == 0 else {}
         return d.Documents(
-            pools=(d.Pool(name=pool.name, selector=pool.selector, capacity=capacity, nomination_timeout=MINUTE),)
+            pools=(d.Pool(name=pool.name, selector=pool.selector, capacity=capacity, nomination_timeout=MINUTE, **given),)
         )
     old = draw(st.sampled_from(law))
     limit = {GPU: (old.reservation or {}).get(GPU, 0) + draw(number(0, 8)) * QUARTER}
@@ -224,7 +251,7 @@ def ailments(draw: Draw, machines: list[str], at: int) -> list[Moment]:
 @st.composite
 def scenarios(draw: Draw) -> Scenario:
     nodes, pools, has = draw(supply())
-    links = draw(profiles([pool.name for pool in pools]))
+    links = draw(profiles([pool.name for pool in pools], may_cut=any(row.mig for row in nodes)))
     tenants = draw(st.sampled_from([["default"], ["default"], ["acme", "bcme"]]))
     law, reserved = draw(policies(tenants, links, has))
     shared = draw(st.booleans())

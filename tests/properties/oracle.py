@@ -110,7 +110,7 @@ class Oracle:
         return "" if short is None else short.scope.kind
 
     def _fits(self, job: JobRecord, pool: PoolState) -> bool:
-        return over_capacity(pool, job.request.total) is None and find_places(self.state, job, pool) is not None
+        return over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
 
     def _kept_from(self, pool: PoolState) -> Rank | None:
         group = self.state.pending.group_of(pool.search.job) if pool.search is not None else None

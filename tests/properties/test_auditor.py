@@ -35,13 +35,32 @@ timeline:
   - {at: 300s, cancel: firm}
   - {at: 300s, expect: {preemptions: 2}}
 """
+OF_SLICES = """
+nodes: [{name: n, labels: {site: a}, gpus: 1, gpu_model: H100-80GB, mig: true}]
+pools: [{name: a, selector: {site: a}}]
+profiles: [{name: four, mig: 4g.40gb, pools: [a]}, {name: three, mig: 3g.40gb, pools: [a]}]
+policies: [{name: q, profiles: [four, three]}]
+timeline:
+  - {at: 0s, submit: {name: f, queue: q/four}}
+  - {at: 0s, submit: {name: t, queue: q/three}}
+  - {at: 1s, expect: {jobs: {f: running, t: running}}}
+"""
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
 Facts = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
 def ledger() -> list[Message]:
-    world = World(read_scenario(read_tree(STORY)))
+    return told_by(STORY)
+
+
+@pytest.fixture(scope="module")
+def ledger_of_slices() -> list[Message]:
+    return told_by(OF_SLICES)
+
+
+def told_by(story: str) -> list[Message]:
+    world = World(read_scenario(read_tree(story)))
     for _ in world.run():
         pass
     return world.log.messages_after(0)
@@ -171,4 +190,35 @@ def test_a_changed_record_breaks_the_chain_behind_it(ledger) -> None:
 def test_every_broken_promise_is_told(ledger, change, complaint) -> None:
     found = Auditor().read_all(rewritten(ledger, change))
 
+    assert any(complaint in line for line in found), found[:5]
+
+
+def with_device(**changed: object) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
+    """Every grant of a 3g names this of its device instead."""
+
+    def change(fact: dict[str, Any]) -> list[dict[str, Any]]:
+        device = fact["devices"][0] | (changed if fact["devices"][0]["mig"] == "3g.40gb" else {})
+        return [fact | {"devices": [{key: value for key, value in device.items() if value is not None}]}]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        pytest.param(every("lease.granted.v1", with_device(start=3)), "n/gpu0 is cut into", id="slices overlap"),
+        pytest.param(every("lease.granted.v1", with_device(start=5)), "n/gpu0 is cut into", id="a slice sticks out"),
+        pytest.param(every("lease.granted.v1", with_device(mig="4g.40gb")), "n/gpu0 is cut into", id="too many compute slices"),
+        pytest.param(every("lease.granted.v1", with_device(mig="2g.20gb")), "is charged 63000 for", id="the charge of another"),
+        pytest.param(every("lease.granted.v1", with_device(mig=None)), "where ['gpu0'] are cut", id="no slice of a cut device"),
+        pytest.param(
+            every("pool.applied.v1", lambda fact: [fact | {"pool": {**fact["pool"], "dedicated_to": {"tenant": "acme"}}}]),
+            "is granted n, which is dedicated to {'tenant': 'acme'}",
+            id="another's node",
+        ),
+    ],
+)
+def test_every_broken_promise_about_slices_and_owners_is_told(ledger_of_slices, change, complaint) -> None:  # R4, R21
+    assert Auditor().read_all(ledger_of_slices) == []
+    found = Auditor().read_all(rewritten(ledger_of_slices, change))
     assert any(complaint in line for line in found), found[:5]

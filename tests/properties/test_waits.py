@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, given, settings
 
-from headrace.contracts.amounts import add_to, format_amount
+from headrace.contracts.amounts import GPU, add_to, format_amount
 from headrace.contracts.codec import encode
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.reasons import WaitReason
@@ -116,7 +116,11 @@ def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_chang
         id=job_id,
         command=("advised",),
         preemptible=job.preemptible or change.kind == "preemptible",
-        request={name: format_amount(name, value) for name, value in asked.items()},
+        request={
+            name: format_amount(name, value)
+            for name, value in asked.items()
+            if name != GPU or not world.state.profile(job.tenant, profile).mig
+        },
     )
     world._wish(submit(job.tenant, job.user, policy, profile), encode(wish))
     world.settle()

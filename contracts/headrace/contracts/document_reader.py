@@ -8,6 +8,7 @@ reservations can be honoured together, R8) is governance's to judge.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from headrace.contracts import document_words as w
@@ -16,6 +17,7 @@ from headrace.contracts.amounts import GPU, GPU_UNITS, Amounts, format_amount
 from headrace.contracts.document_forms import Complaint, Several, Shape, Table, read_as
 from headrace.contracts.document_tree import Tree
 from headrace.contracts.durations import SECOND
+from headrace.contracts.mig import FAMILIES, charge, slices_of
 
 REPLICAS_MAX = 1_000  # a gang's grants stand in one record, which holds so many facts (R2)
 PRIORITY_MAX = 1_000_000
@@ -48,6 +50,11 @@ def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
     gpu = profile.request.get(GPU, 0)
     if profile.mig and gpu:
         yield ("mig",), "mig takes the place of gpu; leave one of the two out"
+    if profile.mig and not charge(profile.mig):
+        known = slices_of(FAMILIES)
+        close = get_close_matches(profile.mig, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"write one such as {known[0]}"
+        yield ("mig",), f"no GPU that is known here can be cut into {profile.mig}; {hint}"
     if not profile.mig and not profile.request:
         yield ("request",), "the request is empty; write what one replica takes, such as {gpu: 1}"
     if gpu > GPU_UNITS and gpu % GPU_UNITS:

@@ -177,7 +177,10 @@ class AttemptView(Value, frozen=True, kw_only=True):
 
 
 class JobView(Value, frozen=True, kw_only=True):
-    """A job as its tenant sees it. `state` is one of the states of the interfaces page; `reason` a wait or reject reason."""
+    """A job as its tenant sees it. `state` is one of the states of the interfaces page; `reason` a wait or reject reason.
+
+    `mig` is the slice each replica takes, if it takes one; `gpu` in `request` is then its charge (R4).
+    """
 
     id: str
     job: str
@@ -199,6 +202,7 @@ class JobView(Value, frozen=True, kw_only=True):
     checkpoint: str = ""
     labels: dict[str, str] = {}
     attempts: tuple[AttemptView, ...] = ()
+    mig: str = ""
 
 
 class FactView(Value, frozen=True, kw_only=True):
@@ -281,7 +285,8 @@ class PoolView(Value, frozen=True, kw_only=True):
 class NodeView(Value, frozen=True, kw_only=True):
     """A node; `state` is `ready`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
 
-    `gpus` counts devices; what is free is in units of its key.
+    `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode those that are held or kept, such as
+    `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21).
     """
 
     name: str
@@ -297,6 +302,8 @@ class NodeView(Value, frozen=True, kw_only=True):
     memory_free: int = 0
     leases: int = 0
     last_heard: int = 0
+    slices: dict[str, tuple[str, ...]] = {}
+    dedicated_to: str = ""
 
 
 class ServiceView(Value, frozen=True, kw_only=True):

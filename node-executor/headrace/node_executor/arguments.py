@@ -129,7 +129,7 @@ def _add_what_it_offers(run: argparse.ArgumentParser) -> None:
     host = node_name(socket.gethostname())
     _add(run, "--name", _name, host, "NAME", "the node's name (default: from the hostname)")
     _add(run, "--labels", labels, [], "K=V,...", "what pools select nodes by; may be repeated", action="append")
-    _add(run, "--devices", devices, SimulatedDevices(()), "KIND", "sim:8xH100-80GB, none or auto (default: none)")
+    _add(run, "--devices", devices, SimulatedDevices(()), "KIND", "sim:8xH100-80GB[+mig], none or auto (default: none)")
     _add(run, "--cpus", _cpus, (os.cpu_count() or 1) * 1000, "N", "CPUs to offer (default: all)")
     _add(run, "--memory", _mebibytes, _memory(), "SIZE", "memory to offer, as in 256GiB (default: all)")
 

@@ -76,7 +76,9 @@ def _ours(order: StartOrder, paths: Paths) -> dict[str, str]:
 
 
 def _share(share: DeviceShare) -> str:
-    """`gpu3`, or `gpu3:0.5` for a part of it."""
+    """`gpu3`, or `gpu3:0.5` for a part of it, or `gpu3:3g.40gb@4` for a slice."""
+    if share.mig:
+        return share.label
     if share.units == GPU_UNITS:
         return share.device
     return f"{share.device}:{format_amount(GPU, share.units)}"

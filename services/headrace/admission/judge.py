@@ -17,7 +17,7 @@ from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX, JobText
 from headrace.domain.access import is_member
 from headrace.domain.admissible import Rejection, never_fits, open_pools
 from headrace.domain.closings import GOING, pool_closing, queue_closing, sentence
-from headrace.domain.requests import make_request
+from headrace.domain.requests import asked_by, make_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -89,16 +89,15 @@ def judge(
     forbidden = against_rules(state.group(asker.tenant, policy.document.group), wish)
     if forbidden is not None:
         return _rejected(key, asker, wish, digest, forbidden)
-    amounts = _within_profile(profile, read.request)
+    amounts = _within_profile(state, profile, read.request)
     if isinstance(amounts, Rejection):
         return _rejected(key, asker, wish, digest, amounts)
-    request = make_request(amounts, profile.replicas, profile)
+    request = make_request(amounts, profile.replicas, profile, profile.mig)
     beyond = asker.user in policy.document.beyond_limit
     never = never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=beyond)
     if never is not None:
         return _rejected(key, asker, wish, digest, never)
-    most = policy.document.max_pending
-    if policy.pending + pending >= most:
+    if policy.pending + pending >= (most := policy.document.max_pending):
         full = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs are pending in policy {asker.policy}; try again in 10 s")
         return _rejected(key, asker, wish, digest, full, RETRY_AFTER)
     hasty = too_fast(state, asker.tenant, now, fresh)
@@ -109,6 +108,7 @@ def judge(
         policy=asker.policy,
         profile=asker.profile,
         request=amounts,
+        mig=profile.mig,
         replicas=profile.replicas,
         preemptible=wish.preemptible,
         priority=wish.priority,
@@ -260,11 +260,13 @@ def _unknown_queue(state: State, asker: Asker) -> str:
     return f"there is no queue {asker.policy}/{asker.profile}; {known}"
 
 
-def _within_profile(profile: Profile, asked: Amounts) -> Amounts | Rejection:
-    """The profile's amounts, lowered where the wish says so (R3, R13)."""
-    amounts = dict(profile.request)
+def _within_profile(state: State, profile: Profile, asked: Amounts) -> Amounts | Rejection:
+    """The profile's amounts, lowered where the wish says so (R3, R13); a slice is what it is (R4)."""
+    amounts = dict(asked_by(state, profile))
     for key, amount in asked.items():
-        ceiling = profile.request.get(key, 0)
+        ceiling = amounts.get(key, 0)
+        if key == GPU and profile.mig:
+            return _malformed(f"request.gpu: profile {profile.name} gives the MIG slice {profile.mig} (R4); leave gpu out")
         if amount > ceiling:
             most = f"profile {profile.name} gives {format_amount(key, ceiling)}"
             return Rejection(RejectReason.BEYOND_PROFILE, f"request.{key}: {format_amount(key, amount)} is asked for, {most}")

@@ -197,7 +197,7 @@ class _Round:
 
     def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
         total = job.request.total
-        if over_capacity(pool, total) is not None:
+        if over_capacity(pool, job.request.sums) is not None:
             return None
         if over_limit(scopes_of(self.state, job.policy, pool.document.name), pool.governed, total, beyond=job.beyond):
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from headrace.contracts.amounts import GPU
 from headrace.domain.scopes import free_of, is_bounded
 
 if TYPE_CHECKING:
@@ -32,26 +33,32 @@ def bits_of(requests: int) -> Iterator[int]:
 
 
 class Needs:
-    """The requests that somebody waits for, numbered. `uncertain`: those that need not fit where one replica does."""
+    """The requests that somebody waits for, numbered. `uncertain`: those that need not fit where one replica does.
+
+    Slices are uncertain too: what they will count in the pool depends on where they go (R4).
+    """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.keys: set[str] = set()
         self.uncertain = 0
         self.version = 0
-        self._numbers: dict[tuple[int, tuple[str, ...]], int] = {}
+        self._cut = 0
+        self._numbers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], int] = {}
         self._tables: dict[str, tuple[list[int], list[int]]] = {}
 
-    def number(self, request: Request, avoiding: tuple[str, ...] = ()) -> int:
+    def number(self, request: Request, avoiding: tuple[str, ...] = (), owners: tuple[str, ...] = ()) -> int:
         """The place of the request's bit in every set; a new one is registered, and no set worked out before speaks of it.
 
-        One that avoids some nodes (R36) is a request of its own: it may fail to be placed where the others do not.
+        One that avoids some nodes (R36), or may use what others may not (`owners`, R21), is a request of its own: it may be placed
+        where the others are not.
         """
-        number = self._numbers.get((request.order, avoiding))
+        number = self._numbers.get((request.order, avoiding, owners))
         if number is None:
-            number = self._numbers[request.order, avoiding] = len(self.requests)
+            number = self._numbers[request.order, avoiding, owners] = len(self.requests)
             self.requests.append(request)
-            if request.replicas > 1 or avoiding:
+            self._cut |= bool(request.shape.mig) << number
+            if request.replicas > 1 or avoiding or request.shape.mig:
                 self.uncertain |= 1 << number
             self.keys.update(request.total)
             self._tables.clear()
@@ -76,7 +83,8 @@ class Needs:
         fitting = EVERY
         for key in self.keys:
             if is_bounded(pool, key):
-                fitting &= self.fitting(key, free_of(pool, key))
+                enough = self.fitting(key, free_of(pool, key))
+                fitting &= enough | self._cut if key == GPU else enough
         return fitting
 
 

@@ -10,14 +10,14 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import bits_of
+from headrace.domain.dedication import reach_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.allocator.strands import Post
-    from headrace.domain.pending import Place
+    from headrace.domain.pending import JobGroup, Place
     from headrace.domain.ranking import Rank, StaticRank
-    from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, PolicyState, PoolState
 
 PLACEABLE_KEPT = 4_096
@@ -145,8 +145,8 @@ class Board:
         self.inside = 0
         self.asking: dict[Post, None] = {}
         self.fresh: dict[Post, None] = {}
-        self._of_shape: dict[int, int] = {}
-        self._placeable: dict[int, int] = {}
+        self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
+        self._placeable: dict[tuple[tuple[str, ...], int], int] = {}
         self._inside: dict[int, list[InsideEntry]] = {}
         self._ladders: dict[StaticRank, Ladder] = {}
         self._order: list[StaticRank] = []
@@ -159,23 +159,30 @@ class Board:
         self._posts += 1
         return self._posts
 
-    def know(self, number: int, request: Request) -> None:
-        """Somebody waits here for this request."""
-        shape = self.pool.index.number(request.shape)
-        self._of_shape[shape] = self._of_shape.get(shape, 0) | 1 << number
+    def know(self, number: int, group: JobGroup) -> None:
+        """Somebody waits here for this request, and may use the nodes of some owners (R21)."""
+        shape = self.pool.index.number(group.request.shape)
+        of_shape = self._of_shape.setdefault(reach_in(self.pool.document, group.policy.key), {})
+        of_shape[shape] = of_shape.get(shape, 0) | 1 << number
         self._placeable.clear()
 
     def placeable(self) -> int:
         """The requests of which some node takes one replica now."""
-        shapes = self.pool.index.feasible()
-        requests = self._placeable.get(shapes)
+        requests = 0
+        for owners in self._of_shape:
+            requests |= self._placeable_on(owners)
+        return requests
+
+    def _placeable_on(self, owners: tuple[str, ...]) -> int:
+        shapes = self.pool.index.feasible(owners)
+        requests = self._placeable.get((owners, shapes))
         if requests is None:
             if len(self._placeable) > PLACEABLE_KEPT:
                 self._placeable.clear()
             requests = 0
             for shape in bits_of(shapes):
-                requests |= self._of_shape.get(shape, 0)
-            self._placeable[shapes] = requests
+                requests |= self._of_shape[owners].get(shape, 0)
+            self._placeable[owners, shapes] = requests
         return requests
 
     def ladder(self, static: StaticRank) -> Ladder:

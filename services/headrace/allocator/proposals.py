@@ -11,6 +11,7 @@ from headrace.allocator.settlement import stop
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.domain import victims
+from headrace.domain.dedication import may_use
 from headrace.domain.gates import may_start
 from headrace.domain.state import JobState
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.record_room import RecordRoom
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption, Proposal, Search
 
 SEARCH_MAX = 2 * SECOND
@@ -111,12 +112,17 @@ def end_nominations(state: State, now: int) -> Iterator[AnyFact]:
 
 def _why_over(state: State, preemption: Preemption, now: int) -> str:
     pool = state.pools[preemption.pool]
-    if any(place.node not in pool.nodes or not pool.nodes[place.node].grantable for place in preemption.places):
+    if not all(_is_usable(pool, preemption, place.node) for place in preemption.places):
         return "a place in it has become unusable"
     if not may_start(state, preemption.job, preemption.pool):
         return "nothing is granted there any more"
     end = nomination_end(state, preemption)
     return "the preemptor did not start in time" if end is not None and now >= end else ""
+
+
+def _is_usable(pool: PoolState, preemption: Preemption, name: str) -> bool:
+    node = pool.nodes.get(name)
+    return node is not None and node.grantable and may_use(pool.document, node, preemption.job.policy.key)
 
 
 def nomination_end(state: State, preemption: Preemption) -> int | None:

@@ -12,6 +12,7 @@ from headrace.allocator.settlement import doubled
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, GPU, MEMORY, add_to
 from headrace.domain import capacity
+from headrace.domain.dedication import may_use
 from headrace.domain.gates import may_start, must_borrow
 from headrace.domain.pending import place_in_line
 from headrace.domain.ranking import dominant_share, static_rank
@@ -75,6 +76,8 @@ class Resuming:
         for lease in job.leases.values():
             node = self._state.nodes[lease.node]
             if not node.grantable or lease.pool == job.barred_from or not capacity.is_open(node, lease.devices):
+                return False
+            if node.pool is None or not may_use(node.pool.document, node, job.policy.key):
                 return False
         return may_start(self._state, job, next(iter(job.leases.values())).pool)
 

@@ -13,6 +13,7 @@ from headrace.allocator.headroom import Needs
 from headrace.allocator.lines import Board, Line
 from headrace.allocator.strands import Post, Share, Stand, Strand
 from headrace.domain.access import may_enter
+from headrace.domain.dedication import owners_named, reach
 from headrace.domain.gates import may_start
 from headrace.domain.ranking import dominant_share, static_rank
 
@@ -32,6 +33,7 @@ class Standings:
 
     def __init__(self, state: State) -> None:
         self.needs = Needs()
+        self._owners: frozenset[str] = frozenset()
         self.boards: dict[str, Board] = {}
         self._state = state
         self._documents = -1
@@ -77,7 +79,9 @@ class Standings:
         for memo in (self.boards, self._strands, self._stands, self._shares, self._lines, self._borrowed):
             memo.clear()
         self.needs = Needs()
-        live = {(group.request.order, group.avoiding) for group in self._state.pending.groups.values()}
+        self._owners = owners_named(pool.document for pool in self._state.pools.values())
+        groups = self._state.pending.groups.values()
+        live = {(group.request.order, group.avoiding, self._reach(group)) for group in groups}
         self._requests_max = REQUESTS_KEPT + 2 * len(live)
 
     def post_of(self, job: JobRecord, pool: str) -> tuple[Post, int] | None:
@@ -87,7 +91,14 @@ class Standings:
         if group is None or strand is None:
             return None
         post = next((post for post in strand.posts if post.board.name == pool), None)
-        return None if post is None else (post, self.needs.number(group.request, group.avoiding))
+        return None if post is None else (post, self._number(group))
+
+    def _number(self, group: JobGroup) -> int:
+        """The number of the group's request: another for those who may use other nodes (R21)."""
+        return self.needs.number(group.request, group.avoiding, self._reach(group))
+
+    def _reach(self, group: JobGroup) -> tuple[str, ...]:
+        return tuple(owner for owner in reach(*group.policy.key) if owner in self._owners) if self._owners else ()
 
     def _see(self, group: JobGroup) -> Strand | None:
         """Look at a group's head; the strand, if the group has come, or gone for good."""
@@ -99,7 +110,7 @@ class Standings:
             if profile is None:
                 return None
             strand = self._strands[_key(group)] = self._make_strand(group, profile)
-        return strand if strand.see(self.needs.number(group.request, group.avoiding), group) else None
+        return strand if strand.see(self._number(group), group) else None
 
     def _make_strand(self, group: JobGroup, profile: Profile) -> Strand:
         policy = group.policy

@@ -128,7 +128,7 @@ class Strand:
         is_new = number not in self.groups
         if is_new:
             for post in self.posts:
-                post.board.know(number, group.request)
+                post.board.know(number, group)
         self.groups[number] = group
         if is_new or self.heads[number][1] is not head:
             self.heads[number] = (place_in_line(head), head)

@@ -163,7 +163,7 @@ def _details(view: JobView) -> str:
             ("state", view.state),
             ("reason", reason),
             ("exit code", view.exit_code),
-            ("request", amounts(view.request) + (f", {view.replicas} replicas" if view.replicas > 1 else "")),
+            ("request", _request(view)),
             ("preemptible", "yes" if view.preemptible else "no"),
             ("priority", view.priority or None),
             ("preempted", f"{view.preemptions} times" if view.preemptions else None),
@@ -173,6 +173,12 @@ def _details(view: JobView) -> str:
             ("ended", local(view.ended_at)),
         )
     )
+
+
+def _request(view: JobView) -> str:
+    """`gpu 0.5 (slice 3g.40gb), 2 replicas`."""
+    cut = f" (slice {view.mig})" if view.mig else ""
+    return amounts(view.request) + cut + (f", {view.replicas} replicas" if view.replicas > 1 else "")
 
 
 def _attempts(attempts: tuple[AttemptView, ...]) -> str:

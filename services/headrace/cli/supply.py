@@ -88,7 +88,9 @@ def _add_run(verbs: Nouns) -> None:
     )
     verb.add_argument("--name", default="", help="what it is called (default: after this machine)")
     verb.add_argument("--labels", action="append", default=[], metavar="K=V,...", help="by which pools select it")
-    verb.add_argument("--devices", default="auto", metavar="auto|nvml|amd|sim:8xH100-80GB", help="where its GPUs come from")
+    verb.add_argument(
+        "--devices", default="auto", metavar="auto|nvml|amd|sim:8xH100-80GB[+mig]", help="where its GPUs come from"
+    )
     verb.add_argument(
         "--data", metavar="DIR", help="where everything of this node lies (default: in the installation's data directory)"
     )
@@ -157,7 +159,21 @@ async def nodes(args: argparse.Namespace) -> int:
     """Each node, and what is free on it."""
     async with client(args) as hr:
         found = await hr.nodes()
-    heads = ("NODE", "POOL", "STATE", "MODEL", "GPUS", "FREE", "CPU", "FREE CPU", "MEMORY", "FREE MEMORY", "HEARD", "LABELS")
+    heads = (
+        "NODE",
+        "POOL",
+        "STATE",
+        "MODEL",
+        "GPUS",
+        "FREE",
+        "CPU",
+        "FREE CPU",
+        "MEMORY",
+        "FREE MEMORY",
+        "HEARD",
+        "OWNER",
+        "LABELS",
+    )
     print(
         as_json(found)
         if args.json
@@ -176,7 +192,7 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
         node.name,
         node.pool,
         node.state,
-        node.model,
+        node.model + (" (MIG)" if node.slices else ""),
         node.gpus,
         free,
         cpu,
@@ -184,6 +200,7 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
         memory,
         memory_free,
         ago(node.last_heard),
+        node.dedicated_to,
         labels,
     )
 

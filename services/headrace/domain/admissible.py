@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.amounts import CPU, MEMORY, format_amount
+from headrace.contracts.mig import slices_of
 from headrace.contracts.reasons import RejectReason
 from headrace.domain.access import may_enter
-from headrace.domain.capacity import capacity_of
 from headrace.domain.placement import replicas_if_empty
 from headrace.domain.scopes import scopes_of, with_reservation
+from headrace.domain.supply import capacity_of, is_known
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
@@ -61,31 +62,35 @@ def _never_in(
     state: State, policy: PolicyState, pool: PoolState, request: Request, *, preemptible: bool, beyond: bool
 ) -> Rejection | None:
     return (
-        _beyond_hardware(pool, request)
+        _beyond_hardware(pool, policy, request)
         or _beyond_limits(state, policy, pool, request, beyond=beyond)
         or (None if preemptible else _beyond_reservation(state, policy, pool, request))
     )
 
 
-def _beyond_hardware(pool: PoolState, request: Request) -> Rejection | None:
+def _beyond_hardware(pool: PoolState, policy: PolicyState, request: Request) -> Rejection | None:
     """Capacity, then nodes. Before the first node has registered nothing is known about either (R6), save of keys no node brings."""
-    name = pool.document.name
     for key, asked in request.total.items():
-        known = capacity_of(pool, key)
-        if known is None or not asked or (not pool.nodes and key in (GPU, CPU, MEMORY) and key not in pool.document.capacity):
-            continue
-        known = pool.document.capacity.get(key, 0) if not pool.nodes else known
-        if asked > known and (key in pool.governed or key not in (CPU, MEMORY)):
-            what = f"it asks for {format_amount(key, asked)} {key}, pool {name} has {format_amount(key, known)}"
-            return Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, what)
-    if pool.nodes:
-        possible = replicas_if_empty(pool, request.shape)
-        if possible < request.replicas:
-            what = (
-                "no node of pool {} could hold it" if not possible else "the nodes of pool {} could hold {} of its {} replicas"
-            )
-            return Rejection(RejectReason.NO_SUITABLE_NODE, what.format(name, possible, request.replicas))
+        known = capacity_of(pool, key, policy.key)
+        if known is not None and asked > known and (key in pool.governed or key not in (CPU, MEMORY)):
+            mine = " for its policy; the rest is dedicated to others (R21)" if known < pool.known.get(key, 0) else ""
+            has = f"pool {pool.document.name} has {format_amount(key, known)}{mine}"
+            return Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, f"it asks for {format_amount(key, asked)} {key}, {has}")
+    possible = replicas_if_empty(pool, request.shape, policy.key) if is_known(pool) else request.replicas
+    if possible < request.replicas:
+        return Rejection(RejectReason.NO_SUITABLE_NODE, _unsuitable(pool, request, possible))
     return None
+
+
+def _unsuitable(pool: PoolState, request: Request, possible: int) -> str:
+    name, mig = pool.document.name, request.shape.mig
+    if possible:
+        return f"the nodes of pool {name} could hold {possible} of its {request.replicas} replicas"
+    offered = slices_of(sorted(pool.families))
+    if mig and mig not in offered:
+        there = f"there are {', '.join(offered)}" if offered else "none of its GPUs is in MIG mode"
+        return f"pool {name} has no slice {mig}: {there}"
+    return f"no node of pool {name} could hold it"
 
 
 def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool) -> Rejection | None:

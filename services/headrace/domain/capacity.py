@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, add_to
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import Place
+from headrace.domain.devices import counted
 from headrace.domain.meters import count
 from headrace.domain.scopes import scopes_of
 
@@ -31,7 +32,7 @@ def take(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
     if node.pool is not None:
         node.pool.index.put(node)
         node.pool.index.hold(node, job.request.shape, place.amounts, 1)
-    charge(state, job, pool, place.amounts)
+    _charge(state, job, pool, place, 1)
 
 
 def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
@@ -44,7 +45,7 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> No
         if node.pool is not None:
             node.pool.index.put(node)
             node.pool.index.hold(node, job.request.shape, place.amounts, -1)
-    discharge(state, job, pool, place.amounts)
+    _charge(state, job, pool, place, -1)
 
 
 def held_by(lease: LeaseState) -> Place:
@@ -60,9 +61,9 @@ def gpu_part(lease: LeaseState) -> Place:
 
 
 def is_open(node: NodeState, devices: tuple[DeviceShare, ...]) -> bool:
-    """Whether these units of these devices of the node are there, and could be granted now."""
-    opens = {device.name: device.open for device in node.devices}
-    return all(opens.get(share.device, -1) >= share.units for share in devices)
+    """Whether these units, or these slices, of these devices of the node are there, and could be granted now."""
+    there = {device.name: device for device in node.devices}
+    return all(share.device in there and there[share.device].could_give(share) for share in devices)
 
 
 def freed_by(lease: LeaseState) -> LeaseState | Place:
@@ -80,33 +81,40 @@ def tally(node: NodeState, sign: int) -> None:
             node.pool.index.hold(node, lease.job.request.shape, held_by(lease).amounts, sign)
 
 
-def charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:
-    """Count `amounts` as leased in the pool and in every account of the job."""
-    _charge(state, job, pool, amounts, 1)
-
-
-def discharge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts) -> None:
-    """The inverse of `charge`."""
-    _charge(state, job, pool, amounts, -1)
-
-
-def _charge(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
+def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: int) -> None:
+    """Count the place as leased, or no more, in the pool and in every account of the job."""
     if job.policy.meters:
-        count(job.policy, amounts, state.now, sign)
+        count(job.policy, place.amounts, state.now, sign)
     scopes = scopes_of(state, job.policy, pool.document.name)
-    uses = [pool.use, *[scope.use for scope in scopes]]
+    uses = [scope.use for scope in scopes]
     if not job.preemptible:
         uses += [scope.firm for scope in scopes]
-    _add(uses, amounts, sign)
+    _add(uses, place.amounts, sign)
+    _count(pool, place, use=sign, leased=sign)
     _mark(state, job)
 
 
-def yield_use(state: State, job: JobRecord, pool: PoolState, amounts: Amounts, sign: int) -> None:
-    """With sign 1: `amounts` make room for a nominated preemptor and count no more in tests (R17). With -1: they do again."""
+def yield_use(state: State, job: JobRecord, pool: PoolState, held: Place | LeaseState, sign: int) -> None:
+    """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
     scopes = scopes_of(state, job.policy, pool.document.name)
-    _add([pool.use, *[scope.use for scope in scopes]], amounts, -sign)
-    _add([pool.apart, *[scope.apart for scope in scopes]], amounts, sign)
+    _add([scope.use for scope in scopes], held.amounts, -sign)
+    _add([scope.apart for scope in scopes], held.amounts, sign)
+    _count(pool, held, use=-sign, leased=0)
     _mark(state, job)
+
+
+def _count(pool: PoolState, held: Place | LeaseState, *, use: int, leased: int) -> None:
+    """What is held counts in the pool's use, and in what leases hold there: with 1 from now on, with -1 no more, with 0 as before.
+
+    A device that is cut into slices counts with at most one GPU in each of the two (R4).
+    """
+    used = counted(pool.cut.use, held, use)
+    _add([pool.use], used, use)
+    if leased == use and not any(share.mig for share in held.devices):
+        return
+    _add([pool.apart], used, -use)
+    if leased:
+        _add([pool.apart], counted(pool.cut.leased, held, leased), leased)
 
 
 def nominate(state: State, preemption: Preemption) -> None:
@@ -123,10 +131,13 @@ def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     pool, job, total = state.pools[preemption.pool], preemption.job, preemption.total
     _keep(state, preemption.places, sign)
     scopes = scopes_of(state, job.policy, preemption.pool)
-    _add([pool.use, pool.nominated, *[scope.use for scope in scopes]], total, sign)
-    _add([pool.apart, *[scope.apart for scope in scopes]], total, -sign)
+    _add([scope.use for scope in scopes], total, sign)
+    _add([scope.apart for scope in scopes], total, -sign)
     if not job.preemptible:
         _add([scope.firm for scope in scopes], total, sign)
+    for place in preemption.places:
+        _count(pool, place, use=sign, leased=0)
+        _add([pool.nominated], counted(pool.cut.nominated, place, sign), sign)
     _mark(state, job)
 
 
@@ -152,9 +163,10 @@ def _keep(state: State, places: Iterable[Place], sign: int) -> None:
         node = state.nodes.get(place.node)
         if node is None:
             continue
-        names = {share.device: share.units for share in place.devices}
+        shares = {share.device: share for share in place.devices}
         for device in node.devices:
-            device.nominated += sign * names.get(device.name, 0)
+            if device.name in shares:
+                device.keep(shares[device.name], sign)
         node.cpu_nominated += sign * place.amounts.get(CPU, 0)
         node.memory_nominated += sign * place.amounts.get(MEMORY, 0)
         if node.pool is not None:
@@ -165,34 +177,7 @@ def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) ->
     for share in devices:
         for device in node.devices:
             if device.name == share.device:
-                device.free -= sign * share.units
+                device.take(share, sign)
                 if not 0 <= device.free <= GPU_UNITS:
                     raise AssertionError(f"{node.name}/{device.name} would have {device.free} units free")
                 break
-
-
-def recount(pool: PoolState) -> None:
-    """Work out known and usable capacity anew, after nodes or the document changed (R6)."""
-    document = pool.document
-    pool.governed = frozenset({GPU, *document.capacity})
-    known: Amounts = {GPU: 0, CPU: 0, MEMORY: 0}
-    usable: Amounts = {GPU: 0, CPU: 0, MEMORY: 0}
-    for node in pool.nodes.values():
-        has = {GPU: len(node.devices) * GPU_UNITS, CPU: node.cpu, MEMORY: node.memory}
-        add_to(known, has)
-        if node.healthy:
-            add_to(usable, has)
-    for key, ceiling in document.capacity.items():
-        if key in (GPU, CPU, MEMORY):
-            known[key] = min(known[key], ceiling)
-            usable[key] = min(usable[key], ceiling)
-        else:
-            known[key] = usable[key] = ceiling
-    pool.known, pool.usable = known, usable
-
-
-def capacity_of(pool: PoolState, key: str) -> int | None:
-    """Known capacity of a key (R5): None where nothing bounds it, 0 for a key that no `capacity` names."""
-    if key in pool.known:
-        return pool.known[key]
-    return None if key == JOB else 0

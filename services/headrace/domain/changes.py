@@ -20,7 +20,7 @@ from headrace.contracts.why import ChangeView
 from headrace.domain.access import is_member
 from headrace.domain.admissible import never_fits
 from headrace.domain.holdings import hold, holding_of, let_go
-from headrace.domain.requests import make_request
+from headrace.domain.requests import asked_by, make_request
 from headrace.domain.waits import pools_of, wait_in
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobReco
 
 
 def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
-    """The same with fewer GPUs, the largest first (R3)."""
+    """The same with fewer GPUs, the largest first (R3); a slice is what it is (R4)."""
+    if job.request.shape.mig:
+        return
     asked = job.request.amounts.get(GPU, 0)
     whole = range(asked // GPU_UNITS * GPU_UNITS, 0, -GPU_UNITS)
     for units in (*whole, *FRACTIONS):
@@ -119,14 +121,15 @@ def _elsewhere(state: State, job: JobRecord, policies: Sequence[PolicyState]) ->
         profile = state.profile(job.tenant, name)
         if profile is None or (policy is job.policy and name == job.profile):
             continue
-        fits = profile.replicas == job.request.replicas and all(
-            amount <= profile.request.get(key, 0) for key, amount in job.request.amounts.items()
+        given = asked_by(state, profile)
+        fits = (profile.replicas, profile.mig) == (job.request.replicas, job.request.shape.mig) and all(
+            amount <= given.get(key, 0) or (key == GPU and profile.mig) for key, amount in job.request.amounts.items()
         )
         if not fits and policy is not job.policy:
             continue
-        amounts = {**profile.request, **job.request.amounts} if fits else profile.request
-        less = {key: amount for key, amount in amounts.items() if amount != profile.request.get(key)}
-        request = make_request(amounts, profile.replicas, profile)
+        amounts = {**given, **job.request.amounts} | ({GPU: given[GPU]} if profile.mig else {}) if fits else given
+        less = {key: amount for key, amount in amounts.items() if amount != given.get(key)}
+        request = make_request(amounts, profile.replicas, profile, profile.mig)
         beyond = job.user in policy.document.beyond_limit
         other = replace(job, policy=policy, profile=name, request=request, beyond=beyond)
         if never_fits(state, policy, profile, request, preemptible=job.preemptible, beyond=beyond) is None:

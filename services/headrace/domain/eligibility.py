@@ -10,6 +10,7 @@ from headrace.contracts.durations import SECOND
 from headrace.domain.gates import must_borrow
 from headrace.domain.scopes import is_above, over_reservation, policy_side
 from headrace.domain.state import JobState
+from headrace.domain.supply import left_for
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -122,8 +123,7 @@ def short_keys(state: State, job: JobRecord, pool: PoolState) -> frozenset[str]:
     short = set()
     share = state.shares.get((job.tenant, pool.document.name))
     for key, asked in job.request.total.items():
-        usable = pool.usable.get(key)
-        if usable is not None and asked and usable - max(pool.leased.get(key, 0), pool.use.get(key, 0)) < asked:
+        if key in pool.usable and asked and left_for(pool, key, job.policy.key) < asked:
             short.add(key)
         if share is not None and key in share.limit and asked and share.use.get(key, 0) + asked > share.limit[key]:
             short.add(key)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.domain.capacity import recount
 from headrace.domain.meters import set_meters
 from headrace.domain.phases import watch
 from headrace.domain.scopes import policy_scope
 from headrace.domain.state import PolicyState, PoolState, Scope, Written
+from headrace.domain.supply import recount
 from headrace.domain.terms import Calendar, Closing, Gate, Growth
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: in
     pool.document, pool.revision = fact.pool, sequence
     for node in state.nodes.values():
         join_pool(state, node)
+    for node in pool.nodes.values():
+        pool.index.put(node)  # it may have another owner now (R21)
     recount(pool)
     _changed(state, sequence)
 

@@ -44,7 +44,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         key=fact.job,
         policy=policy,
         profile=profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
-        request=intern_request(state.requests, fact.request, fact.replicas, profile),
+        request=intern_request(state.requests, fact.request, fact.replicas, profile, fact.mig),
         preemptible=fact.preemptible,
         beyond=user in policy.document.beyond_limit,
         priority=fact.priority,
@@ -148,7 +148,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     node.leases[f"{job.key}/{fact.rank}"] = lease
     attempt = job.attempts[-1]
     attempt.nodes += (fact.node,)
-    attempt.devices += tuple(share.device for share in fact.devices)
+    attempt.devices += tuple(share.label for share in fact.devices)
     state.stir()
     watch(state, job)
 

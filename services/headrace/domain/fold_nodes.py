@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.mig import family_of
 from headrace.domain import capacity
 from headrace.domain.attempts import Ending
+from headrace.domain.devices import DeviceState
 from headrace.domain.fold_governance import join_pool
 from headrace.domain.nominations import lift_bar
 from headrace.domain.phases import watch
-from headrace.domain.state import DeviceState, JobState, NodeState
+from headrace.domain.state import JobState, NodeState
+from headrace.domain.supply import recount
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, LeaseState, State
@@ -43,7 +45,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     capacity.tally(node, 1)
     if node.pool is not None:
         node.pool.index.put(node)
-        capacity.recount(node.pool)
+        recount(node.pool)
         state.stir()
         if is_new and (growth := state.terms.growths.get(node.pool.document.name)) is not None and growth.open:
             growth.came += 1
@@ -54,17 +56,28 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
 
 def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> None:
     """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
-    taken, kept = Counter[str](), Counter[str]()
-    for lease in node.leases.values():
-        taken.update({share.device: share.units for share in capacity.held_by(lease).devices})
-    places = [place for preemption in state.preemptions.values() if preemption.kept for place in preemption.places]
-    for place in places:
-        if place.node == node.name:
-            kept.update({share.device: share.units for share in place.devices})
     node.devices = [
-        DeviceState(device.device, device.model, device.memory, GPU_UNITS - taken[device.device], kept[device.device])
+        DeviceState(
+            device.device,
+            device.model,
+            device.memory,
+            GPU_UNITS,
+            mig=device.mig,
+            family=family_of(device.model, device.memory) if device.mig else "",
+        )
         for device in fact.devices
     ]
+    there = {device.name: device for device in node.devices}
+    for lease in node.leases.values():
+        for share in capacity.held_by(lease).devices:
+            if share.device in there:
+                there[share.device].take(share, 1)
+    places = [place for preemption in state.preemptions.values() if preemption.kept for place in preemption.places]
+    for place in places:
+        for share in place.devices if place.node == node.name else ():
+            if share.device in there:
+                there[share.device].keep(share, 1)
+    node.has_mig = any(device.is_cut for device in node.devices)
     models = sorted({device.model for device in fact.devices})
     node.model = "+".join(models)
 
@@ -81,7 +94,7 @@ def set_status(state: State, name: str, status: str) -> None:
     node.status = status
     if node.pool is not None:
         node.pool.index.put(node)
-        capacity.recount(node.pool)
+        recount(node.pool)
         state.stir()
     for lease in node.leases.values():
         state.unsettled[lease.job.key] = lease.job
@@ -144,7 +157,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     pool = state.pools[lease.pool]
     capacity.give_back(state, job, pool, capacity.held_by(lease))
     if job.yields_to and not lease.suspended_at:
-        capacity.yield_use(state, job, pool, lease.amounts, -1)
+        capacity.yield_use(state, job, pool, lease, -1)
     node = state.nodes.get(lease.node)
     if node is not None:
         node.leases.pop(f"{job.key}/{lease.rank}", None)

@@ -95,7 +95,7 @@ def _yield(state: State, victim: JobRecord, preemption: Preemption) -> None:
     victim.barred_from = preemption.pool
     state.barred.setdefault(preemption.job.key, []).append(victim)
     for lease in victim.leases.values():
-        capacity.yield_use(state, victim, state.pools[lease.pool], lease.amounts, 1)
+        capacity.yield_use(state, victim, state.pools[lease.pool], lease, 1)
 
 
 def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _place: int) -> None:

@@ -20,7 +20,7 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
         return
     job, pool = lease.job, state.pools[lease.pool]
     if job.yields_to:
-        capacity.yield_use(state, job, pool, lease.amounts, -1)
+        capacity.yield_use(state, job, pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.gpu_part(lease))
     lease.suspended_at, lease.resuming = state.now, False
     state.stir()

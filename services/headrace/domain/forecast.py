@@ -235,7 +235,7 @@ class _Run:
                 if (name, request) in full:
                     continue
                 self._looked += 1
-                if not feasible >> bit & 1 or over_capacity(pool, request.total) is not None:
+                if not feasible >> bit & 1 or over_capacity(pool, request.sums) is not None:
                     full.add((name, request))
                     continue
                 entry = self._line.first(name, request)
@@ -249,7 +249,7 @@ class _Run:
             full.add((name, best.job.request))  # a gang, of which one replica would fit
 
     def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-        return find_places(self._state, job, pool) if over_capacity(pool, job.request.total) is None else None
+        return find_places(self._state, job, pool) if over_capacity(pool, job.request.sums) is None else None
 
 
 def _size(request: Request) -> int:

@@ -39,7 +39,7 @@ def let_go(state: State, holding: Holding) -> None:
     for place in places:
         capacity.give_back(state, job, pool, place)
         if job.yields_to:
-            capacity.yield_use(state, job, pool, place.amounts, -1)
+            capacity.yield_use(state, job, pool, place, -1)
 
 
 def hold(state: State, holding: Holding) -> None:
@@ -50,5 +50,5 @@ def hold(state: State, holding: Holding) -> None:
         return
     for place in reversed(places):
         if job.yields_to:
-            capacity.yield_use(state, job, pool, place.amounts, 1)
+            capacity.yield_use(state, job, pool, place, 1)
         capacity.take(state, job, pool, place)

@@ -50,7 +50,9 @@ class Mix:
     stated_of: int = 0
 
     def count(self, request: Request) -> None:
-        """A job has been admitted that may come here."""
+        """A job has been admitted that may come here. Slices are none of the mix: they are weighed by the placements they cost (R4)."""
+        if request.shape.mig:
+            return
         replicas = min(request.replicas, REPLICAS_COUNTED)
         self.counts[request.shape] = self.counts.get(request.shape, 0) + replicas
         self.asked += replicas
@@ -71,7 +73,7 @@ class Mix:
         for shape, weight in sorted(self.counts.items(), key=lambda item: (-item[1], item[0])):
             if covered * 100 >= self.counted * USUAL or len(found) == STATED_MAX:
                 break
-            whole, fraction, cpu, memory, models = shape
+            whole, fraction, cpu, memory, models, _ = shape
             found.append(UsualRequest(whole=whole, fraction=fraction, cpu=cpu, memory=memory, models=models, weight=weight))
             covered += weight
         return tuple(found)

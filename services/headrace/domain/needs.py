@@ -13,8 +13,9 @@ from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.domain.ahead import groups_ahead
 from headrace.domain.pending import place_in_line
-from headrace.domain.placement import model_allowed, pick_devices
-from headrace.domain.scopes import Shortfall, free_of, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.placement import pick_now, suits
+from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.supply import left_for, sums_fit
 from headrace.domain.waits import has_room, wait_in
 
 if TYPE_CHECKING:
@@ -64,21 +65,21 @@ def shortfall(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Shor
 def _keys(job: JobRecord, pool: PoolState) -> Iterator[KeyNeed]:
     for key, asked in sorted(job.request.total.items(), key=lambda item: (item[0] != GPU, item[0])):
         if asked and (key in pool.governed or (key != JOB and key in pool.usable)):
-            free = free_of(pool, key)
+            free = left_for(pool, key, job.policy.key)
             yield KeyNeed(key=key, asked=asked, free=free, missing=max(0, asked - free))
 
 
 def _fit(state: State, job: JobRecord, pool: PoolState) -> str:
     """Where it fails: not at all, at the sum of a key, at a single node, at a single device."""
-    if over_capacity(pool, job.request.total) is not None:
-        return "sum"
     if has_room(state, job, pool):
         return "yes"
+    if not sums_fit(pool, job.request.total, job.policy.key):
+        return "sum"
     shape = job.request.shape
-    nodes = [node for node in pool.nodes.values() if node.grantable and model_allowed(node, shape)]
-    if shape.whole + bool(shape.fraction) != 1:
+    nodes = [node for node in pool.nodes.values() if node.grantable and suits(node, job)]
+    if shape.whole != 1 and not (shape.fraction or shape.mig):
         return "node"
-    found = any(pick_devices(node, [device.open for device in node.devices], shape) for node in nodes)
+    found = any(pick_now(node, job.request) for node in nodes)
     return "node" if found else "device"
 
 

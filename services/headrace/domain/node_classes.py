@@ -6,11 +6,13 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.mig import charge, open_starts, placements_lost
 from headrace.domain.fragmentation import Room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.contracts.mig import Layout
     from headrace.domain.expected_use import Site
     from headrace.domain.fragmentation import Fragmentation
     from headrace.domain.requests import Shape
@@ -35,8 +37,8 @@ class ClassKey(NamedTuple):
     memory: int
     opens: tuple[int, ...]
     """Open units of each device, ascending; a device in MIG mode stands in `mig` instead."""
-    mig: tuple[object, ...]
-    """What is open on each device in MIG mode (R4)."""
+    mig: tuple[tuple[str, Layout], ...]
+    """Family of each device in MIG mode, and what lies on it (R4), in order."""
 
 
 Rating = tuple[int, int, int]
@@ -58,7 +60,7 @@ class NodeClass:
         self.tag = tag
         self.key = key
         self.whole = key.opens.count(GPU_UNITS)
-        self.free = key.cpu * CPU_WEIGHT + sum(key.opens) * GPU_WEIGHT
+        self.free = key.cpu * CPU_WEIGHT + (sum(key.opens) + sum(_idle(*device) for device in key.mig)) * GPU_WEIGHT
         self.names: list[str] = []
         self.mask = 0
         self.known = 0
@@ -83,14 +85,19 @@ class NodeClass:
         key = self.key
         if key.cpu < shape.cpu or key.memory < shape.memory or self.whole < shape.whole:
             return False
+        if shape.mig and not any(open_starts(family, layout, shape.mig) for family, layout in key.mig):
+            return False
         if shape.fraction and (not key.opens or key.opens[-1] < shape.fraction):
             return False
-        return not shape.models or self.tag.site.model in shape.models or not (shape.whole or shape.fraction)
+        return not shape.models or self.tag.site.model in shape.models or not shape.needs_device
 
     def rating(self, number: int, shape: Shape, mix: Fragmentation) -> Rating:
-        """How good a place this is for a shape that fits; the number is the shape's."""
+        """How good a place this is for a shape that fits; the number is the shape's. For a slice: where it costs the fewest placements."""
         rating = self.ratings.get(number)
-        if rating is None:
+        if rating is None and shape.mig:
+            lost, left = min(cost for device in self.key.mig if (cost := placements_lost(*device, shape.mig)) is not None)
+            rating = self.ratings[number] = (lost, self.free, left)
+        elif rating is None:
             key = self.key
             room = Room(self.tag.site.model, key.cpu, key.memory, key.opens)
             if self._amount is None:
@@ -103,3 +110,7 @@ class NodeClass:
         """Another mix is in force."""
         self.ratings.clear()
         self._amount = None
+
+
+def _idle(family: str, layout: Layout) -> int:
+    return max(0, GPU_UNITS - sum(charge(name, (family,)) for _, name in layout))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.dedication import COMMON, owner_of
 from headrace.domain.expected_use import Amount
 from headrace.domain.fragmentation import Fragmentation
 from headrace.domain.node_classes import ClassKey, Tag
@@ -17,7 +18,7 @@ from headrace.domain.node_section import Seat, Section
 from headrace.domain.steering import Steering, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.expected_use import Site
@@ -57,8 +58,8 @@ class NodeIndex:
         if node.status != "ready" or node.cordoned:
             self._remove(node)
             return
-        seat, has = self._seats.get(node.name), Amount(len(node.devices) * GPU_UNITS, node.cpu)
-        if seat is None or seat.has != has or seat.section.tag.site.model != node.model:
+        seat, has, owner = self._seats.get(node.name), Amount(len(node.devices) * GPU_UNITS, node.cpu), _owner(node)
+        if seat is None or seat.has != has or (seat.section.tag.site.model, seat.section.tag.owner) != (node.model, owner):
             self._remove(node)
             tag = _tag(node)
             section = self._sections.get(tag)
@@ -91,13 +92,14 @@ class NodeIndex:
                 section.learn()
         return number
 
-    def feasible(self) -> int:
-        """The bits of the registered shapes of which some node takes one replica now. Exact."""
+    def feasible(self, owners: Collection[str] | None = None) -> int:
+        """The bits of the registered shapes of which some node takes one replica now; of these owners only (R21), if given. Exact."""
         if self._moved:
             self._settle()
         mask = 0
         for section in self._sections.values():
-            mask |= section.feasible
+            if owners is None or section.tag.owner in owners:
+                mask |= section.feasible
         return mask
 
     def weigh(self, mix: Sequence[tuple[Shape, int]]) -> None:
@@ -114,12 +116,14 @@ class NodeIndex:
             raise AssertionError(f"{name} has no place in the index")
         return group.rating(self.number(shape), shape, self._mix)[2]
 
-    def find(self, shape: Shape) -> str | None:
-        """The name of the best node for one replica (R20); None where no node can take it now."""
+    def find(self, shape: Shape, owners: Sequence[str] = (COMMON,)) -> str | None:
+        """The name of the best node for one replica (R20), of the first of these owners that has one (R21); None: no node takes it now."""
         if self._moved:
             self._settle()
         number = self.number(shape)
-        sections = [section for section in self._sections.values() if section.feasible >> number & 1]
+        taking = [section for section in self._sections.values() if section.feasible >> number & 1]
+        first = next((owner for owner in owners if any(section.tag.owner == owner for section in taking)), None)
+        sections = [section for section in taking if section.tag.owner == first]
         if len(sections) > 1:
             sections = self._steered(shape, sections)
         found = [best for section in sections if (best := section.best(number)) is not None]
@@ -128,7 +132,12 @@ class NodeIndex:
     def _steered(self, shape: Shape, sections: list[Section]) -> list[Section]:
         """Of the sections that take the shape now, those it should go to."""
         if self._supply is None:
-            self._supply = {section.tag.site: section.supply for section in self._sections.values()}
+            self._supply = {}
+            for section in self._sections.values():
+                there = self._supply.get(section.tag.site, Amount(0, 0))
+                self._supply[section.tag.site] = Amount(
+                    *(one + other for one, other in zip(there, section.supply, strict=True))
+                )
         sites = self._steering.choose(shape, [section.tag.site for section in sections], self._supply)
         return [section for section in sections if section.tag.site in sites]
 
@@ -138,12 +147,25 @@ class NodeIndex:
 
 
 def _tag(node: NodeState) -> Tag:
-    return Tag(site_of(node), "")
+    return Tag(site_of(node), _owner(node))
+
+
+def _owner(node: NodeState) -> str:
+    return owner_of(node.pool.document, node.labels) if node.pool is not None else COMMON
 
 
 def _key(node: NodeState) -> ClassKey:
+    if node.has_mig:
+        return _mixed_key(node)
     opens = [device.free - device.nominated for device in node.devices]
     opens.sort()
     if opens and opens[0] < 0:  # of a device that came back smaller, more is kept than is free
         opens = [max(0, units) for units in opens]
     return ClassKey(node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated, tuple(opens), ())
+
+
+def _mixed_key(node: NodeState) -> ClassKey:
+    """Of a node some of whose devices are, or were, in MIG mode."""
+    opens = sorted(device.open for device in node.devices if not device.mig)
+    mig = sorted((device.family, layout) for device in node.devices if (layout := device.layout) is not None)
+    return ClassKey(node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated, tuple(opens), tuple(mig))

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.amounts import CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare, Place
+from headrace.contracts.mig import best_start, most_of, placements_lost
 from headrace.domain import capacity
+from headrace.domain.dedication import may_use, owner_of_new, reach_in
+from headrace.domain.devices import change
+from headrace.domain.supply import new_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.contracts.mig import Layout
     from headrace.domain.requests import Request, Shape
     from headrace.domain.state import JobRecord, NodeState, PoolState, State
 
+MANY = 1_000_000
+"""Replicas where nothing bounds them."""
+
 
 def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-    """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here.
+    """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here, but for what slices count.
 
     Nodes that the job avoids (R36) are put out of the index meanwhile.
     """
@@ -26,17 +34,24 @@ def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, .
     places = _find_places(state, job, pool)
     for node in avoided:
         pool.index.put(node)
-    return places
+    return None if places is None or (job.request.shape.mig and not _sums_hold(pool, places)) else places
+
+
+def _sums_hold(pool: PoolState, places: tuple[Place, ...]) -> bool:
+    """Whether the pool has what slices in these places count there, which depends on what else lies on the devices (R4, R6)."""
+    leased = pool.leased.get(GPU, 0) + change(pool.cut.leased, places)
+    use = pool.use.get(GPU, 0) + change(pool.cut.use, places)
+    return max(leased, use) <= pool.usable.get(GPU, 0)
 
 
 def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-    request = job.request
+    request, owners = job.request, reach_in(pool.document, job.policy.key)
     if request.replicas == 1:
-        place = _find_place(state, pool, request, 0)
+        place = _find_place(state, pool, request, 0, owners)
         return None if place is None else (place,)
     places: list[Place] = []
     for rank in range(request.replicas):
-        place = _find_place(state, pool, request, rank)
+        place = _find_place(state, pool, request, rank, owners)
         if place is None:
             break
         capacity.take(state, job, pool, place)
@@ -46,17 +61,23 @@ def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, 
     return tuple(places) if len(places) == request.replicas else None
 
 
-def _find_place(state: State, pool: PoolState, request: Request, rank: int) -> Place | None:
-    name = pool.index.find(request.shape)
+def _find_place(state: State, pool: PoolState, request: Request, rank: int, owners: Sequence[str]) -> Place | None:
+    name = pool.index.find(request.shape, owners)
     if name is None:
         return None
     node = state.nodes[name]
-    opens = [device.open for device in node.devices]
     shape = request.shape
-    devices = pick_devices(node, opens, shape, pool.index.device(name, shape) if shape.fraction else 0)
+    devices = pick_now(node, request, pool.index.device(name, shape) if shape.fraction else 0)
     if devices is None:
         raise AssertionError(f"the index says that {request.shape} fits on {name}, the devices do not")
     return Place(node=name, devices=devices, amounts=request.lease_amounts(rank))
+
+
+def pick_now(node: NodeState, request: Request, least: int = 0) -> tuple[DeviceShare, ...] | None:
+    """The devices one replica takes of a node as it is now; None where none are left for it. Host amounts are not looked at."""
+    if request.shape.mig:
+        return pick_slice(node, [device.layout for device in node.devices], request.shape.mig, request.amounts.get(GPU, 0))
+    return pick_devices(node, [device.open for device in node.devices], request.shape, least)
 
 
 def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int = 0) -> tuple[DeviceShare, ...] | None:
@@ -77,31 +98,71 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int
     return ()
 
 
-def model_allowed(node: NodeState, shape: Shape) -> bool:
-    """Whether the node's GPU model is one that the profile names, if it names any."""
-    return not shape.models or node.model in shape.models or not (shape.whole or shape.fraction)
+def pick_slice(node: NodeState, layouts: Sequence[Layout | None], name: str, units: int) -> tuple[DeviceShare, ...] | None:
+    """The slice one replica takes and its charge, given what lies on each device; None in `layouts`: it takes no slices (R4).
+
+    Of the devices on which it fits, the one that loses the fewest open placements by it, then the fullest, then the first (R20).
+    """
+    best: tuple[tuple[int, int, int], DeviceShare] | None = None
+    for number, (device, layout) in enumerate(zip(node.devices, layouts, strict=True)):
+        start = best_start(device.family, layout, name) if layout is not None else None
+        cost = placements_lost(device.family, layout, name) if layout is not None else None
+        if start is None or cost is None:
+            continue
+        merit = (*cost, number)
+        if best is None or merit < best[0]:
+            best = (merit, DeviceShare(device=device.name, units=units, mig=name, start=start))
+    return None if best is None else (best[1],)
 
 
 def may_hold(node: NodeState, job: JobRecord) -> bool:
-    """Whether a replica of the job may go to the node at all: it is in service, of a model that will do, and not avoided (R36)."""
-    return node.grantable and model_allowed(node, job.request.shape) and node.name not in job.avoiding
+    """Whether a replica of the job may go to the node at all: it is in service, suits the job, and is not avoided (R36)."""
+    return node.grantable and suits(node, job) and node.name not in job.avoiding
 
 
-def replicas_if_empty(pool: PoolState, shape: Shape) -> int:
-    """How many replicas the pool's known nodes could hold if all of them were empty (R13)."""
-    return sum(_replicas_on_empty(node, shape) for node in pool.nodes.values())
+def suits(node: NodeState, job: JobRecord) -> bool:
+    """Whether the node's GPU model is one that the profile names, if it names any, and the node is dedicated to nobody else (R21)."""
+    is_open = node.pool is None or may_use(node.pool.document, node, job.policy.key)
+    return is_open and model_allowed(node.model, job.request.shape)
+
+
+def model_allowed(model: str, shape: Shape) -> bool:
+    """Whether a node's GPU model is one that the profile names, if it names any."""
+    return not shape.models or model in shape.models or not shape.needs_device
+
+
+def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
+    """How many replicas the known nodes that a policy may use could hold if all of them were empty (R13, R21)."""
+    nodes = [node for node in pool.nodes.values() if may_use(pool.document, node, policy)]
+    return sum(_replicas_on_empty(node, shape) for node in nodes) + _replicas_on_new(pool, shape, policy)
 
 
 def _replicas_on_empty(node: NodeState, shape: Shape) -> int:
-    if not model_allowed(node, shape):
+    if not model_allowed(node.model, shape):
         return 0
-    bounds = []
+    if shape.mig:
+        return min(sum(most_of(device.family, shape.mig) for device in node.devices), *_by_host(node.cpu, node.memory, shape))
+    whole = sum(not device.mig for device in node.devices)
+    return min(_by_devices(whole, shape), *_by_host(node.cpu, node.memory, shape))
+
+
+def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
+    """What the nodes could hold that the pool may still create (R6): of what is not said of them, as much as it takes."""
+    burst, count = pool.document.burst, new_nodes(pool)
+    if burst is None or not count or shape.mig or owner_of_new(pool.document) not in reach_in(pool.document, policy):
+        return 0
+    node = burst.node
+    if not model_allowed(node.gpu_model, shape):
+        return 0
+    host = _by_host(node.cpus * CPU_UNITS or shape.cpu * MANY, node.memory or shape.memory * MANY, shape)
+    return count * min(_by_devices(node.gpus, shape), *host)
+
+
+def _by_devices(devices: int, shape: Shape) -> int:
     if shape.whole:
-        bounds.append(len(node.devices) // shape.whole)
-    if shape.fraction:
-        bounds.append(len(node.devices) * (GPU_UNITS // shape.fraction))
-    if shape.cpu:
-        bounds.append(node.cpu // shape.cpu)
-    if shape.memory:
-        bounds.append(node.memory // shape.memory)
-    return min(bounds) if bounds else 1_000_000
+        return devices // shape.whole
+    return devices * (GPU_UNITS // shape.fraction) if shape.fraction else MANY
+
+
+def _by_host(cpu: int, memory: int, shape: Shape) -> tuple[int, int]:
+    return cpu // shape.cpu if shape.cpu else MANY, memory // shape.memory if shape.memory else MANY

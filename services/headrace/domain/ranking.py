@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.domain.gates import must_borrow
 from headrace.domain.pending import place_in_line
 from headrace.domain.scopes import over_reservation, policy_scope, with_reservation
+from headrace.domain.supply import known_to
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
@@ -64,7 +65,8 @@ def _policy_position(profile: Profile | None, tenant: str, name: str) -> int:
 def dominant_share(state: State, policy: PolicyState) -> int:
     """The greatest share of any governed key that the policy borrows, divided by its weight, in steps of 2^-32, rounded down.
 
-    Borrowed is use above the policy-wide reservation; the share is of the known capacity of the pools its profiles reach.
+    Borrowed is use above the policy-wide reservation; the share is of the known capacity of the pools its profiles reach, without what
+    is dedicated to others (R21).
     """
     if not policy.share_base:
         policy.share_base = _capacity_reached(state, policy)
@@ -97,6 +99,7 @@ def _capacity_reached(state: State, policy: PolicyState) -> dict[str, int]:
                 reached[name] = state.pools[name]
     base: dict[str, int] = {}
     for pool in reached.values():
+        known = known_to(pool, policy.key)
         for key in sorted(pool.governed):
-            base[key] = base.get(key, 0) + pool.known.get(key, 0)
+            base[key] = base.get(key, 0) + known.get(key, 0)
     return base

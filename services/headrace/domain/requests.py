@@ -6,25 +6,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, times
+from headrace.contracts.mig import charge, family_of
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Profile
+    from headrace.domain.state import State
 
 
 class Shape(NamedTuple):
-    """What one replica needs of a node (R3). `whole` devices, or `fraction` units of one; cpu in millicores, memory in MiB."""
+    """What one replica needs of a node (R3): `whole` devices, `fraction` units of one, or the slice `mig` of one (R4).
+
+    cpu in millicores, memory in MiB.
+    """
 
     whole: int
     fraction: int
     cpu: int
     memory: int
     models: tuple[str, ...]
+    mig: str = ""
+
+    @property
+    def needs_device(self) -> bool:
+        """Whether any GPU is needed at all."""
+        return bool(self.whole or self.fraction or self.mig)
 
 
 @dataclass(slots=True, frozen=True, eq=False)
 class Request:
-    """`amounts` is one replica's; `total` that of all replicas and the one `job` that every job takes (R2)."""
+    """`amounts` is one replica's; `total` that of all replicas and the one `job` that every job takes (R2).
+
+    Of a slice `gpu` is the charge (R4).
+    """
 
     amounts: Amounts
     replicas: int
@@ -32,36 +46,53 @@ class Request:
     total: Amounts
     order: int
 
+    @property
+    def sums(self) -> Amounts:
+        """What of `total` has to be left in the sums of a pool: of slices no GPU, because geometry decides (R4)."""
+        return {key: value for key, value in self.total.items() if key != GPU} if self.shape.mig else self.total
+
     def lease_amounts(self, rank: int) -> Amounts:
         """What the lease of one rank is charged: rank 0 carries the `job`."""
         return {**self.amounts, JOB: 1} if rank == 0 else self.amounts
 
 
 def intern_request(
-    known: dict[tuple[object, ...], Request], amounts: Amounts, replicas: int, profile: Profile | None
+    known: dict[tuple[object, ...], Request], amounts: Amounts, replicas: int, profile: Profile | None, mig: str = ""
 ) -> Request:
-    """The one `Request` for these amounts, replicas and models; `known` is the state's table of them."""
+    """The one `Request` for these amounts, replicas, models and slice; `known` is the state's table of them."""
     models = _models(profile)
-    key = (tuple(sorted(amounts.items())), replicas, models)
+    key = (tuple(sorted(amounts.items())), replicas, models, mig)
     request = known.get(key)
     if request is None:
-        request = known[key] = _make(dict(key[0]), replicas, models, len(known))
+        request = known[key] = _make(dict(key[0]), replicas, models, mig, len(known))
     return request
 
 
-def make_request(amounts: Amounts, replicas: int, profile: Profile | None) -> Request:
+def make_request(amounts: Amounts, replicas: int, profile: Profile | None, mig: str = "") -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
-    return _make(amounts, replicas, _models(profile), -1)
+    return _make(amounts, replicas, _models(profile), mig, -1)
+
+
+def asked_by(state: State, profile: Profile) -> Amounts:
+    """What one replica of the profile takes; of a slice `gpu` is what it is charged (R4).
+
+    Where a slice means less of one model than of another, the dearest counts of those that the profile allows and its pools have.
+    """
+    if not profile.mig:
+        return profile.request
+    here = {family for name in profile.pools if name in state.pools for family in state.pools[name].families}
+    named = {family_of(model) for model in profile.gpu_models}
+    return {**profile.request, GPU: charge(profile.mig, here & named or named or here) or GPU_UNITS}
 
 
 def _models(profile: Profile | None) -> tuple[str, ...]:
     return tuple(sorted(profile.gpu_models)) if profile else ()
 
 
-def _make(amounts: Amounts, replicas: int, models: tuple[str, ...], order: int) -> Request:
-    gpu = amounts.get(GPU, 0)
+def _make(amounts: Amounts, replicas: int, models: tuple[str, ...], mig: str, order: int) -> Request:
+    gpu = 0 if mig else amounts.get(GPU, 0)
     whole, fraction = (gpu // GPU_UNITS, 0) if gpu >= GPU_UNITS else (0, gpu)
-    shape = Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models)
+    shape = Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig)
     total = times(amounts, replicas)
     total[JOB] = 1
     return Request(amounts, replicas, shape, total, order)

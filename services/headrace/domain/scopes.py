@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.domain.state import PolicyState, PoolState, State
 
-_UNGOVERNED = frozenset({CPU, MEMORY, JOB})
+UNGOVERNED = frozenset({CPU, MEMORY, JOB})
 """Keys that bind nothing here unless the pool's `capacity` names them (R5); any other key then has capacity 0."""
 
 
@@ -105,7 +105,7 @@ def over_capacity(pool: PoolState, asked: Amounts) -> tuple[str, int] | None:
 
 def is_bounded(pool: PoolState, key: str) -> bool:
     """Whether the pool's sum of a key binds what is granted (R5)."""
-    return key in pool.governed or key not in _UNGOVERNED
+    return key in pool.governed or key not in UNGOVERNED
 
 
 def free_of(pool: PoolState, key: str) -> int:

@@ -16,6 +16,7 @@ from headrace.contracts.amounts import plus
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
 from headrace.domain.deadlines import Deadlines
+from headrace.domain.devices import CutDevices, DeviceState
 from headrace.domain.mix import Mix
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import JobGroup, Pending
@@ -121,22 +122,6 @@ class PolicyState:
 
 
 @dataclass(slots=True, eq=False)
-class DeviceState:
-    """One GPU. `free` is what no lease holds, `nominated` what is kept for preemptors, in units (R1)."""
-
-    name: str
-    model: str
-    memory: int
-    free: int
-    nominated: int = 0
-
-    @property
-    def open(self) -> int:
-        """Units that anybody may be granted."""
-        return max(0, self.free - self.nominated)
-
-
-@dataclass(slots=True, eq=False)
 class NodeState:
     """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB.
 
@@ -161,6 +146,8 @@ class NodeState:
     memory_nominated: int = 0
     leases: dict[str, LeaseState] = field(default_factory=dict)
     model: str = ""
+    has_mig: bool = False
+    """Whether any of its devices is cut into slices (R4)."""
 
     @property
     def healthy(self) -> bool:
@@ -187,6 +174,9 @@ class PoolState:
     use: Amounts = field(default_factory=dict)
     apart: Amounts = field(default_factory=dict)
     nominated: Amounts = field(default_factory=dict)
+    cut: CutDevices = field(default_factory=CutDevices)
+    families: frozenset[str] = frozenset()
+    """How the devices in MIG mode here are cut (R4)."""
     governed: frozenset[str] = frozenset()
     epoch: int = 0
     search: Search | None = None

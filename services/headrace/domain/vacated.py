@@ -7,13 +7,16 @@ as gone; what is nominated for others counts as taken. Nothing in the state is c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import Place
+from headrace.contracts.mig import more_of
 from headrace.domain.capacity import freed_by
+from headrace.domain.devices import counted
 from headrace.domain.phases import walking
-from headrace.domain.placement import pick_devices
+from headrace.domain.placement import pick_devices, pick_slice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,20 +45,23 @@ def leaving_anyway(state: State, pool: PoolState) -> dict[str, list[LeaseState]]
 class Account:
     """What a job lacks of each key in one account that belongs to no node: a ceiling of the pool (R6), or its tenant's limit there (R23).
 
-    `tenant`: only jobs of it free anything in the account; empty: all do. Keys of which enough is left are left out.
+    `tenant`: only jobs of it free anything in the account; empty: all do. Keys of which enough is left are left out. `cut`: charges of
+    slices, where a device that is cut counts with at most one GPU (R4).
     """
 
-    __slots__ = ("lacks", "tenant")
+    __slots__ = ("cut", "lacks", "tenant")
 
-    def __init__(self, lacks: Amounts, tenant: str) -> None:
+    def __init__(self, lacks: Amounts, tenant: str, cut: Mapping[tuple[str, str], int]) -> None:
         self.lacks = lacks
         self.tenant = tenant
+        self.cut = dict(cut)
 
     def move(self, leases: Iterable[LeaseState], sign: int) -> None:
         """Leases go (sign 1) or come back (sign -1)."""
         for lease in leases:
             if not self.tenant or self.tenant == lease.job.tenant:
-                amounts = freed_by(lease).amounts
+                left = freed_by(lease)
+                amounts = counted(self.cut, left, -sign) if self.cut else left.amounts
                 for key in self.lacks:
                     self.lacks[key] -= sign * amounts.get(key, 0)
 
@@ -65,18 +71,23 @@ class Account:
 
     def copy(self) -> Account:
         """One that can be moved by itself."""
-        return Account(dict(self.lacks), self.tenant)
+        return Account(dict(self.lacks), self.tenant, self.cut)
 
 
 def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[LeaseState]) -> list[Account]:
-    """The accounts in which the job lacks something, once what leaves `anyway` has left."""
+    """The accounts in which the job lacks something, once what leaves `anyway` has left.
+
+    Under no ceiling, geometry alone decides about slices (R4); under one they count here with all that they are charged, which may be more
+    than they will count.
+    """
     governed = [(key, asked) for key, asked in job.request.total.items() if asked and key in pool.governed]
-    lacks = {key: pool.use.get(key, 0) + asked - pool.usable.get(key, 0) for key, asked in governed}
-    accounts = [Account({key: amount for key, amount in lacks.items() if amount > 0}, "")]
+    counts = job.request.total if GPU in pool.document.capacity else job.request.sums
+    lacks = {key: pool.use.get(key, 0) + counts[key] - pool.usable.get(key, 0) for key, _ in governed if key in counts}
+    accounts = [Account({key: amount for key, amount in lacks.items() if amount > 0}, "", pool.cut.use)]
     share = state.shares.get((job.tenant, pool.document.name))
     if share is not None:
         over = {key: share.use.get(key, 0) + asked - share.limit[key] for key, asked in governed if key in share.limit}
-        accounts.append(Account({key: amount for key, amount in over.items() if amount > 0}, job.tenant))
+        accounts.append(Account({key: amount for key, amount in over.items() if amount > 0}, job.tenant, {}))
     for lease in anyway:
         if not lease.job.yields_to:  # else it is out of these accounts already, and cannot free anything twice (R17)
             for account in accounts:
@@ -174,6 +185,7 @@ class Vacated:
     __slots__ = (
         "_cpu",
         "_cpu_each",
+        "_cut",
         "_fraction",
         "_memory",
         "_memory_each",
@@ -191,9 +203,12 @@ class Vacated:
         self._whole, self._fraction, self._cpu_each, self._memory_each = shape.whole, shape.fraction, shape.cpu, shape.memory
         self._cpu = node.cpu_free - node.cpu_nominated
         self._memory = node.memory_free - node.memory_nominated
-        opens = self._open = {device.name: device.free - device.nominated for device in node.devices}
-        self._parts = 0  # whole devices for a whole-GPU request, parts of devices for a fraction (R3)
-        if self._whole:
+        opens = self._open = {device.name: device.free - device.nominated for device in node.devices if not device.is_cut}
+        self._cut = {device.name: replace(device) for device in node.devices if device.mig} if shape.mig else {}
+        self._parts = 0  # whole devices for a whole-GPU request, parts of devices for a fraction, slices (R3, R4)
+        if shape.mig:
+            self._parts = sum(map(self._slices_on, self._cut))
+        elif self._whole:
             self._parts = list(opens.values()).count(GPU_UNITS)
         elif self._fraction:
             self._parts = sum(units // shape.fraction for units in opens.values() if units > 0)
@@ -203,13 +218,18 @@ class Vacated:
 
     def move(self, lease: LeaseState, sign: int) -> None:
         """What the lease holds is free (sign 1), or no longer (sign -1). What the shape does not ask for is not followed."""
-        opens, whole, fraction = self._open, self._whole, self._fraction
+        opens, whole, fraction, cut = self._open, self._whole, self._fraction, self._cut
         left = freed_by(lease)
         for share in left.devices:
             device = share.device
+            if device in cut:
+                self._parts -= self._slices_on(device)
+                cut[device].take(share, -sign)
+                self._parts += self._slices_on(device)
+                continue
             before = opens.get(device)
-            if before is None:
-                continue  # the node has it no more
+            if before is None or share.mig:
+                continue  # the node has it no more, or cuts it no more
             after = opens[device] = before + sign * share.units
             if whole:
                 if after == GPU_UNITS:
@@ -224,8 +244,12 @@ class Vacated:
             self._memory += sign * left.amounts.get(MEMORY, 0)
         self._count()
 
+    def _slices_on(self, name: str) -> int:
+        device = self._cut[name]
+        return 0 if device.layout is None else more_of(device.family, device.layout, self._shape.mig)
+
     def _count(self) -> None:
-        room = self._parts // (self._whole or 1) if self._whole or self._fraction else UNBOUNDED
+        room = self._parts // (self._whole or 1) if self._whole or self._fraction or self._shape.mig else UNBOUNDED
         if self._cpu_each and room * self._cpu_each > self._cpu:
             room = max(0, self._cpu // self._cpu_each)
         if self._memory_each and room * self._memory_each > self._memory:
@@ -237,8 +261,7 @@ class Vacated:
         shape = self._shape
         if self._cpu < shape.cpu or self._memory < shape.memory:
             return None
-        opens = [max(0, self._open[device.name]) for device in self._node.devices]
-        devices = pick_devices(self._node, opens, shape)
+        devices = self._pick(amounts.get(GPU, 0))
         if devices is None:
             return None
         self._cpu -= shape.cpu
@@ -246,6 +269,16 @@ class Vacated:
         self._take(devices)
         return Place(node=self._node.name, devices=devices, amounts=amounts)
 
+    def _pick(self, units: int) -> tuple[DeviceShare, ...] | None:
+        devices = self._node.devices
+        if self._shape.mig:
+            layouts = [self._cut[device.name].layout if device.mig else None for device in devices]
+            return pick_slice(self._node, layouts, self._shape.mig, units)
+        return pick_devices(self._node, [max(0, self._open.get(device.name, 0)) for device in devices], self._shape)
+
     def _take(self, devices: tuple[DeviceShare, ...]) -> None:
         for share in devices:
-            self._open[share.device] -= share.units
+            if share.mig:
+                self._cut[share.device].take(share, 1)
+            else:
+                self._open[share.device] -= share.units

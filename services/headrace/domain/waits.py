@@ -21,10 +21,11 @@ from headrace.domain.closings import pool_closing, queue_closing, sentence
 from headrace.domain.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.gates import budget_exhausted, outside_window
 from headrace.domain.growth import growing_for
-from headrace.domain.placement import find_places, model_allowed
+from headrace.domain.placement import find_places, suits
 from headrace.domain.ranking import is_inside, rank
-from headrace.domain.scopes import Shortfall, free_of, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.scopes import Shortfall, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
 from headrace.domain.searches import search_key
+from headrace.domain.supply import left_for, sums_fit
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
@@ -89,7 +90,7 @@ class Case:
     @property
     def free(self) -> str:
         """`gpu 2 free in pool hall`."""
-        left = {key: free_of(self.pool, key) for key in sorted(self.pool.governed)}
+        left = {key: left_for(self.pool, key, self.job.policy.key) for key in sorted(self.pool.governed)}
         return f"{format_amounts(left)} free in pool {self.name}"
 
 
@@ -141,7 +142,7 @@ def pools_of(state: State, job: JobRecord) -> list[PoolState]:
 
 def has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
     """Whether all its replicas could be placed in what is free for it now (R3, R6). Limits are not looked at."""
-    return over_capacity(pool, job.request.total) is None and find_places(state, job, pool) is not None
+    return over_capacity(pool, job.request.sums) is None and find_places(state, job, pool) is not None
 
 
 def shown(job: JobRecord, other: str) -> str:
@@ -323,11 +324,10 @@ def _no_healthy_node(case: Case) -> Grounds | None:
         )
     if _waiting_for_capacity(case) is not None:
         return None
-    shape = case.job.request.shape
-    if any(node.grantable and model_allowed(node, shape) for node in case.pool.nodes.values()):
+    fitting = [node for node in case.pool.nodes.values() if suits(node, case.job)]
+    if any(node.grantable for node in fitting):
         return None
-    fitting = sum(model_allowed(node, shape) for node in case.pool.nodes.values())
-    return Grounds(f"{fitting} nodes of pool {case.name} have what it takes, none is in service")
+    return Grounds(f"{len(fitting)} nodes of pool {case.name} have what it takes, none is in service")
 
 
 def _is_kept_away(case: Case) -> bool:
@@ -347,7 +347,7 @@ def _waiting_for_capacity(case: Case) -> Grounds | None:
 
 def _fragmented(case: Case) -> Grounds | None:
     """The sums fit, no device or node does (R3)."""
-    if case.has_room or over_capacity(case.pool, case.job.request.total) is not None:
+    if case.has_room or not sums_fit(case.pool, case.job.request.total, case.job.policy.key):
         return None
     return Grounds(f"{case.asks}; {case.free}")
 

@@ -73,7 +73,7 @@ OF_A_JOB: dict[type, _Shown] = {
         "job",
         "admitted",
         (
-            *("job", "policy", "profile", "request", "replicas", "preemptible", "priority"),
+            *("job", "policy", "profile", "request", "mig", "replicas", "preemptible", "priority"),
             *("max_retries", "time_limit", "after", "name", "labels"),
         ),
     ),

@@ -72,7 +72,11 @@ def _code(exit_code: int | None) -> str:
 
 
 def _admitted(fact: f.JobAdmittedV1) -> Line:
-    asks = format_amounts(fact.request) + (f", {fact.replicas} times" if fact.replicas > 1 else "")
+    asks = (
+        format_amounts(fact.request)
+        + (f" (slice {fact.mig})" if fact.mig else "")
+        + (f", {fact.replicas} times" if fact.replicas > 1 else "")
+    )
     return f"admitted to {fact.policy}/{fact.profile}: asks for {asks}" + (
         "" if fact.preemptible else ", non-preemptible"
     ), "R13"
@@ -80,7 +84,7 @@ def _admitted(fact: f.JobAdmittedV1) -> Line:
 
 def _granted(fact: f.LeaseGrantedV1) -> Line:
     amounts = format_amounts({key: value for key, value in fact.amounts.items() if key != JOB})
-    devices = ", ".join(share.device for share in fact.devices)
+    devices = ", ".join(share.label for share in fact.devices)
     where = f"{fact.node} of pool {fact.pool}" + (f" ({devices})" if devices else "")
     share = "inside the reservation" if fact.inside else "borrowed"
     again = f"; resumes from {fact.resume_from}" if fact.resume_from else ""

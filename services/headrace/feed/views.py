@@ -11,6 +11,7 @@ from headrace.contracts.ids import split_job_key
 from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.contracts.why import WhyView
 from headrace.domain.closings import queue_closing
+from headrace.domain.dedication import owner_of
 from headrace.domain.explain import explain
 from headrace.domain.gates import opens_at
 from headrace.domain.meters import hours, name_of, used
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.domain.attempts import Attempt
+    from headrace.domain.devices import DeviceState
     from headrace.domain.pending import JobGroup
     from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
     from headrace.feed.roster import Roster
@@ -96,6 +98,7 @@ def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
         exit_code=job.exit_code,
         checkpoint=job.checkpoint,
         labels=job.labels,
+        mig=job.request.shape.mig,
         attempts=tuple(_attempt_view(attempt) for attempt in (job.attempts if all_attempts else job.attempts[-1:])),
     )
 
@@ -278,11 +281,17 @@ def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
         labels=node.labels,
         model=node.model,
         gpus=len(node.devices),
-        gpu_free=sum(device.open for device in node.devices),
+        gpu_free=sum(device.idle for device in node.devices),
         cpu=node.cpu,
         cpu_free=node.cpu_free - node.cpu_nominated,
         memory=node.memory,
         memory_free=node.memory_free - node.memory_nominated,
         leases=sum(lease.job.tenant == tenant for lease in node.leases.values()),
         last_heard=heard,
+        slices={device.name: _slices(device) for device in node.devices if device.mig},
+        dedicated_to=owner_of(node.pool.document, node.labels) if node.pool is not None else "",
     )
+
+
+def _slices(device: DeviceState) -> tuple[str, ...]:
+    return tuple(f"{name}@{start}" for start, name in sorted(device.slices + device.kept))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headrace.contracts.amounts import JOB, Amounts, format_amount, times
+from headrace.contracts.amounts import Amounts, format_amount
 from headrace.contracts.documents import Policy, Profile, Tenant
 from headrace.domain.admissible import never_fits
-from headrace.domain.requests import intern_request
+from headrace.domain.requests import asked_by, make_request
 from headrace.domain.state import PolicyState, State
+from headrace.domain.supply import PolicyKey, capacity_of
 from headrace.governance.findings import Findings, listed
 from headrace.governance.objects import Name
-from headrace.governance.supply import most, pools_reached
+from headrace.governance.supply import pools_reached
 
 Part = tuple[str | int, ...]
 
@@ -42,7 +43,7 @@ def check_share_limits(name: Name, tenant: Tenant, after: State, findings: Findi
     """Warn of a share's limit above what the pool has."""
     for index, share in enumerate(tenant.shares):
         if share.pool in after.pools:
-            _limits_above_capacity(name, ("shares", index), share.limit, (share.pool,), after, findings)
+            _limits_above_capacity(name, ("shares", index), share.limit, (share.pool,), after, findings, None)
 
 
 def check_policy(name: Name, policy: PolicyState, after: State, findings: Findings) -> None:
@@ -51,16 +52,16 @@ def check_policy(name: Name, policy: PolicyState, after: State, findings: Findin
     reached = pools_reached(after, document)
     if not reached:
         return
-    _limits_above_capacity(name, (), document.limit, reached, after, findings)
+    _limits_above_capacity(name, (), document.limit, reached, after, findings, policy.key)
     _ungoverned(name, (), document.reservation, document.limit, reached, after, findings)
-    _granularity(name, (), document.reservation, dict(_profiles(after, document)), findings)
+    _granularity(name, (), document.reservation, dict(_profiles(after, document)), after, findings)
     for pool, scope in document.per_pool.items():
         if pool in reached:
             part = ("per_pool", pool)
             leading_there = {link: profile for link, profile in _profiles(after, document) if pool in profile.pools}
-            _limits_above_capacity(name, part, scope.limit, (pool,), after, findings)
+            _limits_above_capacity(name, part, scope.limit, (pool,), after, findings, policy.key)
             _ungoverned(name, part, scope.reservation, scope.limit, (pool,), after, findings)
-            _granularity(name, part, scope.reservation, leading_there, findings)
+            _granularity(name, part, scope.reservation, leading_there, after, findings)
     _never_runs(name, policy, after, findings)
 
 
@@ -72,10 +73,10 @@ def _profiles(after: State, policy: Policy) -> Iterator[tuple[int, Profile]]:
 
 
 def _limits_above_capacity(
-    name: Name, part: Part, limit: Amounts, pools: tuple[str, ...], after: State, findings: Findings
+    name: Name, part: Part, limit: Amounts, pools: tuple[str, ...], after: State, findings: Findings, policy: PolicyKey | None
 ) -> None:
     for key, ceiling in sorted(limit.items()):
-        known = [most(after.pools[pool], key) for pool in pools]
+        known = [capacity_of(after.pools[pool], key, policy) for pool in pools]
         has = sum(capacity for capacity in known if capacity is not None)
         if None not in known and ceiling > has and _governed(after, pools, key):
             what = f"pool {pools[0]} has" if len(pools) == 1 else f"pools {listed(pools)} have"
@@ -105,11 +106,12 @@ def _ungoverned(
 
 
 def _granularity(
-    name: Name, part: Part, reservation: Amounts | None, profiles: Mapping[int, Profile], findings: Findings
+    name: Name, part: Part, reservation: Amounts | None, profiles: Mapping[int, Profile], after: State, findings: Findings
 ) -> None:
     """A reservation that is smaller than the smallest job it could serve serves none (R8)."""
     for key, reserved in sorted((reservation or {}).items()):
-        sizes = [(_total(profile).get(key, 0), profile.name) for profile in profiles.values() if _total(profile).get(key, 0)]
+        totals = [(_total(after, profile), profile.name) for profile in profiles.values()]
+        sizes = [(total[key], profile) for total, profile in totals if total.get(key)]
         if reserved and sizes and reserved < min(sizes)[0]:
             size, profile = min(sizes)
             message = (
@@ -119,15 +121,15 @@ def _granularity(
             findings.warn(findings.where(name, *part, "reservation", key), "GRANULARITY", message)
 
 
-def _total(profile: Profile) -> Amounts:
+def _total(after: State, profile: Profile) -> Amounts:
     """What a job of the profile takes, all replicas together, and the one `job` (R2)."""
-    return {**times(profile.request, profile.replicas), JOB: 1}
+    return make_request(asked_by(after, profile), profile.replicas, profile).total
 
 
 def _never_runs(name: Name, policy: PolicyState, after: State, findings: Findings) -> None:
     """A queue whose jobs would all be rejected (R13)."""
     for index, profile in _profiles(after, policy.document):
-        request = intern_request({}, profile.request, profile.replicas, profile)
+        request = make_request(asked_by(after, profile), profile.replicas, profile, profile.mig)
         rejection = never_fits(after, policy, profile, request, preemptible=True, beyond=False)
         if rejection is not None:
             queue = f"{policy.document.name}/{profile.name}"

@@ -2,20 +2,23 @@
 
 Strategy: what is reserved becomes promises against supplies, key by key, and `domain.honourable` looks for sets that ask for too
 much. A reservation in a pool is a promise against that pool; what a policy-wide one says beyond those may lie in any other pool that
-the policy reaches. The part of a pool that a tenant's share reserves is a supply for that tenant's policies alone.
+the policy reaches. The part of a pool that a tenant's share reserves is a supply for that tenant's policies alone; so is what is
+dedicated to it, or to one of them (R21).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.contracts.amounts import format_amount
+from headrace.domain.dedication import COMMON, has_owners, reach_in
 from headrace.domain.honourable import Overbooked, Promise, overbooked
 from headrace.domain.state import PolicyState, State
+from headrace.domain.supply import capacity_of
 from headrace.governance.findings import Findings, listed
 from headrace.governance.objects import Name, name_of
-from headrace.governance.supply import most, pools_reached
+from headrace.governance.supply import parts, pools_reached
 
 WAY_OUT = "lower a reservation, add capacity, or set allow_overcommit on the pool (R8)"
 
@@ -76,7 +79,7 @@ def _where(after: State, key: str, parties: set[str], found: Overbooked, finding
         if str(name) in parties:
             return findings.where(name, "reservation", key) if name.kind == "policy" else findings.where(name, "shares")
     for name in findings.places:
-        if name.kind == "pool" and any(supply.endswith(_pool(name.name)) for supply in found.supplies):
+        if name.kind == "pool" and any(supply.endswith(_part(name.name, COMMON)) for supply in found.supplies):
             return findings.where(name, *(("capacity", key) if key in after.pools[name.name].document.capacity else ()))
     profile = next((name for name in findings.places if name.kind == "profile"), None)
     return min(parties) if profile is None else findings.where(profile, "pools")
@@ -97,32 +100,51 @@ def _reserved_keys(state: State) -> set[str]:
 
 def _networks(state: State, key: str) -> dict[str, _Network]:
     """The questions about one key, by a name of their level."""
-    has = {name: most(pool, key) for name, pool in state.pools.items()}
+    has = {name: parts(pool, key) for name, pool in state.pools.items()}
     reserved = {place: share.reservation.get(key, 0) for place, share in state.shares.items() if share.reservation is not None}
+    there = {place: amount for place, amount in reserved.items() if place[1] in has}
+    hardware = {_part(pool, owner): amount for pool, owners in has.items() for owner, amount in owners.items()}
     shares = tuple(
-        Promise(f"tenant {tenant}", amount, frozenset({_pool(pool)}))
-        for (tenant, pool), amount in reserved.items()
-        if pool in has
+        Promise(f"tenant {tenant}", amount, frozenset(_part(pool, owner) for owner in has[pool] if _serves(owner, tenant)))
+        for (tenant, pool), amount in there.items()
     )
-    rest = {pool: None if amount is None else _less(amount, pool, reserved) for pool, amount in has.items()}
-    supplies = {_pool(pool): amount for pool, amount in rest.items()} | {
-        _share(*place): amount for place, amount in reserved.items() if place[1] in has
-    }
+    supplies = hardware | {_part(pool, COMMON): _less(owners, pool, there) for pool, owners in has.items() if COMMON in owners}
     lenient = {pool for pool, written in state.pools.items() if written.document.allow_overcommit}
-    of_shares = {_share(*place) for place in reserved if place[1] in lenient}
-    promises = tuple(promise for policy in state.policies.values() for promise in _promises(state, policy, key))
+    of_pools = frozenset(_part(pool, owner) for pool in lenient for owner in has[pool])
+    of_shares = frozenset(_share(*place) for place in there if place[1] in lenient)
     networks = {
-        "shares": _Network(shares, {_pool(pool): amount for pool, amount in has.items()}, frozenset(map(_pool, lenient))),
-        "policies": _Network(promises, supplies, frozenset({*map(_pool, lenient), *of_shares})),
+        "shares": _Network(shares, hardware, of_pools),
+        "policies": _Network(
+            _all_promises(state, key),
+            supplies | {_share(*place): amount for place, amount in there.items()},
+            of_pools | of_shares,
+        ),
     }
+    if any(
+        has_owners(state.pools[pool].document) for _, pool in there
+    ):  # a share may rest on what one of its policies cannot use
+        networks["hardware"] = _Network(_all_promises(state, key, _parts_in_reach), hardware, of_pools)
     limited = {tenant for (tenant, _), share in state.shares.items() if share.reservation is None and key in share.limit}
     for tenant in sorted(limited):
         networks[f"limits of {tenant}"] = _under_limits(state, tenant, key, lenient)
     return networks
 
 
-def _less(amount: int, pool: str, reserved: dict[tuple[str, str], int]) -> int:
-    return max(0, amount - sum(taken for (_, where), taken in reserved.items() if where == pool))
+def _serves(owner: str, tenant: str) -> bool:
+    """Whether what is dedicated to `owner` serves any policy of a tenant (R21)."""
+    return owner.partition("/")[0] in (COMMON, tenant)
+
+
+def _less(owners: dict[str, int | None], pool: str, reserved: dict[tuple[str, str], int]) -> int | None:
+    """What is anybody's in a pool, less what tenants' shares reserve of it; they draw on what is dedicated to them first."""
+    whole = owners[COMMON]
+    if whole is None:
+        return None
+    for (tenant, where), amount in reserved.items():
+        own = [units for owner, units in owners.items() if owner != COMMON and _serves(owner, tenant)]
+        if where == pool and None not in own:
+            whole -= max(0, amount - sum(units or 0 for units in own))
+    return max(0, whole)
 
 
 def _under_limits(state: State, tenant: str, key: str, lenient: set[str]) -> _Network:
@@ -130,17 +152,38 @@ def _under_limits(state: State, tenant: str, key: str, lenient: set[str]) -> _Ne
     supplies: dict[str, int | None] = {}
     for pool in state.pools:
         share = state.shares.get((tenant, pool))
-        if share is None or share.reservation is not None or key not in share.limit:
-            supplies[_pool(pool)] = None
-            supplies[_share(tenant, pool)] = None
-        else:
-            supplies[_pool(pool)] = share.limit[key]
-    mine = (policy for policy in state.policies.values() if policy.document.tenant == tenant)
-    promises = tuple(promise for policy in mine for promise in _promises(state, policy, key))
-    return _Network(promises, supplies, frozenset(map(_pool, lenient)))
+        is_bound = share is not None and share.reservation is None
+        supplies[_part(pool, COMMON)] = share.limit.get(key) if share is not None and is_bound else None
+    mine = [policy for policy in state.policies.values() if policy.document.tenant == tenant]
+    promises = tuple(promise for policy in mine for promise in _promises(state, policy, key, _whole_pool))
+    return _Network(promises, supplies, frozenset(_part(pool, COMMON) for pool in lenient))
 
 
-def _promises(state: State, policy: PolicyState, key: str) -> Iterator[Promise]:
+Sources = Callable[[State, PolicyState, str], frozenset[str]]
+"""On which supplies a policy draws in a pool."""
+
+
+def _drawn_on(state: State, policy: PolicyState, pool: str) -> frozenset[str]:
+    """The tenant's share, if that reserves anything here, else the parts of the pool that the policy may use."""
+    tenant = policy.document.tenant
+    share = state.shares.get((tenant, pool))
+    is_transparent = share is None or share.reservation is None
+    return _parts_in_reach(state, policy, pool) if is_transparent else frozenset({_share(tenant, pool)})
+
+
+def _parts_in_reach(state: State, policy: PolicyState, pool: str) -> frozenset[str]:
+    return frozenset(_part(pool, owner) for owner in reach_in(state.pools[pool].document, policy.key))
+
+
+def _whole_pool(_state: State, _policy: PolicyState, pool: str) -> frozenset[str]:
+    return frozenset({_part(pool, COMMON)})
+
+
+def _all_promises(state: State, key: str, sources: Sources = _drawn_on) -> tuple[Promise, ...]:
+    return tuple(promise for policy in state.policies.values() for promise in _promises(state, policy, key, sources))
+
+
+def _promises(state: State, policy: PolicyState, key: str, sources: Sources) -> Iterator[Promise]:
     """What one policy is promised: in each pool for which it reserves, and the rest of its policy-wide reservation anywhere else."""
     document = policy.document
     reached = pools_reached(state, document)
@@ -151,21 +194,15 @@ def _promises(state: State, policy: PolicyState, key: str) -> Iterator[Promise]:
             amount = scope.reservation.get(key, 0)
             pinned[pool] = amount if whole is None else min(amount, whole)
     for pool, amount in pinned.items():
-        yield Promise(str(name_of(document)), amount, frozenset({_source(state, document.tenant, pool)}))
+        yield Promise(str(name_of(document)), amount, sources(state, policy, pool))
     elsewhere = [pool for pool in reached if pool not in pinned]
     if whole is not None and elsewhere:
-        sources = frozenset(_source(state, document.tenant, pool) for pool in elsewhere)
-        yield Promise(str(name_of(document)), max(0, whole - sum(pinned.values())), sources)
+        anywhere = frozenset[str]().union(*(sources(state, policy, pool) for pool in elsewhere))
+        yield Promise(str(name_of(document)), max(0, whole - sum(pinned.values())), anywhere)
 
 
-def _source(state: State, tenant: str, pool: str) -> str:
-    """Where a tenant's policies draw on in a pool: its share, if that reserves anything, else the pool itself."""
-    share = state.shares.get((tenant, pool))
-    return _pool(pool) if share is None or share.reservation is None else _share(tenant, pool)
-
-
-def _pool(pool: str) -> str:
-    return f"pool {pool}"
+def _part(pool: str, owner: str) -> str:
+    return f"what is dedicated to {owner} in pool {pool}" if owner else f"pool {pool}"
 
 
 def _share(tenant: str, pool: str) -> str:
@@ -186,7 +223,11 @@ def _warn_of_empty_pools(after: State, findings: Findings) -> None:
     for (_, pool), share in after.shares.items():
         reserved_in.setdefault(pool, set()).update(share.reservation or {})
     for name, keys in sorted(reserved_in.items()):
-        if name in after.pools and not after.pools[name].nodes and any(most(after.pools[name], key) is None for key in keys):
+        if (
+            name in after.pools
+            and not after.pools[name].nodes
+            and any(capacity_of(after.pools[name], key) is None for key in keys)
+        ):
             labels = ", ".join(f"{label}={value}" for label, value in after.pools[name].document.selector.items())
             nodes = f"no node with the labels {labels}" if labels else "no node"
             message = f"{nodes} has registered yet, so whether the reservations here can be honoured is not known"
@@ -222,4 +263,4 @@ def _is_loose(policy: PolicyState) -> bool:
 
 def _meet(state: State, policy: PolicyState, other: PolicyState, pool: str) -> bool:
     """Whether the two draw on the same supply in a pool."""
-    return _source(state, policy.document.tenant, pool) == _source(state, other.document.tenant, pool)
+    return not _drawn_on(state, policy, pool).isdisjoint(_drawn_on(state, other, pool))

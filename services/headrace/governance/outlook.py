@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.contracts.facts import AnyFact
-from headrace.domain.capacity import recount
 from headrace.domain.fold_governance import HANDLERS
 from headrace.domain.state import NodeState, PoolState, State
+from headrace.domain.supply import recount
 
 
 def outlook(state: State, facts: Iterable[AnyFact]) -> State:

@@ -1,17 +1,15 @@
-"""What pools have and who gets there: reached pools, known capacity (R6), and that no node belongs to two of them."""
+"""What pools have and who gets there: reached pools, known capacity (R6, R21), and that no node belongs to two of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.documents import Policy
-from headrace.domain.capacity import capacity_of
-from headrace.domain.state import NodeState, PoolState, State
+from headrace.domain.dedication import COMMON, has_owners, owner_of_new
+from headrace.domain.state import PoolState, State
+from headrace.domain.supply import HARDWARE, by_owner, capacity_of
 from headrace.governance.findings import Findings
 from headrace.governance.objects import Name, Placed
-
-_HARDWARE = (GPU, CPU, MEMORY)
 
 
 def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
@@ -23,30 +21,22 @@ def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
     return tuple(reached)
 
 
-def most(pool: PoolState, key: str) -> int | None:
-    """Known capacity (R6): all registered nodes and those that may be created, under the declared ceiling. None: no bound is known."""
-    declared = pool.document.capacity.get(key)
-    if key not in _HARDWARE:
-        return capacity_of(pool, key) if declared is None else declared
-    hardware = _hardware(pool, key)
-    if hardware is None or declared is None:
-        return declared if hardware is None else hardware
-    return min(hardware, declared)
+def parts(pool: PoolState, key: str) -> dict[str, int | None]:
+    """Known capacity of a key (R6) by whom it counts for: what is dedicated to each owner (R21), and under COMMON what is anybody's.
 
-
-def _hardware(pool: PoolState, key: str) -> int | None:
-    burst = pool.document.burst
-    if not pool.nodes and burst is None:
-        return None
-    has = sum(_of_node(node, key) for node in pool.nodes.values())
-    if burst is not None:
-        each = {GPU: burst.node.gpus * GPU_UNITS, CPU: burst.node.cpus, MEMORY: burst.node.memory}[key]
-        has += each * max(0, burst.max_nodes - len(pool.nodes))
-    return has
-
-
-def _of_node(node: NodeState, key: str) -> int:
-    return {GPU: len(node.devices) * GPU_UNITS, CPU: node.cpu, MEMORY: node.memory}[key]
+    None: no bound is known. The owners of dedicated nodes may fill them first, so that of a declared ceiling the rest is the others'.
+    """
+    whole, document = capacity_of(pool, key), pool.document
+    owner_of_rest = owner_of_new(document)
+    if whole is None or not has_owners(document) or (key not in HARDWARE and not document.dedicated):
+        return {owner_of_rest: whole}
+    if key not in HARDWARE:
+        return {COMMON: whole}
+    brought = {owner: amounts.get(key) for owner, amounts in by_owner(pool).items()}
+    given = {owner: units if units is None else min(units, whole) for owner, units in brought.items() if owner != COMMON}
+    rest = max(0, whole - sum(units or 0 for units in given.values()))
+    common = brought.get(COMMON, 0)
+    return {**given, COMMON: rest if common is None else min(common, rest)}
 
 
 def check_selectors(state: State, after: State, changed: Iterable[Placed], findings: Findings) -> None:

@@ -13,6 +13,7 @@ from headrace.contracts.document_tree import Path, Tree
 from headrace.contracts.documents import DEFAULT_TENANT, Documents
 from headrace.contracts.durations import DAY, SECOND
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.mig import family_of
 from headrace.simulate.names import numbered
 
 if TYPE_CHECKING:
@@ -163,6 +164,11 @@ def _any_key(key: str) -> str:
     return key
 
 
+def _check_nodes(nodes: Nodes) -> Iterator[Complaint]:
+    if nodes.mig and not family_of(nodes.gpu_model):
+        yield ("mig",), f"a {nodes.gpu_model} cannot be cut into MIG slices; write gpu_model: H100-80GB, say"
+
+
 def _check_submit(submit: Submit) -> Iterator[Complaint]:
     if submit.checkpoint_every is not None and submit.checkpoint_every < SECOND:
         yield ("checkpoint_every",), "write 1s or more, or leave it out"
@@ -239,6 +245,7 @@ NODES = Shape(
         "mig": w.FLAG,
         "suspends": w.FLAG,
     },
+    check=_check_nodes,
 )
 SUBMIT = Shape(
     Submit,

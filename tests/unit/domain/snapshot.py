@@ -6,13 +6,13 @@ because somebody looked at them. `naive` works out every derived number anew, to
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import msgspec
 
-from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY, add_to, take_from
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take_from
 from headrace.contracts.facts.fact import Place
 from headrace.domain.capacity import held_by
 from headrace.domain.deadlines import Deadlines
@@ -90,7 +90,7 @@ def kept(state: State) -> dict[str, Any]:
                 node.memory_free,
                 node.cpu_nominated,
                 node.memory_nominated,
-                {device.name: (device.free, device.nominated) for device in node.devices},
+                {device.name: (device.free, device.nominated, device.slices, device.kept) for device in node.devices},
             )
             for node in state.nodes.values()
         },
@@ -103,8 +103,9 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
     """What `kept` has to be, summed up from the leases and the nominations."""
     accounts = {name: ({}, {}, {}) for name in _accounts(state)}
     pools = {name: ({}, {}, {}) for name in state.pools}
+    cut = {name: (Counter(), Counter(), Counter()) for name in state.pools}
     nodes = {
-        node.name: [node.cpu, node.memory, 0, 0, {d.name: [GPU_UNITS, 0] for d in node.devices}]
+        node.name: [node.cpu, node.memory, 0, 0, {d.name: [GPU_UNITS, 0, (), ()] for d in node.devices}]
         for node in state.nodes.values()
     }
     for job in state.jobs.values():
@@ -118,6 +119,8 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
                 if not job.preemptible:
                     add_to(accounts[name][2], held_by(lease).amounts)
             _hold(nodes[lease.node], held_by(lease), 0, -1)
+            for charges in cut[lease.pool][: 1 if job.yields_to else 2]:
+                _cut(charges, held_by(lease))
     for preemption in state.preemptions.values():
         if not preemption.kept:
             continue
@@ -132,6 +135,11 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
                 add_to(accounts[name][2], preemption.total)
         for place in preemption.places:
             _hold(nodes[place.node], place, 1, 1)
+            for charges in cut[preemption.pool][1:]:
+                _cut(charges, place)
+    for name, totals in pools.items():
+        for total, charges in zip(totals, cut[name], strict=True):
+            add_to(total, {GPU: -sum(max(0, units - GPU_UNITS) for units in charges.values())})
     for total in (*accounts.values(), *pools.values()):
         for amounts in total:
             take_from(amounts, {key: 0 for key, value in amounts.items() if not value})
@@ -158,8 +166,17 @@ def _hold(node: list[Any], place: Place, which: int, sign: int) -> None:
     node[2 * which] += sign * place.amounts.get(CPU, 0)
     node[2 * which + 1] += sign * place.amounts.get(MEMORY, 0)
     for share in place.devices:
-        if share.device in node[4]:
+        if share.device in node[4] and share.mig:
+            node[4][share.device][2 + which] = tuple(sorted((*node[4][share.device][2 + which], (share.start, share.mig))))
+        elif share.device in node[4]:
             node[4][share.device][which] += sign * share.units
+
+
+def _cut(charges: Counter[tuple[str, str]], held: Any) -> None:
+    """Sum up the charges of slices, device by device: the pool counts no more than one GPU of each (R4)."""
+    for share in held.devices:
+        if share.mig:
+            charges[held.node, share.device] += share.units
 
 
 def _accounts(state: State) -> dict[str, Scope]:

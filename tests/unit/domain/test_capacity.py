@@ -5,6 +5,7 @@ import pytest
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
+from headrace.domain.scopes import scopes_of
 from tests.unit.domain.hall import Hall, gpus, shares
 
 
@@ -19,7 +20,7 @@ def test_taking_counts_in_the_node_the_pool_and_every_account_and_giving_back_un
     hall = Hall(devices=2)
     policy = hall.policy("p")
     job = hall.admit("p", "j", preemptible=False)
-    capacity.charge(hall.state, job, hall.pool, {})  # makes the accounts
+    scopes_of(hall.state, policy, "hall")  # makes the accounts
     before = numbers(hall, policy)
     place = Place(node="n1", devices=shares(0, 1), amounts=gpus(1) | {CPU: 4_000, MEMORY: 1_024, JOB: 1})
     capacity.take(hall.state, job, hall.pool, place)
@@ -49,17 +50,3 @@ def test_what_yields_is_held_but_counts_in_no_test_and_what_is_kept_counts_for_i
     assert (lender.wide.leased[GPU], lender.wide.use.get(GPU, 0)) == (4 * GPU_UNITS, 0)
     assert (owner.wide.leased.get(GPU, 0), owner.wide.use[GPU]) == (0, 4 * GPU_UNITS)
     assert (hall.pool.leased[GPU], hall.pool.use[GPU], hall.pool.nominated[GPU]) == (4 * GPU_UNITS,) * 3
-
-
-def test_usable_capacity_is_the_declared_or_what_healthy_nodes_have_whichever_is_less():
-    hall = Hall(nodes=2, devices=4, capacity={**gpus(6), "license/x": 3})
-    assert (hall.pool.known[GPU], hall.pool.usable[GPU], hall.pool.usable["license/x"]) == (6 * GPU_UNITS, 6 * GPU_UNITS, 3)
-    hall.state.nodes["n1"].status = "lost"
-    capacity.recount(hall.pool)
-    assert (hall.pool.known[GPU], hall.pool.usable[GPU]) == (6 * GPU_UNITS, 4 * GPU_UNITS)
-    assert hall.pool.governed == {GPU, "license/x"}
-
-
-@pytest.mark.parametrize(("key", "capacity_of"), [(GPU, 8 * GPU_UNITS), (JOB, None), ("license/y", 0)])
-def test_a_key_that_no_capacity_names_has_none_but_jobs_are_unlimited(key, capacity_of):
-    assert capacity.capacity_of(Hall().pool, key) == capacity_of

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.domain import node_section
+from headrace.domain.devices import DeviceState
 from headrace.domain.expected_use import Amount, Site
 from headrace.domain.fragmentation import Room
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.requests import Shape
-from headrace.domain.state import DeviceState, NodeState
+from headrace.domain.state import NodeState
 from headrace.domain.steering import Steering, site_of
 from tests.unit.domain.test_fragmentation import after, by_definition
 
@@ -129,7 +130,16 @@ SHAPES = st.builds(
     st.integers(0, 4),
     st.integers(0, 4),
     st.sampled_from([(), ("H100",), ("A100", "H100")]),
-) | st.builds(Shape, st.integers(0, 3), st.just(0), st.integers(0, 4), st.integers(0, 4), st.sampled_from([(), ("A100",)]))
+    st.just(""),
+) | st.builds(
+    Shape,
+    st.integers(0, 3),
+    st.just(0),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.sampled_from([(), ("A100",)]),
+    st.just(""),
+)
 MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 3)), max_size=3, unique_by=lambda entry: entry[0])
 STEPS = st.lists(
     st.tuples(st.just("find"), SHAPES)

@@ -13,14 +13,16 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.facts.allocation import UsualRequest
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.domain.devices import DeviceState
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.placement import find_places, model_allowed, pick_devices, replicas_if_empty
 from headrace.domain.requests import Shape
-from headrace.domain.state import DeviceState, NodeState
-from tests.unit.domain.site import GIB, HALF, Site, gpus, place, policy, profile
+from headrace.domain.state import NodeState
+from tests.unit.domain.site import GIB, HALF, Site, gpus, place, policy, pool, profile
 from tests.unit.domain.snapshot import differences, snapshot
 
 SEVENTH = GPU_UNITS // 7
+DEV = ("default", "dev")
 
 
 def node(devices: int, model: str = "H100", *, cpu: int = 8, memory: int = 8) -> NodeState:
@@ -65,7 +67,7 @@ def test_the_devices_one_replica_takes(opens, asked, picked):  # R3
     ],
 )
 def test_the_models_that_a_profile_allows(asked, allowed):
-    assert model_allowed(node(1), asked) is allowed
+    assert model_allowed("H100", asked) is allowed
 
 
 @pytest.mark.parametrize(
@@ -84,8 +86,8 @@ def test_the_models_that_a_profile_allows(asked, allowed):
     ],
 )
 def test_how_many_replicas_a_pool_could_hold_if_it_were_empty(nodes, asked, count):  # R13
-    supply = SimpleNamespace(nodes={str(number): one for number, one in enumerate(nodes)})
-    assert replicas_if_empty(supply, asked) == count
+    supply = SimpleNamespace(nodes={str(number): one for number, one in enumerate(nodes)}, document=pool())
+    assert replicas_if_empty(supply, asked, DEV) == count
 
 
 def test_what_runs_on_a_node_and_whether_it_is_healthy_is_no_matter_to_what_it_could_hold():  # R6, R13
@@ -93,7 +95,7 @@ def test_what_runs_on_a_node_and_whether_it_is_healthy_is_no_matter_to_what_it_c
     site.node(count=2)
     site.run("a", place("n1", 0))
     site.state.nodes["n1"].status = "lost"
-    assert replicas_if_empty(site.state.pools["hall"], shape(1)) == 2
+    assert replicas_if_empty(site.state.pools["hall"], shape(1), DEV) == 2
 
 
 def found(site: Site, queue: str, **said: object) -> object:
@@ -185,7 +187,7 @@ def test_an_index_that_says_what_the_devices_do_not_is_a_fault_and_no_answer(mon
     site = Site()
     site.node("n1", 1)
     job = site.admit("a", "dev/two")
-    monkeypatch.setattr(NodeIndex, "find", lambda _index, _shape: "n1")
+    monkeypatch.setattr(NodeIndex, "find", lambda _index, _shape, _owners: "n1")
     with pytest.raises(AssertionError, match="the index says that .* fits on n1, the devices do not"):
         find_places(site.state, job, site.state.pools["hall"])
 

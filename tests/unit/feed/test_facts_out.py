@@ -78,6 +78,7 @@ def test_every_public_field_is_a_field_of_its_fact():
                 "policy": "dev",
                 "profile": "one",
                 "request": {"gpu": GPU_UNITS},
+                "mig": "",
                 "replicas": 1,
                 "preemptible": True,
                 "priority": 0,

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.governance.supply import most, pools_reached
+from headrace.domain.supply import capacity_of
+from headrace.governance.supply import pools_reached
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_known_capacity(installation, pool, nodes, key, expected):
     installation.write("pools: [{name: west, selector: {site: west}, " + pool[1:] + "]")
     for number in range(nodes):
         installation.node(f"w{number}", 8, site="west")
-    assert most(installation.state.pools["west"], key) == expected
+    assert capacity_of(installation.state.pools["west"], key) == expected
 
 
 def test_pools_are_reached_through_the_profiles_that_exist_each_once(site):

@@ -15,7 +15,8 @@ class Dependency(Value, frozen=True, kw_only=True):
 class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     """The job may run some day; from now on only the allocator moves it.
 
-    `job` is the job key. `request` is what one replica takes; `replicas` start together (R2). `text` is the sealed
+    `job` is the job key. `request` is what one replica takes, with `mig` one slice of that name, for which `gpu` is the charge (R4);
+    `replicas` start together (R2). `text` is the sealed
     `JobText`, base64; `digest` names the content of the wish, so that the same id with other content is noticed (R14).
     `trace` is the W3C traceparent of the submit. Spans in microseconds.
     """
@@ -24,6 +25,7 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     policy: str
     profile: str
     request: dict[str, int]
+    mig: str = ""
     replicas: int = 1
     preemptible: bool = True
     priority: int = 0

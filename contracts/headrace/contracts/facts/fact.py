@@ -19,10 +19,20 @@ class Fact(Value, frozen=True, tag_field="type"):
 
 
 class DeviceShare(Value, frozen=True, kw_only=True):
-    """Units of one device (R1): 126,000 is the whole of it. `device` is the node's own name for it."""
+    """Units of one device (R1): 126,000 is the whole of it. `device` is the node's own name for it.
+
+    Of a device in MIG mode it is the slice `mig`, from memory slice `start` on, and `units` are what it is charged (R4).
+    """
 
     device: str
     units: int
+    mig: str = ""
+    start: int = 0
+
+    @property
+    def label(self) -> str:
+        """As people read it: `gpu3`, or `gpu3:3g.40gb@4` for a slice of it."""
+        return f"{self.device}:{self.mig}@{self.start}" if self.mig else self.device
 
 
 class Place(Value, frozen=True, kw_only=True):

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
+from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.ids import IdError, lease_id, split_job_key
 from headrace.contracts.orders import StartOrder, StopOrder
 from headrace.node_executor.core import lease as life
+from headrace.node_executor.core.holding import Holding
 from headrace.node_executor.core.lease import REVOKED
 from headrace.node_executor.core.phases import Actions, Lease, Phase
 from headrace.node_executor.core.suspension import resume
@@ -49,7 +50,7 @@ class Node:
         self.registration = registration
         self.leases: dict[str, Lease] = {}
         self.closed: dict[str, Closed] = dict(unstated or {})
-        self.free = {device.device: GPU_UNITS for device in registration.devices}
+        self.devices = {device.device: Holding(device) for device in registration.devices}
         self.through = 0
         self.answered = False
         self.registered = False
@@ -131,9 +132,9 @@ class Node:
         if not _consistent(order):
             return
         for share in order.devices:
-            if self.free.get(share.device, -1) < share.units:
-                what = "is not free" if share.device in self.free else "is not on this node"
-                self._refuse(order, f"device {share.device} {what}", at, out)
+            objection = self._objection(share)
+            if objection:
+                self._refuse(order, f"device {share.label} {objection}", at, out)
                 return
         if order.suspended:
             self._refuse(order, "it was suspended here, and is gone", at, out, outcome="lost")
@@ -144,7 +145,7 @@ class Node:
 
     def _go_on(self, lease: Lease, order: StartOrder, out: Actions) -> None:
         """A lease that is here; one that is suspended goes on, unless it is told with that."""
-        is_free = all(self.free.get(share.device, -1) >= share.units for share in lease.order.devices)
+        is_free = not any(self._objection(share) for share in lease.order.devices)
         if lease.phase is Phase.SUSPENDED and lease.parked and not order.suspended and is_free:
             self._hold(lease.order, 1)
             resume(lease, out)
@@ -152,7 +153,13 @@ class Node:
     def _hold(self, order: StartOrder, sign: int) -> None:
         """Its devices are taken, or with -1 free again."""
         for share in order.devices:
-            self.free[share.device] -= sign * share.units
+            device = self.devices[share.device]
+            (device.take if sign > 0 else device.give_back)(share)
+
+    def _objection(self, share: DeviceShare) -> str:
+        """Why the share cannot be taken now; empty where it can."""
+        device = self.devices.get(share.device)
+        return "is not on this node" if device is None else device.objection(share)
 
     def _refuse(self, order: StartOrder, message: str, at: int, out: Actions, outcome: str = "refused") -> None:
         self.closed[order.lease] = Closed(order.granted)

@@ -1,4 +1,4 @@
-"""Devices made out of nothing: they can be granted, held and released, and that is all there is to them."""
+"""Devices made out of nothing: they can be granted, held and released, and that is all there is to them. Slices of them likewise (R4)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,30 @@ from collections.abc import Sequence
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.mig import family_of
 from headrace.node_executor.devices import DevicesUnknown
 
-_KIND = re.compile(r"(\d{1,4})x([A-Za-z][A-Za-z0-9.]*(?:-[A-Za-z0-9.]+)*)")
+_KIND = re.compile(r"(\d{1,4})x([A-Za-z][A-Za-z0-9.]*(?:-[A-Za-z0-9.]+)*)(\+mig)?")
 _MEMORY = re.compile(r"-(\d{1,4})GB$")
 DEFAULT_MEMORY = 80 * 1024
 DEVICES_MAX = 1024
 
 
 class SimulatedDevices:
-    """`count` devices of each model, called `gpu0`, `gpu1`, ... A model such as `H100-80GB` has the memory that its name says."""
+    """Of each kind (count, model, whether in MIG mode) so many devices, called `gpu0`, `gpu1`, ...
+
+    A model such as `H100-80GB` has the memory that its name says.
+    """
 
     isolation = "simulated"
     suspension = "sigstop"
     """A job that stands still holds nothing on devices that do not exist. No stand-in for moving what is on real ones."""
 
-    def __init__(self, kinds: Sequence[tuple[int, str]]) -> None:
-        models = [model for count, model in kinds for _ in range(count)]
+    def __init__(self, kinds: Sequence[tuple[int, str, bool]]) -> None:
+        each = [(model, mig) for count, model, mig in kinds for _ in range(count)]
         self._inventory = tuple(
-            Device(device=f"gpu{number}", model=model, memory=_memory(model)) for number, model in enumerate(models)
+            Device(device=f"gpu{number}", model=model, memory=_memory(model), mig=mig)
+            for number, (model, mig) in enumerate(each)
         )
         self._number = {device.device: str(number) for number, device in enumerate(self._inventory)}
 
@@ -34,8 +39,12 @@ class SimulatedDevices:
         return self._inventory
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
-        """The numbers of the devices, as a real node would give them."""
-        return {"CUDA_VISIBLE_DEVICES": ",".join(self._number[share.device] for share in shares)}
+        """The numbers of the devices, and the names of slices, as a real node would give them."""
+        return {"CUDA_VISIBLE_DEVICES": ",".join(self._seen(share) for share in shares)}
+
+    def _seen(self, share: DeviceShare) -> str:
+        number = self._number[share.device]
+        return f"MIG-sim-{number}-{share.start}-{share.mig}" if share.mig else number
 
     def holder(self, shares: Sequence[DeviceShare]) -> str:  # noqa: ARG002 - the face of all devices
         """Nobody: when the processes are gone, nothing is left on a device that does not exist."""
@@ -43,14 +52,16 @@ class SimulatedDevices:
 
 
 def simulated(text: str) -> SimulatedDevices:
-    """The devices for `8xH100-80GB` or `4xH100-80GB,2xA100-40GB`; `DevicesUnknown` where that cannot be read."""
+    """The devices for `8xH100-80GB` or `4xH100-80GB+mig,2xA100-40GB`; `DevicesUnknown` where that cannot be read."""
     kinds = []
     for part in text.split(","):
         match = _KIND.fullmatch(part.strip())
         if match is None:
             raise DevicesUnknown(f"{part.strip()!r} is no set of simulated devices; write sim:8xH100-80GB")
-        kinds.append((int(match[1]), match[2]))
-    if sum(count for count, _ in kinds) > DEVICES_MAX:
+        if match[3] and not family_of(match[2]):
+            raise DevicesUnknown(f"{match[2]} cannot be cut into MIG slices; write sim:8xH100-80GB+mig")
+        kinds.append((int(match[1]), match[2], bool(match[3])))
+    if sum(count for count, *_ in kinds) > DEVICES_MAX:
         raise DevicesUnknown(f"a node has at most {DEVICES_MAX} devices")
     return SimulatedDevices(kinds)
 

@@ -156,7 +156,7 @@ def test_a_device_that_is_not_here_or_not_free_is_refused(make_order, devices, m
     one = node()
     one.step(push(10, make_order(job="acme.bob.01j9z3k4m5n6p7q8r9s0t1v2w4")))
     assert one.step(push(11, make_order(devices=devices), at=7)) == [ended("refused", 7, message=message)]
-    assert one.free == {"gpu0": 0, "gpu1": 126_000}
+    assert {name: device.free for name, device in one.devices.items()} == {"gpu0": 0, "gpu1": 126_000}
 
 
 def test_two_halves_of_a_device_fit_and_come_back(make_order) -> None:
@@ -164,9 +164,9 @@ def test_two_halves_of_a_device_fit_and_come_back(make_order) -> None:
     half = (DeviceShare(device="gpu0", units=63_000),)
     orders = [make_order(attempt=number, devices=half) for number in (1, 2)]
     assert one.step(push(10, *orders)) == [v.Spawn(order) for order in orders]
-    assert one.free["gpu0"] == 0
+    assert one.devices["gpu0"].free == 0
     finish(one, orders[0].lease)
-    assert one.free["gpu0"] == 63_000
+    assert one.devices["gpu0"].free == 63_000
 
 
 @pytest.mark.parametrize("lease", ["../../etc/1/0", f"{JOB}/1", f"{JOB}/01/0", f"{JOB}/2/0"])

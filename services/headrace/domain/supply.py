@@ -1,0 +1,120 @@
+"""What a pool has (R5, R6), and how much of it counts for whom: dedicated nodes count for nobody but their owner (R21)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY, add_to, times
+from headrace.domain.dedication import has_owners, may_use, owner_of, owner_of_new, reach_in
+from headrace.domain.scopes import UNGOVERNED, free_of
+
+if TYPE_CHECKING:
+    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.documents import Pool
+    from headrace.domain.state import NodeState, PoolState
+
+HARDWARE = (GPU, CPU, MEMORY)
+"""Keys that nodes bring; of all others a pool has what its `capacity` says."""
+
+PolicyKey = tuple[str, str]
+
+
+def recount(pool: PoolState) -> None:
+    """Work out known and usable capacity anew, after nodes or the document changed (R6)."""
+    nodes = list(pool.nodes.values())
+    pool.governed = frozenset({GPU, *pool.document.capacity})
+    pool.known = _under_ceilings(pool.document, _with_new(pool, nodes))
+    pool.usable = _under_ceilings(pool.document, _sum([node for node in nodes if node.healthy]))
+    pool.families = frozenset(device.family for node in nodes for device in node.devices if device.family)
+
+
+def is_known(pool: PoolState) -> bool:
+    """Whether anything can be said of what the pool has: a node has registered, or it says what it creates (R6)."""
+    return bool(pool.nodes) or pool.document.burst is not None
+
+
+def new_nodes(pool: PoolState) -> int:
+    """How many nodes the pool may still create (R38)."""
+    burst = pool.document.burst
+    return max(0, burst.max_nodes - len(pool.nodes)) if burst is not None else 0
+
+
+def known_to(pool: PoolState, policy: PolicyKey | None) -> Amounts:
+    """Known capacity of a pool as far as it counts for a policy (R6, R21); for None all of it."""
+    if policy is None or not has_owners(pool.document):
+        return pool.known
+    new = owner_of_new(pool.document) in reach_in(pool.document, policy)
+    mine = [node for node in pool.nodes.values() if may_use(pool.document, node, policy)]
+    if not mine and not new:
+        return dict.fromkeys(pool.known, 0)
+    return _under_ceilings(pool.document, _with_new(pool, mine) if new else _sum(mine))
+
+
+def capacity_of(pool: PoolState, key: str, policy: PolicyKey | None = None) -> int | None:
+    """Known capacity of a key for a policy (R5): None where nothing is known to bound it, 0 for a key that no `capacity` names.
+
+    Before anything is known of what nodes bring, only what the document declares bounds it (R6).
+    """
+    if key in HARDWARE and not is_known(pool):
+        is_mine = policy is None or owner_of_new(pool.document) in reach_in(pool.document, policy)
+        return pool.document.capacity.get(key) if is_mine else 0
+    known = known_to(pool, policy)
+    if key in known:
+        return known[key]
+    return None if key in (CPU, MEMORY, JOB) else 0
+
+
+def by_owner(pool: PoolState) -> dict[str, Amounts]:
+    """What nodes bring, and what the pool may create, by owner (R21); no ceiling is applied."""
+    nodes: dict[str, list[NodeState]] = {owner_of_new(pool.document): []}
+    for node in pool.nodes.values():
+        nodes.setdefault(owner_of(pool.document, node.labels), []).append(node)
+    return {
+        owner: _with_new(pool, theirs) if owner == owner_of_new(pool.document) else _sum(theirs)
+        for owner, theirs in nodes.items()
+    }
+
+
+def left_for(pool: PoolState, key: str, policy: PolicyKey) -> int:
+    """Units of a key that a policy may still be granted now: of what nodes bring, no more than is idle on the nodes it may use."""
+    left = free_of(pool, key)
+    if key not in HARDWARE or not has_owners(pool.document):
+        return left
+    mine = [node for node in pool.nodes.values() if node.healthy and may_use(pool.document, node, policy)]
+    return min(left, sum(_idle(node, key) for node in mine))
+
+
+def sums_fit(pool: PoolState, asked: Amounts, policy: PolicyKey) -> bool:
+    """Whether of every key that counts in sums (R5) so much is left for a policy, be it on whatever nodes and devices."""
+    counting = [key for key in asked if asked[key] and (key in pool.governed or key not in UNGOVERNED)]
+    return all(asked[key] <= left_for(pool, key, policy) for key in counting)
+
+
+def _idle(node: NodeState, key: str) -> int:
+    if key == GPU:
+        return sum(device.idle for device in node.devices)
+    return max(0, node.cpu_free - node.cpu_nominated if key == CPU else node.memory_free - node.memory_nominated)
+
+
+def _sum(nodes: list[NodeState]) -> Amounts:
+    total: Amounts = dict.fromkeys(HARDWARE, 0)
+    for node in nodes:
+        add_to(total, {GPU: len(node.devices) * GPU_UNITS, CPU: node.cpu, MEMORY: node.memory})
+    return total
+
+
+def _with_new(pool: PoolState, nodes: list[NodeState]) -> Amounts:
+    """These nodes, and those that the pool may create; without the keys of which nobody says how much a created node brings."""
+    total, burst, count = _sum(nodes), pool.document.burst, new_nodes(pool)
+    if burst is None or not count:
+        return total
+    each = {GPU: burst.node.gpus * GPU_UNITS, CPU: burst.node.cpus * CPU_UNITS, MEMORY: burst.node.memory}
+    add_to(total, times(each, count))
+    return {key: units for key, units in total.items() if each[key] or key == GPU}
+
+
+def _under_ceilings(document: Pool, hardware: Amounts) -> Amounts:
+    """What the document declares: a ceiling on what nodes bring, and all there is of every other key (R5)."""
+    return hardware | {
+        key: min(hardware[key], ceiling) if key in hardware else ceiling for key, ceiling in document.capacity.items()
+    }
