@@ -58,6 +58,12 @@ def place(node: str, *devices: int, units: int = GPU_UNITS, job: bool = True, **
     return Place(node=node, devices=shares, amounts=amounts)
 
 
+def slice_at(node: str, name: str, start: int, units: int, device: int = 0) -> Place:
+    """A slice of a device of a node, with what one replica there is charged (R4)."""
+    share = DeviceShare(device=f"gpu{device}", units=units, mig=name, start=start)
+    return Place(node=node, devices=(share,), amounts={GPU: units, JOB: 1})
+
+
 def applied(document: d.Document) -> AnyFact:
     """The fact that puts a document in force."""
     match document:
@@ -93,10 +99,18 @@ class Site:
         self.say(*map(applied, documents))
 
     def node(
-        self, name: str = "n1", count: int = 2, *, cpu: int = 16, memory: int = 64, model: str = "H100", pool: str = "hall"
+        self,
+        name: str = "n1",
+        count: int = 2,
+        *,
+        cpu: int = 16,
+        memory: int = 64,
+        model: str = "H100",
+        pool: str = "hall",
+        mig: bool = False,
     ) -> None:
         """A node registers; cpus and GiB."""
-        devices = tuple(Device(device=f"gpu{number}", model=model, memory=80 * GIB) for number in range(count))
+        devices = tuple(Device(device=f"gpu{number}", model=model, memory=80 * GIB, mig=mig) for number in range(count))
         told = {"cpu": cpu * CPU_UNITS, "memory": memory * GIB, "at": self.now}
         self.say(f.NodeRegisteredV1(node=name, labels={"pool": pool}, devices=devices, **told), by=f"node.{name}")
 

@@ -70,3 +70,30 @@ def test_the_score_comes_before_all_else_and_holds_until_the_mix_changes():  # R
     one.forget()
     seen.append(one.rating(0, asked, Fragmentation()))
     assert seen == [(-26, one.free, 0), (-26, one.free, 0), (0, one.free, 0)]  # the device that is left is of no use to pairs
+
+
+CUT = NodeClass(Tag("H100-80GB", ""), ClassKey(8, 8, (HALF,), (("H100-80GB", ((0, "4g.40gb"),)), ("H100-80GB", ()))))
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        pytest.param(Shape(0, 0, 0, 0, (), "3g.40gb"), True, id="beside what is there"),
+        pytest.param(Shape(0, 0, 0, 0, (), "7g.80gb"), True, id="on the empty one"),
+        pytest.param(Shape(0, 0, 0, 0, (), "3g.20gb"), False, id="of another model"),
+        pytest.param(Shape(0, 0, 9, 0, (), "3g.40gb"), False, id="too few cpus"),
+        pytest.param(Shape(0, 0, 0, 0, ("A100",), "3g.40gb"), False, id="a model that the profile does not name"),
+        pytest.param(Shape(1, 0, 0, 0, ()), False, id="an empty device that is cut is not free"),
+        pytest.param(Shape(0, HALF, 0, 0, ()), True, id="a fraction of the one that is not cut"),
+    ],
+)
+def test_slices_fit_on_devices_that_are_cut_and_nothing_else_does(asked, fits):  # R3, R4
+    assert CUT.fits(asked) is fits
+
+
+def test_a_slice_goes_where_it_costs_the_fewest_placements():  # R20
+    used = NodeClass(Tag("H100-80GB", ""), ClassKey(8, 8, (), (("H100-80GB", ((0, "4g.40gb"),)),)))
+    empty = NodeClass(Tag("H100-80GB", ""), ClassKey(8, 8, (), (("H100-80GB", ()),)))
+    asked = Shape(0, 0, 0, 0, (), "1g.10gb")
+    assert used.rating(0, asked, Fragmentation()) < empty.rating(0, asked, Fragmentation())
+    assert (used.free, empty.free) == (8 * CPU_WEIGHT + 54_000 * GPU_WEIGHT, 8 * CPU_WEIGHT + GPU_UNITS * GPU_WEIGHT)

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.documents import Dedication, Owner
 from headrace.domain import node_section
 from headrace.domain.devices import DeviceState
 from headrace.domain.expected_use import Amount, Site
 from headrace.domain.fragmentation import Room
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.requests import Shape
-from headrace.domain.state import NodeState
+from headrace.domain.state import NodeState, PoolState
 from headrace.domain.steering import Steering, site_of
+from tests.unit.domain.site import pool
 from tests.unit.domain.test_fragmentation import after, by_definition
 
 HALF = GPU_UNITS // 2
@@ -251,3 +253,27 @@ def test_what_is_held_counts_for_who_comes_next():  # R20
     index.hold(held[first], shape(1), {GPU: GPU_UNITS}, -1)
     seen.append(index.find(shape(1)))
     assert seen == [{"a": "b", "b": "a"}[first], first]
+
+
+def test_the_nodes_of_an_owner_come_first_and_are_nobody_elses():  # R21
+    common, own = node("a", GPU_UNITS), node("b", GPU_UNITS, GPU_UNITS, labels={"for": "ops"})
+    hall = PoolState(pool(dedicated=(Dedication(selector={"for": "ops"}, to=Owner(tenant="ops")),)), 1)
+    for one in (common, own):
+        one.pool = hall
+        hall.index.put(one)
+    asked = shape(1)
+    assert [hall.index.find(asked, owners) for owners in (("",), ("ops", ""), ("ops",), ("other",))] == ["a", "b", "b", None]
+    own.devices = []
+    hall.index.put(own)
+    assert hall.index.find(asked, ("ops", "")) == "a"
+    number = hall.index.number(asked)
+    assert [bool(hall.index.feasible(owners) >> number & 1) for owners in (None, ("ops", ""), ("ops",))] == [True, True, False]
+
+
+def test_a_node_whose_owner_has_changed_is_found_as_whose_it_is_now():  # R21
+    one, hall = node("a", GPU_UNITS), PoolState(pool(), 1)
+    one.pool = hall
+    hall.index.put(one)
+    hall.document = pool(dedicated_to=Owner(tenant="ops"))
+    hall.index.put(one)
+    assert [hall.index.find(shape(1), owners) for owners in (("",), ("ops",))] == [None, "a"]

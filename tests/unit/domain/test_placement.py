@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from headrace.allocator.learning import Learning
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
+from headrace.contracts.documents import Burst, BurstNode, Owner
 from headrace.contracts.facts.allocation import UsualRequest
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.domain.devices import DeviceState
 from headrace.domain.node_index import NodeIndex
-from headrace.domain.placement import find_places, model_allowed, pick_devices, replicas_if_empty
+from headrace.domain.placement import find_places, model_allowed, pick_devices, pick_slice, replicas_if_empty
 from headrace.domain.requests import Shape
 from headrace.domain.state import NodeState
 from tests.unit.domain.site import GIB, HALF, Site, gpus, place, policy, pool, profile
@@ -278,3 +279,68 @@ def held(site: Site) -> dict[str, int]:
     """GPU units by model, as the pool's index has counted them."""
     cells = site.state.pools["hall"].index._steering._held.items()
     return {where.model: cell[0] for (_, where), cell in cells if cell[0]}
+
+
+def cut(*layouts: tuple[tuple[int, str], ...] | None) -> NodeState:
+    """A node of devices in MIG mode on which this lies; None: one that is not cut."""
+    devices = [
+        DeviceState(
+            f"gpu{number}",
+            "H100-80GB",
+            80,
+            GPU_UNITS,
+            mig=there is not None,
+            family="H100-80GB" if there is not None else "",
+            slices=there or (),
+        )
+        for number, there in enumerate(layouts)
+    ]
+    return NodeState("n1", {}, devices, 8, 8, 8, 8, 0, model="H100-80GB", has_mig=True)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "name", "picked"),
+    [
+        pytest.param([()], "1g.10gb", (0, 6), id="from the right"),
+        pytest.param([(), ((6, "1g.10gb"),)], "1g.10gb", (1, 5), id="where the fewest placements are lost"),
+        pytest.param([(), ()], "3g.40gb", (0, 4), id="of equal ones the first"),
+        pytest.param([((0, "4g.40gb"), (4, "3g.40gb")), ((0, "3g.40gb"),)], "3g.40gb", (1, 4), id="where there is room"),
+        pytest.param([None, ((4, "3g.40gb"),)], "4g.40gb", (1, 0), id="a device that is not cut takes none"),
+        pytest.param([((3, "1g.10gb"), (4, "1g.10gb"))], "3g.40gb", None, id="no four in a row"),
+    ],
+)
+def test_the_slice_one_replica_takes(layouts, name, picked):  # R4, R20
+    one = cut(*layouts)
+    share = None if picked is None else (DeviceShare(device=f"gpu{picked[0]}", units=7, mig=name, start=picked[1]),)
+    assert pick_slice(one, [device.layout for device in one.devices], name, 7) == share
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        pytest.param(Shape(0, 0, 0, 0, (), "1g.10gb"), 14, id="slices, device by device"),
+        pytest.param(Shape(0, 0, 0, 0, (), "3g.40gb"), 4, id="twice a half each"),
+        pytest.param(Shape(0, 0, 2, 0, (), "1g.10gb"), 4, id="as many as the cpus allow"),
+        pytest.param(Shape(0, 0, 0, 0, (), "3g.20gb"), 0, id="none of another model"),
+        pytest.param(shape(1), 1, id="a whole one is not cut"),
+        pytest.param(shape(0, HALF), 2, id="nor is one for fractions"),
+    ],
+)
+def test_how_many_replicas_a_pool_whose_gpus_are_cut_could_hold(asked, count):  # R3, R4, R13
+    supply = SimpleNamespace(nodes={"n1": cut((), (), None)}, document=pool())
+    assert replicas_if_empty(supply, asked, DEV) == count
+
+
+def test_what_a_pool_may_create_and_whose_it_will_be_counts_for_what_could_ever_run():  # R6, R21, R38
+    burst = Burst(provider="ec2", max_nodes=2, node=BurstNode(gpus=4, gpu_model="A100", cpus=8))
+    grows = SimpleNamespace(nodes={}, document=pool(burst=burst))
+    owned = SimpleNamespace(nodes={}, document=pool(burst=burst, dedicated_to=Owner(tenant="other")))
+    asked = [
+        shape(2),
+        shape(1, cpu=4 * CPU_UNITS),
+        shape(1, memory=9),
+        shape(1, 0, 0, 0, "H100"),
+        Shape(0, 0, 0, 0, (), "1g.10gb"),
+    ]
+    assert [replicas_if_empty(grows, one, DEV) for one in asked] == [4, 4, 8, 0, 0]
+    assert [replicas_if_empty(owned, one, DEV) for one in asked] == [0, 0, 0, 0, 0]

@@ -1,9 +1,11 @@
 """Where a preemptor would go once others have left (R26)."""
 
-from headrace.contracts.amounts import JOB
+from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
+from headrace.contracts.documents import PolicyProfile
 from headrace.contracts.facts.fact import Place
 from headrace.domain.vacated import Clearing, accounts_of, leaving_anyway
 from tests.unit.domain.hall import Hall, gpus, shares
+from tests.unit.domain.site import HALF, Site, policy, pool, profile, slice_at
 
 
 def full(size=4, replicas=1, **pool):
@@ -101,3 +103,69 @@ def test_a_tenants_limit_is_made_room_under_by_its_own_jobs_only():
     tenant.tenant = "rival"
     tenant.move(victims[1].leases.values(), 1)
     assert tenant.lacks == gpus(2)
+
+
+def test_slices_leave_room_by_their_geometry():  # R4, R26
+    site = Site(policy("dev"), policy("ops"))
+    site.law(profile("three", {GPU: HALF}, mig="3g.40gb"), profile("two", {GPU: 36_000}, mig="2g.20gb"))
+    site.law(policy("dev", profiles=(PolicyProfile(name="two"),)), policy("ops", profiles=(PolicyProfile(name="three"),)))
+    site.node("n1", 1, model="H100-80GB", mig=True)
+    there = [
+        site.run(f"v{start}", slice_at("n1", "2g.20gb", start, 36_000), queue="dev/two", mig="2g.20gb") for start in (0, 2, 4)
+    ]
+    job = site.admit("o", "ops/three", mig="3g.40gb")
+    hall = site.state.pools["hall"]
+
+    def without(*gone):
+        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()))
+        before = trial.open_all()
+        for victim in gone:
+            trial.leave(victim)
+        for victim in gone:
+            trial.come_back(victim)
+        assert (trial.open_all(), trial.room) == (before, 0)
+        for victim in gone:
+            trial.leave(victim)
+        return trial.places()
+
+    low, middle, high = there
+    assert [without(), without(low), without(middle), without(low, high)] == [
+        None,
+        None,
+        None,
+        (slice_at("n1", "3g.40gb", 4, HALF),),
+    ]
+    assert without(low, middle) == (slice_at("n1", "3g.40gb", 0, HALF),)
+    assert without(high) == (slice_at("n1", "3g.40gb", 4, HALF),)
+
+
+def test_under_a_ceiling_a_cut_gpu_frees_no_more_than_it_counted():  # R4, R6
+    site = Site(policy("dev"), policy("ops"), pools=(pool(capacity={GPU: GPU_UNITS}),))
+    site.law(profile("cut", {GPU: HALF}, mig="3g.40gb"), policy("dev", profiles=(PolicyProfile(name="cut"),)))
+    site.node("n1", 1, model="H100-80GB", mig=True)
+    site.node("n2", 1)
+    four = site.run("f", slice_at("n1", "4g.40gb", 0, 72_000), queue="dev/cut", mig="4g.40gb")
+    three = site.run("t", slice_at("n1", "3g.40gb", 4, HALF), queue="dev/cut", mig="3g.40gb")
+    hall, half, whole = site.state.pools["hall"], site.admit("h", "ops/half"), site.admit("w", "ops/one")
+    assert hall.use[GPU] == GPU_UNITS
+
+    def suffices(job, *gone):
+        trial = Clearing(job, site.state.nodes.values(), {}, accounts_of(site.state, job, hall, ()))
+        trial.open_all()
+        for victim in gone:
+            trial.leave(victim)
+        return trial.suffices
+
+    assert [
+        suffices(half),
+        suffices(half, three),
+        suffices(half, four),
+        suffices(whole, four),
+        suffices(whole, four, three),
+    ] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]

@@ -274,3 +274,59 @@ class TestNotPinned:
         site.write(TENANTS % 4)
         plan = site.plan(policies(policy("a", "both", wide=4, tenant="x"), policy("b", "one", wide=2)))
         assert plan.warnings == ()
+
+
+OWN = "pools: [{name: west, selector: {site: west}, dedicated: [{selector: {rack: r7}, to: {policy: default/a}}]}]\n"
+WHOLE = "pools: [{name: west, selector: {site: west}, dedicated_to: {tenant: acme}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            OWN + policies(policy("a", "one", wide=12), policy("b", "one", wide=2)), "", id="the owner draws on its own too"
+        ),
+        pytest.param(
+            OWN + policies(policy("a", "one", wide=4), policy("b", "one", wide=10)), "", id="and leaves the rest to others"
+        ),
+        pytest.param(
+            OWN + policies(policy("a", "one", wide=2), policy("b", "one", wide=11)),
+            "policies[1].reservation.gpu: policy default/b (11) cannot be honoured together: 11 gpu reserved, pool west has 10; ",
+            id="what is another's counts not",
+        ),
+        pytest.param(
+            OWN + policies(policy("a", "one", wide=6), policy("b", "one", wide=9)),
+            "policy default/a (6), policy default/b (9) cannot be honoured together: 15 gpu reserved, "
+            "pool west, what is dedicated to default/a in pool west have 14; ",
+            id="all together",
+        ),
+        pytest.param(
+            WHOLE + policies(policy("a", "one", wide=1)),
+            "policy default/a (1) cannot be honoured together: 1 gpu reserved",
+            id="a pool that is another's has nothing",
+        ),
+        pytest.param(
+            WHOLE + "tenants: [{name: acme}]\n" + policies(policy("a", "both", wide=4)), "", id="but elsewhere there may be"
+        ),
+    ],
+)
+def test_what_is_dedicated_is_promised_to_its_owner_only(site, text, error):  # R8, R21
+    site.node("w7", 4, site="west", rack="r7")
+    plan = site.plan("tenants: [{name: acme}]\n" + text if "acme" in text and "tenants" not in text else text)
+    assert [line for line in plan.errors if "honoured" in line] == [line for line in plan.errors if error and error in line]
+    assert bool(plan.errors) is bool(error)
+
+
+def test_a_share_that_rests_on_what_one_policy_owns_honours_no_other_reservation(site):  # R8, R21
+    site.node("w7", 4, site="west", rack="r7")
+    own = "pools: [{name: west, selector: {site: west}, dedicated: [{selector: {rack: r7}, to: {policy: acme/a}}]}]\n"
+    group = "groups: [{tenant: acme, name: all, members: [ann]}]\n"
+    tenant = "tenants: [{name: acme, shares: [{pool: west, reservation: {gpu: 14}}]}]\n"
+    fits = site.plan(
+        tenant + group + own + policies(policy("a", "one", wide=4, tenant="acme"), policy("b", "one", wide=10, tenant="acme"))
+    )
+    beyond = site.plan(
+        tenant + group + own + policies(policy("a", "one", wide=3, tenant="acme"), policy("b", "one", wide=11, tenant="acme"))
+    )
+    assert fits.errors == ()
+    assert ["11 gpu reserved, pool west has 10" in line for line in beyond.errors] == [True]

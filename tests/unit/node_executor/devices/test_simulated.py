@@ -34,3 +34,18 @@ def test_they_have_the_whole_face_of_devices() -> None:
     promised = {name for name in vars(Devices) if not name.startswith("_")}
     assert promised == {"isolation", "suspension", "inventory", "environment", "holder"}
     assert all(hasattr(SimulatedDevices, name) for name in promised)
+
+
+def test_devices_in_mig_mode_are_seen_slice_by_slice() -> None:  # R4
+    devices = simulated("1xH100-80GB+mig,1xL4")
+    assert devices.inventory() == (
+        Device(device="gpu0", model="H100-80GB", memory=81920, mig=True),
+        Device(device="gpu1", model="L4", memory=81920),
+    )
+    share = DeviceShare(device="gpu0", units=63_000, mig="3g.40gb", start=4)
+    assert devices.environment((share,)) == {"CUDA_VISIBLE_DEVICES": "MIG-sim-0-4-3g.40gb"}
+
+
+def test_what_cannot_be_cut_is_refused() -> None:
+    with pytest.raises(DevicesUnknown, match=r"L4 cannot be cut into MIG slices; write sim:8xH100-80GB\+mig"):
+        simulated("4xL4+mig")
