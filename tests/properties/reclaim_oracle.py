@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.mig import FAMILIES
 from headrace.domain.state import JobRecord, JobState, NodeState, PolicyState, PoolState, State
 
 SECOND = 1_000_000
@@ -91,11 +92,31 @@ class Oracle:
         short = set()
         for key, value in self.asked.items():
             taken = max(self.pool.use.get(key, 0), self.pool.leased.get(key, 0))
-            if self.pool.usable.get(key, 0) - taken < value:
+            if self.pool.usable.get(key, 0) - taken < value or self.idle(key) < value:
                 short.add(key)
             if share is not None and key in share.limit and share.use.get(key, 0) + value > share.limit[key]:
                 short.add(key)
         return short or self.governed
+
+    def idle(self, key: str) -> int:
+        """What is free of a key on the nodes that the job may use; of a key of no node, any amount (R21)."""
+        nodes = [node for node in self.pool.nodes.values() if node.status == "ready" and self.may_use(node)]
+        if len(nodes) == len(self.pool.nodes) or key not in (GPU, CPU, MEMORY):
+            return 10**18
+        if key == GPU:
+            return sum(device.idle for node in nodes for device in node.devices)
+        free = [
+            node.cpu_free - node.cpu_nominated if key == CPU else node.memory_free - node.memory_nominated for node in nodes
+        ]
+        return sum(max(0, units) for units in free)
+
+    def may_use(self, node: NodeState) -> bool:
+        """Whether the node is dedicated to nobody, or to the job's policy or tenant (R21)."""
+        document = self.pool.document
+        by_label = [given.to for given in document.dedicated if given.selector.items() <= node.labels.items()]
+        owner = by_label[0] if by_label else document.dedicated_to
+        tenant, policy = self.job.policy.key
+        return owner is None or owner.tenant == tenant or owner.policy == f"{tenant}/{policy}"
 
     def above(self, victim: JobRecord, gone: Jobs = ()) -> bool:
         """Whether the victim's side is above its reservation on a short key it holds, once `gone` are gone (R24)."""
@@ -200,8 +221,8 @@ class Oracle:
         freed = [*counted, *taken]
         share = self.state.shares.get((self.job.tenant, self.name))
         for key, value in self.asked.items():
-            free = sum(lease.amounts.get(key, 0) for lease in freed)
-            if self.pool.use.get(key, 0) - free + value > self.pool.usable.get(key, 0):
+            is_slice = bool(self.job.request.shape.mig) and key == GPU and GPU not in self.pool.document.capacity
+            if not is_slice and self.used(key, freed) + value > self.pool.usable.get(key, 0):
                 return False
             if share is not None and key in share.limit:
                 own = sum(lease.amounts.get(key, 0) for lease in freed if lease.job.tenant == self.job.tenant)
@@ -213,19 +234,65 @@ class Oracle:
             room += self.room(self.pool.nodes[name], [lease for lease in [*leases, *taken] if lease.node == name])
         return room >= self.job.request.replicas
 
+    def used(self, key: str, freed: list) -> int:
+        """What counts as used in the pool without some leases; a device that is cut counts with at most one GPU (R4)."""
+        charged: dict[tuple[str, str], int] = {}
+        total = self.pool.use.get(key, 0)
+        if key != GPU:
+            return total - sum(lease.amounts.get(key, 0) for lease in freed)
+        held = [lease for job in self.state.jobs.values() if not job.yields_to for lease in job.leases.values()]
+        kept = [place for one in self.state.preemptions.values() if one.kept and one.pool == self.name for place in one.places]
+        for place in [*(lease for lease in held if lease.pool == self.name), *kept]:
+            for share in place.devices:
+                if share.mig:
+                    charged[place.node, share.device] = charged.get((place.node, share.device), 0) + share.units
+        before = sum(min(units, GPU_UNITS) for units in charged.values())
+        for lease in freed:
+            for share in lease.devices:
+                if share.mig:
+                    charged[lease.node, share.device] -= share.units
+                else:
+                    total -= share.units
+        return total - before + sum(min(units, GPU_UNITS) for units in charged.values())
+
+    def slices_more(self, family: str, there: list[tuple[int, str]]) -> int:
+        """How many more of the slice it asks for fit on a GPU: put one after the other wherever cells are free (R4)."""
+        offered, name, held = FAMILIES[family], self.job.request.shape.mig, 0
+        kind = offered.slices.get(name)
+        while kind is not None:
+            cells = {cell for start, other in there for cell in range(start, start + offered.slices[other].memory)}
+            engines = sum(offered.slices[other].compute for _, other in there)
+            starts = [start for start in kind.starts if cells.isdisjoint(range(start, start + kind.memory))]
+            if not starts or engines + kind.compute > offered.compute or [one for _, one in there].count(name) >= kind.most:
+                break
+            there, held = [*there, (starts[0], name)], held + 1
+        return held
+
+    def opens(self, node: NodeState, gone: list) -> tuple[list[int], int]:
+        """The open units of each device that is not cut, and how many slices the others still hold."""
+        opens, slices = [], 0
+        for device in node.devices:
+            shares = [share for lease in gone for share in lease.devices if share.device == device.name]
+            if not device.mig:
+                opens.append(device.free - device.nominated + sum(share.units for share in shares))
+            elif self.job.request.shape.mig:
+                there = [*device.slices, *device.kept]
+                for share in shares:
+                    there.remove((share.start, share.mig))
+                slices += self.slices_more(device.family, there)
+        return opens, slices
+
     def room(self, node: NodeState, gone: list) -> int:
         shape = self.job.request.shape
-        wants_gpu = bool(shape.whole or shape.fraction)
+        wants_gpu = bool(shape.whole or shape.fraction or shape.mig)
         if (
             not node.grantable
+            or not self.may_use(node)
             or node.name in self.job.avoiding
             or (wants_gpu and shape.models and node.model not in shape.models)
         ):
             return 0
-        opens = []
-        for device in node.devices:
-            shares = chain.from_iterable(lease.devices for lease in gone)
-            opens.append(device.free - device.nominated + sum(share.units for share in shares if share.device == device.name))
+        opens, slices = self.opens(node, gone)
         cpu = node.cpu_free - node.cpu_nominated + sum(lease.amounts.get(CPU, 0) for lease in gone)
         memory = node.memory_free - node.memory_nominated + sum(lease.amounts.get(MEMORY, 0) for lease in gone)
         held = 0
@@ -241,6 +308,8 @@ class Oracle:
                 if not fitting:
                     break
                 opens[fitting[0]] -= shape.fraction
+            elif shape.mig and held == slices:
+                break
             held, cpu, memory = held + 1, cpu - shape.cpu, memory - shape.memory
         return held
 
@@ -268,8 +337,7 @@ class Oracle:
         leases = [lease for job in leaving for lease in job.leases.values() if not lease.overdue and lease.pool == self.name]
         share = self.state.shares.get((self.job.tenant, self.name))
         for key, value in self.asked.items():
-            free = sum(lease.amounts.get(key, 0) for lease in leases)
-            if key in self.pool.document.capacity and self.pool.use.get(key, 0) - free + value > self.pool.usable.get(key, 0):
+            if key in self.pool.document.capacity and self.used(key, leases) + value > self.pool.usable.get(key, 0):
                 return False
             own = sum(lease.amounts.get(key, 0) for lease in leases if lease.job.tenant == self.job.tenant)
             if share is not None and key in share.limit and share.use.get(key, 0) - own + value > share.limit[key]:
