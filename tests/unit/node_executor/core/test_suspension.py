@@ -110,10 +110,10 @@ def told_with_it(order):
 
 def test_it_stays_where_it_is_while_it_is_told_so_and_goes_on_when_it_is_not(order) -> None:
     machine = Machine(order)
-    assert machine.node.free == {"gpu0": 126_000}
+    assert machine.node.devices["gpu0"].free == 126_000
     assert machine.answered(4, told_with_it(order)) == []
     assert machine.answered(5, order) == [v.Resume(LEASE)]
-    assert machine.node.free == {"gpu0": 0}
+    assert machine.node.devices["gpu0"].free == 0
     resumed = v.State(LeaseResumedV1(job=JOB, attempt=1, at=7))
     assert machine.node.step(v.Resumed(7, LEASE)) == [resumed]
     assert machine.answered(6, order) == []
@@ -126,7 +126,7 @@ def test_its_devices_may_be_used_by_another_and_until_then_it_does_not_go_on(ord
     other = make_order(attempt=2, devices=order.devices)
     assert machine.answered(4, told_with_it(order), other) == [v.Spawn(other)]
     assert machine.answered(5, order, other) == []
-    assert machine.node.free == {"gpu0": 0}
+    assert machine.node.devices["gpu0"].free == 0
 
 
 def test_one_that_nobody_knows_here_is_not_started_anew(order) -> None:
