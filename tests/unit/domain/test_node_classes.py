@@ -72,7 +72,7 @@ def test_the_score_comes_before_all_else_and_holds_until_the_mix_changes():  # R
     assert seen == [(-26, one.free, 0), (-26, one.free, 0), (0, one.free, 0)]  # the device that is left is of no use to pairs
 
 
-CUT = NodeClass(Tag("H100-80GB", ""), ClassKey(8, 8, (HALF,), (("H100-80GB", ((0, "4g.40gb"),)), ("H100-80GB", ()))))
+CUT = NodeClass(Tag(Site("H100-80GB", 8), ""), ClassKey(8, 8, (HALF,), (("H100-80GB", ((0, "4g.40gb"),)), ("H100-80GB", ()))))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_slices_fit_on_devices_that_are_cut_and_nothing_else_does(asked, fits): 
 
 
 def test_a_slice_goes_where_it_costs_the_fewest_placements():  # R20
-    used = NodeClass(Tag("H100-80GB", ""), ClassKey(8, 8, (), (("H100-80GB", ((0, "4g.40gb"),)),)))
-    empty = NodeClass(Tag("H100-80GB", ""), ClassKey(8, 8, (), (("H100-80GB", ()),)))
+    used = NodeClass(Tag(Site("H100-80GB", 8), ""), ClassKey(8, 8, (), (("H100-80GB", ((0, "4g.40gb"),)),)))
+    empty = NodeClass(Tag(Site("H100-80GB", 8), ""), ClassKey(8, 8, (), (("H100-80GB", ()),)))
     asked = Shape(0, 0, 0, 0, (), "1g.10gb")
     assert used.rating(0, asked, Fragmentation()) < empty.rating(0, asked, Fragmentation())
     assert (used.free, empty.free) == (8 * CPU_WEIGHT + 54_000 * GPU_WEIGHT, 8 * CPU_WEIGHT + GPU_UNITS * GPU_WEIGHT)
