@@ -209,15 +209,14 @@ def packing(group: NodeClass, _number: int, shape: Shape, _mix: Fragmentation) -
     return tier if shape.whole or shape.fraction else 0, group.free, device
 
 
-class Anyhow:
-    """Any class of nodes, any device: the worth is drawn."""
+def anyhow(seed: int) -> Callable[..., Rating]:
+    """Any class of nodes that fits: its worth is drawn. The fullest device."""
+    random = Random(seed)
 
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+    def draw(group: NodeClass, _number: int, shape: Shape, _mix: Fragmentation) -> Rating:
+        return random.randrange(1 << 30), 0, _fullest(group, shape)
 
-    def __call__(self, group: NodeClass, _number: int, shape: Shape, _mix: Fragmentation) -> Rating:
-        """A number out of the hat; the fullest device."""
-        return self.random.randrange(1 << 30), 0, _fullest(group, shape)
+    return draw
 
 
 def _fullest(group: NodeClass, shape: Shape) -> int:
@@ -229,7 +228,7 @@ POLICIES: dict[str, tuple[Callable[..., Rating] | None, bool]] = {
     "FGD": (None, False),
     "best fit": (best_fit, False),
     "packing": (packing, False),
-    "random": (Anyhow(1), False),
+    "random": (anyhow(1), False),
 }
 
 
