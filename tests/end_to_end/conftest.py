@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 Headrace = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -25,7 +27,7 @@ def headrace(environment: dict[str, str]) -> Iterator[Headrace]:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "headrace.cli", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=5 * PATIENCE, check=False)
 
     yield run
     run("down")

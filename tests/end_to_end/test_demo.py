@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 
+from tests.patience import PATIENCE
+
 
 def test_the_demo_plays_the_vectors_and_says_so() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "headrace.cli.main", "demo"], capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-m", "headrace.cli.main", "demo"], capture_output=True, text=True, timeout=5 * PATIENCE, check=False
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     headlines = re.findall(r"^── (.*?) ─+$", done.stdout, flags=re.MULTILINE)

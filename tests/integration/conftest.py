@@ -16,8 +16,7 @@ import pytest
 
 from headrace.bus.accounts import SERVICES, Credential, server_config
 from headrace.bus.connection import Connection, connect
-
-START_PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 CREDENTIALS = (
     Credential("operator", "secret-operator", "operator"),
@@ -71,11 +70,11 @@ class NatsServer:
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(START_PATIENCE)
+            self._process.wait(PATIENCE)
             self._process = None
 
     def _learn_port(self, ports: Path) -> int:
-        deadline = time.monotonic() + START_PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             assert self._process is not None
             assert self._process.poll() is None, (self._directory / "nats.log").read_text()

@@ -37,8 +37,8 @@ from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from tests.integration.ledgers import History, added_up, busy
+from tests.patience import PATIENCE
 
-PATIENCE = 60.0
 TABLES = {
     "records": "sequence",
     "facts": "sequence, place",

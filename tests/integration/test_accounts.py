@@ -12,6 +12,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -210,7 +211,7 @@ async def test_a_node_answers_for_its_logs_and_hears_its_orders_only(core: Conne
     assert (await feed.ask("hr.logs.gpu01", b"from 0")).data == b"hr.logs.gpu01: from 0"
     await feed.publish("hr.orders.gpu02", b"for the other")
     await feed.publish("hr.orders.gpu01", b"for this one")
-    assert await asyncio.wait_for(orders.get(), 10) == b"for this one"
+    assert await asyncio.wait_for(orders.get(), PATIENCE) == b"for this one"
     assert core.is_connected
 
 
@@ -226,7 +227,7 @@ async def test_the_feed_reaches_users_of_its_tenant(core: Connection, login: Log
     await alice.flush()
     await acknowledged(feed, "hr.feed.other.job.ended.a")
     await acknowledged(feed, "hr.feed.acme.job.ended.b")
-    assert await asyncio.wait_for(facts.get(), 10) == "hr.feed.acme.job.ended.b"
+    assert await asyncio.wait_for(facts.get(), PATIENCE) == "hr.feed.acme.job.ended.b"
     assert core.is_connected
 
 

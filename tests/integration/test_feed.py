@@ -27,8 +27,8 @@ from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, ledger, node
 from headrace.contracts.wishes import JobText
 from headrace.feed.service import KEYS, Feed
 from headrace.service.fold import wall_clock
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 GPU = {"gpu": GPU_UNITS}
 
 

@@ -35,9 +35,9 @@ from headrace.contracts.queries import (
 )
 from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.governance.service import main
+from tests.patience import PATIENCE
 
 TWO_TEAMS = Path("deploy/examples/two-teams.yaml")
-WAIT = 20.0
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ class Admin:
         return await self.send(what, encode(request))
 
     async def send(self, what: str, payload: bytes) -> Answer:
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 try:
                     answer = await self.connection.ask(query("governance", what, "acme", "root"), payload)
@@ -186,7 +186,7 @@ async def test_what_is_closed_is_open_again_when_it_is_applied_and_what_is_drain
         applied = await admin.ask("apply", ApplyRequest(documents=read_tree(window).value))
         opened = decode(bytes((await admin.ask("get", GetRequest(kind="policy", name="rnd"))).body), GetAnswer)
         drained = await admin.ask("delete", DeleteRequest(kind="profile", name="two", mode="drain"))
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(PATIENCE):
             while (await admin.ask("get", GetRequest(kind="profile", name="two"))).code == "":
                 await asyncio.sleep(0.02)
     assert [frozen.documents[0].closed, opened.documents[0].closed, applied.code, drained.code] == ["freeze", "", "", ""]
@@ -253,5 +253,5 @@ async def test_it_runs_as_a_process(nats_server, core, admin, tmp_path):
         answer, _ = await admin.apply({"users": [{"handle": "ann"}]})
     finally:
         process.terminate()
-        code = await asyncio.wait_for(process.wait(), WAIT)
+        code = await asyncio.wait_for(process.wait(), PATIENCE)
     assert (answer.code, code) == ("", 0)

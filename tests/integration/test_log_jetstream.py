@@ -21,6 +21,7 @@ from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.ids import IdError
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, parse_submit
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from .conftest import Logins, NatsServer
 
 LEDGER = "hr.ledger.governance"
-LONG = 30.0
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def operator(login: Logins) -> Connection:
 async def _take(reader: Reader, count: int, limit: int = 1_000) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
-        batch = await reader.batch(min(limit, count - len(messages)), wait=LONG)
+        batch = await reader.batch(min(limit, count - len(messages)), wait=PATIENCE)
         assert batch, f"only {len(messages)} of {count} came"
         messages += batch
     return messages
@@ -56,7 +56,7 @@ async def _fill(connection: Connection, subject: str, payloads: Iterable[bytes])
         if last:
             await connection.publish(subject, last)
         last = payload
-    await connection.ask(subject, last, within=LONG)
+    await connection.ask(subject, last, within=PATIENCE)
 
 
 def _sequences(messages: list[Message]) -> list[int]:
@@ -122,7 +122,7 @@ async def test_a_slow_reader_loses_nothing_and_keeps_its_buffer_small(operator: 
     reader = jetstream_reader.JetStreamReader(operator, FEED_STREAM, 0, log.state, begins_late=False, buffer_messages=buffer)
     fullest, payloads = 0, []
     while len(payloads) < count:
-        payloads += [message.payload for message in await reader.batch(97, wait=LONG)]
+        payloads += [message.payload for message in await reader.batch(97, wait=PATIENCE)]
         fullest = max(fullest, reader.buffered)
         await asyncio.sleep(0)  # the server goes on sending meanwhile
     assert payloads == [b"%d" % n for n in range(count)]
@@ -135,7 +135,7 @@ async def test_the_server_stops_sending_to_a_reader_that_takes_nothing(operator:
     count = 200
     await _fill(operator, "hr.feed.acme.job.ended.x", (payload for _ in range(count)))
     reader = await JetStreamLog(operator, FEED_STREAM, begins_late=False).read(0)
-    first = await reader.batch(1, wait=LONG)
+    first = await reader.batch(1, wait=PATIENCE)
     previous = -1
     while reader.buffered != previous:
         previous = reader.buffered
@@ -206,7 +206,7 @@ async def test_a_message_missing_in_the_middle_of_the_stream_stops_the_reader(op
     assert _sequences(await _take(reader, 4)) == [1, 2, 3, 4]
     for _ in range(2):
         with pytest.raises(LogBroken, match="has a gap: after 4 comes 6"):
-            await reader.batch(wait=LONG)
+            await reader.batch(wait=PATIENCE)
     await reader.close()
 
 
@@ -227,7 +227,7 @@ async def test_a_stream_that_was_replaced_under_the_reader_stops_it(
     await _api(operator, "STREAM.DELETE.LEDGER")
     await ensure_streams(operator)
     with pytest.raises(LogBroken, match="lost its end"):
-        await reader.batch(wait=LONG)
+        await reader.batch(wait=PATIENCE)
     await reader.close()
 
 
@@ -280,7 +280,7 @@ def _send_raw(server: NatsServer, raw: bytes) -> None:
     password = server.credentials["acme-alice"].password
     login = {"user": "acme-alice", "pass": password, "headers": True, "verbose": False, "pedantic": False}
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as wire:
-        wire.settimeout(LONG)
+        wire.settimeout(PATIENCE)
         stream = wire.makefile("rwb")
         assert stream.readline().startswith(b"INFO")
         stream.write(b"CONNECT " + json.dumps(login).encode() + b"\r\n" + raw + b"PING\r\n")
@@ -324,7 +324,7 @@ async def test_a_service_waits_for_a_server_that_is_not_up_yet(nats_server: Nats
         while not lines:
             await asyncio.sleep(0)
         nats_server.start()
-        connection = await asyncio.wait_for(waiting, LONG)
+        connection = await asyncio.wait_for(waiting, PATIENCE)
     assert [line["event"] for line in lines] == ["nats_awaited"]
     assert connection.is_connected
     await connection.close()

@@ -19,13 +19,13 @@ from headrace.bus.process import BROKEN, DEPOSED, FAILED, STOPPED
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.codec import decode_record
 from headrace.contracts.subjects import LEDGER_STREAM
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from .conftest import NatsServer
 
-PATIENCE = 30
 
 PROGRAM = '''
 import time

@@ -17,6 +17,7 @@ from headrace.contracts.codec import decode_record
 from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from .conftest import NatsServer
@@ -26,9 +27,6 @@ ALLOCATOR, ADMISSION = "hr.ledger.allocator", "hr.ledger.admission"
 WISH, OTHER_WISH = "hr.submit.acme.alice.dev.half", "hr.submit.acme.bob.dev.half"
 SOON = 0.05
 """Seconds to wait for what must not come."""
-
-LONG = 20.0
-"""Seconds to wait for what must come."""
 
 
 class Twin(NamedTuple):
@@ -58,7 +56,7 @@ def _clock() -> int:
 async def _take(reader: Reader, count: int) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
-        batch = await reader.batch(wait=LONG)
+        batch = await reader.batch(wait=PATIENCE)
         assert batch, f"only {len(messages)} of {count} came"
         messages += batch
     return messages
@@ -99,7 +97,7 @@ async def test_a_batch_has_at_most_its_limit_and_the_rest_stays_buffered(twin: T
     reader = await twin.ledger.read(0)
     sizes = []
     while sum(sizes) < 5:
-        sizes.append(len(await reader.batch(2, wait=LONG)))
+        sizes.append(len(await reader.batch(2, wait=PATIENCE)))
     assert max(sizes) <= 2
     assert reader.buffered == 0
     await reader.close()
@@ -208,7 +206,7 @@ async def test_a_ledger_without_its_beginning_stops_the_reader(twin: Twin) -> No
     await twin.ledger.purge_through(1)
     reader = await twin.ledger.read(0)
     with pytest.raises(LogBroken, match="begins at 2"):
-        await reader.batch(wait=LONG)
+        await reader.batch(wait=PATIENCE)
     await reader.close()
     whole = await twin.ledger.read(1)
     assert [m.sequence for m in await _take(whole, 2)] == [2, 3]
@@ -219,7 +217,7 @@ async def test_a_ledger_that_lost_its_end_stops_the_reader(twin: Twin) -> None:
     await twin.ledger.append(ALLOCATOR, b"a", 0)
     reader = await twin.ledger.read(7)
     with pytest.raises(LogBroken, match="lost its end"):
-        await reader.batch(wait=LONG)
+        await reader.batch(wait=PATIENCE)
     await reader.close()
 
 

@@ -33,8 +33,8 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
 from headrace.contracts.records import digest
 from headrace.node_executor import guard
+from tests.patience import PATIENCE
 
-PATIENCE = 30.0
 NODE = "gpu01"
 LADDER = Ladder(cause="preempted", callback_grace=10_000_000, term_grace=10_000_000, preemptor="acme.bob.x")
 

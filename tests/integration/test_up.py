@@ -20,8 +20,8 @@ import pytest
 
 from headrace.client import connect
 from headrace.supervisor.ports import LOOPBACK
+from tests.patience import PATIENCE
 
-PATIENCE = 60.0
 LOOK_EVERY = 0.05
 HEADRACE = (sys.executable, "-m", "headrace.cli")
 

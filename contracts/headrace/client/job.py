@@ -84,6 +84,7 @@ class _Abort:
 
     told = False
     hooked = False
+    heard = False
     callbacks: tuple[tuple[Callback, bool], ...] = ()
 
 
@@ -176,14 +177,17 @@ def _is_told() -> bool:
 
 
 def _watch() -> None:
+    """A signal that comes just before the main thread begins to wait does not interrupt the wait: repeated until it is heard."""
     while not _is_told():
         time.sleep(LOOK_EVERY)
     main = threading.main_thread().ident
-    if main is not None:
+    while main is not None and not _Abort.heard:
         signal.pthread_kill(main, ABORT_SIGNAL)
+        time.sleep(LOOK_EVERY)
 
 
 def _interrupted(_number: int, _frame: object) -> None:
+    _Abort.heard = True
     callbacks, _Abort.callbacks = _Abort.callbacks, ()
     errors = []
     for callback, _ in callbacks:

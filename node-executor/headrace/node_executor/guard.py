@@ -17,6 +17,7 @@ import time
 
 MARK = "HEADRACE_CONTROL_DIR"
 ROUNDS, PAUSE = 200, 0.02
+_VSIZE, _ENV_END = 20, 48  # of /proc/<pid>/stat, counted from what follows the name
 
 
 def sweep(leases: str) -> int:
@@ -44,13 +45,37 @@ def started_from(leases: str) -> list[int]:
         if not name.isdecimal():
             continue
         try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                environ = file.read()
+            environ = _environ(name)
         except OSError:
             continue
         if environ.startswith(mark) or b"\0" + mark in environ:
             found.append(int(name))
     return found
+
+
+def _environ(pid: str) -> bytes:
+    """The environment with which a process was started. Raises `OSError`: it is gone, or not ours to see.
+
+    Nothing can be read while a program is being loaded, although whoever started it has already been told of its success: waited for,
+    and read once more.
+    """
+    loading = True
+    for _ in range(ROUNDS):
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environ = file.read()
+        if environ or not loading:
+            return environ
+        loading = _is_loading(pid)
+        if loading:
+            time.sleep(PAUSE)
+    return b""
+
+
+def _is_loading(pid: str) -> bool:
+    """Whether the process has memory (neither a kernel's thread nor a dead one), and no environment in it yet."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return fields[_VSIZE] != b"0" and fields[_ENV_END] == b"0"
 
 
 def main(leases: str) -> None:

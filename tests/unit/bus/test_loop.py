@@ -15,6 +15,7 @@ from headrace.bus.memory import MemoryLog
 from headrace.contracts.codec import decode_record
 from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.records import digest
+from tests.patience import PATIENCE
 
 SECOND = 1_000_000
 WRITER = "governance"
@@ -62,7 +63,7 @@ class Wishes:
         return self.wakeup
 
     async def settled(self) -> None:
-        await asyncio.wait_for(self.idle.wait(), 20)
+        await asyncio.wait_for(self.idle.wait(), PATIENCE)
         self.idle.clear()
 
 
@@ -215,7 +216,7 @@ async def test_somebody_else_writing_in_this_name_deposes_it() -> None:
         decider.wishes.append("a")
         loop.nudge()
         with pytest.raises(Deposed, match="somebody else writes as governance"):
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, PATIENCE)
     assert log.last_sequence == 1
 
 
@@ -248,7 +249,7 @@ async def test_without_a_decider_it_only_follows() -> None:
     loop = ServiceLoop(log, fold, _clock, after_fold=lambda message: reached.set() if message.sequence == 2 else None)
     async with _running(loop):
         _state(log, Chain(log, "allocator", "1"), 1, "y")
-        await asyncio.wait_for(reached.wait(), 20)
+        await asyncio.wait_for(reached.wait(), PATIENCE)
     assert fold.nodes == ["x", "y"]
     with pytest.raises(ValueError, match="needs a chain"):
         ServiceLoop(log, fold, _clock, decider=Wishes(fold))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 class Attempt:
@@ -112,8 +112,8 @@ SLEEPING = """
 import time, threading, pathlib, atexit
 atexit.register(print, "at exit")
 {register}
-pathlib.Path("ready").touch()
 try:
+    pathlib.Path("ready").touch()
     time.sleep(1000)
 finally:
     print("finally")
@@ -167,6 +167,16 @@ print("still here")
     attempt.preempt()
     out, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, "still here\n")
+
+
+def test_a_signal_that_interrupts_nothing_is_repeated_until_it_is_heard(attempt) -> None:
+    register = """
+import signal
+kill, lost = signal.pthread_kill, []
+signal.pthread_kill = lambda *of: kill(*of) if len(lost) == 3 else lost.append(of)
+job.on_abort(lambda: print("saved after", len(lost)))
+"""
+    assert preempted(attempt, register) == (0, "saved after 3\nfinally\nat exit\n", "")
 
 
 def test_a_callback_that_is_registered_after_the_word_came_is_called_as_well(attempt) -> None:

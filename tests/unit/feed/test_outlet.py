@@ -13,6 +13,7 @@ from headrace.bus.log import LogUnavailable
 from headrace.feed import outlet as module
 from headrace.feed.facts_out import Outgoing
 from headrace.feed.outlet import WINDOW, Outlet
+from tests.patience import PATIENCE
 
 
 class FakeFeed:
@@ -54,7 +55,7 @@ async def running(outlet):
 
 
 async def emptied(outlet):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while outlet.waiting:
             await asyncio.sleep(0)
 

@@ -22,6 +22,7 @@ from headrace.contracts.subjects import feed as feed_subject
 from headrace.contracts.wishes import JobText
 from headrace.feed import service as module
 from headrace.feed.service import Feed
+from tests.patience import PATIENCE
 
 
 class FakeConnection:
@@ -81,7 +82,7 @@ class Running:
         self._task = asyncio.create_task(self.feed.run())
 
     async def until(self, condition):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 if self._task.done():
                     self._task.result()

@@ -33,8 +33,8 @@ from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CannotStart, Launch
 from headrace.node_executor.tracing import Silent
 from headrace.node_executor.workspace import Workspace
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
 LEASE = f"{JOB}/1/0"
 NAME = f"{JOB}.1.0"

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from io import BytesIO
+from typing import IO
 
 from headrace.node_executor import guard
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 def job(leases: str, name: str = "x.1.0", *, forked: bool = False) -> subprocess.Popen[bytes]:
@@ -40,6 +41,32 @@ def test_a_sweep_kills_what_was_started_from_there_also_in_other_sessions_and_no
         other.kill()
         other.wait()
     assert guard.sweep(f"{tmp_path}/a") == 0
+
+
+def test_what_has_only_just_been_started_is_seen_although_it_is_still_being_loaded(tmp_path, monkeypatch) -> None:
+    mine = job(str(tmp_path))
+    environ, stat = f"/proc/{mine.pid}/environ", f"/proc/{mine.pid}/stat"
+    early = {environ: [b"", b""], stat: [b"7 (a) b) S " + b"1 " * 47 + b"0 0"]}
+
+    def read(path: str, mode: str) -> IO[bytes]:
+        return BytesIO(early[path].pop(0)) if early.get(path) else open(path, mode)
+
+    monkeypatch.setattr(guard, "open", read, raising=False)
+    try:
+        assert guard.started_from(str(tmp_path)) == [mine.pid]
+        assert early == {environ: [], stat: []}
+    finally:
+        mine.kill()
+        mine.wait()
+
+
+def test_a_process_that_is_started_is_seen_at_once(tmp_path) -> None:
+    for _ in range(20):
+        mine = job(str(tmp_path))
+        seen = guard.started_from(str(tmp_path))
+        mine.kill()
+        mine.wait()
+        assert seen == [mine.pid]
 
 
 def test_the_guard_waits_for_the_end_of_its_input_then_sweeps(tmp_path) -> None:

@@ -14,8 +14,7 @@ from headrace.contracts.orders import NodeAnswer
 from headrace.contracts.records import RECORD_BYTES_MAX, Record, digest
 from headrace.node_executor import ledger as module
 from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)

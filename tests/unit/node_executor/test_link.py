@@ -15,8 +15,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
 from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
 from headrace.node_executor.link import Address, Hears, Link, Pace
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 class FakeClient:

@@ -8,8 +8,7 @@ import pytest
 
 from headrace.node_executor import guard
 from headrace.node_executor.tenure import Occupied, Tenure
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 def leftover(data: str) -> subprocess.Popen[bytes]:

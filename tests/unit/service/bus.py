@@ -21,6 +21,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.queries import Answer
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger
+from tests.patience import PATIENCE
 
 START = 1_800_000_000 * SECOND
 JOB_ID = make_job_id(START // 1_000, bytes(10))
@@ -100,7 +101,7 @@ class Bus:
 
 async def until(condition):
     """Let the others work until it is so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0)
 

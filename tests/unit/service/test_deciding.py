@@ -13,6 +13,7 @@ from headrace.service import deciding as module
 from headrace.service.deciding import Deciding, trace_of
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
+from tests.patience import PATIENCE
 from tests.unit.service.bus import JOB, START, Bus, running, until
 
 TRACE = "00-11111111111111111111111111111111-2222222222222222-01"
@@ -92,7 +93,7 @@ class TestRunning:
 
         deciding.decider.decide = decide
         with pytest.raises(Deposed, match="somebody else writes as governance"):
-            await asyncio.wait_for(deciding.run(), 20)
+            await asyncio.wait_for(deciding.run(), PATIENCE)
 
 
 class TestTraceOf:

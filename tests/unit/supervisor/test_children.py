@@ -13,6 +13,7 @@ import pytest
 from headrace.supervisor import children as children_module
 from headrace.supervisor.children import Child, Children, Program
 from headrace.supervisor.logfile import LogFile
+from tests.patience import PATIENCE
 
 ENV = {"PATH": os.environ["PATH"]}
 SLEEPER = ("sh", "-c", "echo up; exec sleep 60")
@@ -42,7 +43,7 @@ async def child(tmp_path):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -121,10 +122,10 @@ async def test_whoever_is_in_a_hurry_kills_what_is_being_asked(child):
 
 
 async def test_a_child_that_waits_for_its_next_start_ends_at_once(child, monkeypatch):
-    monkeypatch.setattr(children_module, "WAIT_FIRST", 60.0)
+    monkeypatch.setattr(children_module, "WAIT_FIRST", 10 * PATIENCE)
     one = child("false")
     await until(lambda: one.state == "restarting")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await one.stop()
     assert one.state == "stopped"
 

@@ -16,8 +16,7 @@ import pytest
 from headrace.supervisor import postgres
 from headrace.supervisor.installation import InstallationError
 from headrace.supervisor.postgres import SOCKET, SOCKET_PATH_MAX, PostgresSettings, accepts, prepare
-
-PATIENCE = 60.0
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")

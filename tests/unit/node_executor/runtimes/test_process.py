@@ -14,8 +14,7 @@ import pytest
 from headrace.node_executor.runtimes import CannotStart, Launch, Running, Runtime
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.runtimes.process import Process, ProcessRuntime, find_program
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 class Job:
