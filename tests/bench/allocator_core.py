@@ -1,8 +1,9 @@
-"""P1: the allocator's core in process: fold and decide, no log, no encoding (quality page, Speed).
+"""P1, P2, P3: the allocator's core in process: fold and decide, no log, no encoding (quality page, Speed).
 
-1,000 nodes x 8 GPUs, 50 tenants with two policies each, 20 request shapes, reservations, limits, ranks, 10,000 pending jobs.
-Steady state: a random lease ends (one time in fifty a whole node is emptied), a new job is admitted for each that left, and the
-allocator decides until it has nothing more to say. One clock for fold and decide; what builds the load is outside of it.
+One pool of nodes x 8 GPUs, 50 tenants with two policies each, reservations, limits, ranks. Steady state: so many jobs end, by chance (one
+time in fifty a whole node is emptied), a job like each of them is admitted, and the allocator decides until it has nothing more to say;
+so neither what runs nor what waits changes its mix. The clock is the process's own CPU time for fold and decide, submits included; what
+makes up the load is outside of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts import facts as f
@@ -21,7 +23,7 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record
 from headrace.domain.fold import apply
-from headrace.domain.state import State
+from headrace.domain.state import JobRecord, State
 
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 4 * GPU_UNITS, 8 * GPU_UNITS)
 CPU_MEMORY = ((1_000, 8_192), (2_000, 8_192), (4_000, 16_384), (1_000, 32_768))
@@ -29,11 +31,12 @@ CPU_MEMORY = ((1_000, 8_192), (2_000, 8_192), (4_000, 16_384), (1_000, 32_768))
 
 @dataclass
 class Core:
-    """One world, and the seconds spent in fold and decide."""
+    """One world, and the seconds spent in fold and decide. `at_once`: ends between two looks of the allocator."""
 
     nodes: int
     pending: int
     shapes: int
+    at_once: int
     seed: int
 
     def __post_init__(self) -> None:
@@ -45,6 +48,7 @@ class Core:
         self.spent = 0.0
         self.grants = 0
         self.sizes: Counter[int] = Counter()
+        self.decisions: list[float] = []
         self.made = 0
         self._build()
 
@@ -54,8 +58,8 @@ class Core:
         apply(self.state, Record(by=by, now=self.now, engine="bench", as_of=self.sequence - 1, facts=facts), self.sequence)
 
     def _build(self) -> None:
-        per_gpu = len(CPU_MEMORY) if self.shapes >= 20 else 1
-        self.requests = [{GPU: gpu, "cpu": cpu, "memory": memory} for gpu in GPUS for cpu, memory in CPU_MEMORY[:per_gpu]]
+        hosts = [*CPU_MEMORY, *((500 * cores, 2_048 * gib) for cores in range(1, 5) for gib in range(1, 5))]
+        self.requests = [{GPU: gpu, "cpu": cpu, "memory": memory} for gpu in GPUS for cpu, memory in hosts[: self.shapes // 5]]
         names = [f"p{number}" for number in range(len(self.requests))]
         facts: list[f.AnyFact] = [
             f.PoolAppliedV1(author="bench", pool=Pool(name="pool", selector={"site": "a"}, profile_order=tuple(names[:3])))
@@ -126,56 +130,82 @@ class Core:
         self._fold("preemption", (f.PreemptionNoneV1(preemption=search, job=opened.job, pool=opened.pool, why="not measured"),))
 
     def step(self) -> None:
-        """Something ends; what that frees is granted; as many new jobs come."""
-        node = self.state.nodes[f"n{self.random.randrange(self.nodes):05d}"]
-        leases = list(node.leases.values())
-        if not leases:
-            return
-        leaving = leases if self.random.random() < 0.02 else [self.random.choice(leases)]
-        ended = tuple(
-            f.LeaseEndedV1(
-                job=lease.job.key, attempt=lease.attempt, outcome="exited", exit_code=0, exited_at=self.now, at=self.now
+        """Something ends, each on its node; jobs like those come; what that frees is granted."""
+        again: list[f.JobAdmittedV1] = []
+        for _ in range(self.at_once):
+            node = self.state.nodes[f"n{self.random.randrange(self.nodes):05d}"]
+            leases = list(node.leases.values())
+            if not leases:
+                continue
+            leaving = leases if self.random.random() < 0.02 else [self.random.choice(leases)]
+            again += [self._like(lease.job) for lease in leaving]
+            ended = tuple(
+                f.LeaseEndedV1(
+                    job=lease.job.key, attempt=lease.attempt, outcome="exited", exit_code=0, exited_at=self.now, at=self.now
+                )
+                for lease in leaving
             )
-            for lease in leaving
-        )
-        self._timed(f"node.{node.name}", ended)
-        granted = 0
-        while True:
-            began = time.process_time()
-            facts = self.allocator.decide(self.now)
-            self.spent += time.process_time() - began
-            if not facts:
-                break
+            self._timed(f"node.{node.name}", ended)
+        if again:
+            self._timed("admission", tuple(again))
+        while facts := self._decide():
             self._timed("allocator", facts)
             for fact in facts:
                 if isinstance(fact, f.LeaseGrantedV1):
-                    granted += 1
+                    self.grants += 1
                     self.sizes[fact.amounts[GPU]] += 1
                 elif isinstance(fact, f.ReclaimOpenedV1):
                     self._answer(fact)
-        self.grants += granted
-        if granted:
-            self._fold("admission", tuple(self._job() for _ in range(granted)))
+
+    def _decide(self) -> tuple[f.AnyFact, ...]:
+        began = time.process_time()
+        facts = self.allocator.decide(self.now)
+        took = time.process_time() - began
+        self.spent += took
+        self.decisions.append(took)
+        return facts
+
+    def _like(self, job: JobRecord) -> f.JobAdmittedV1:
+        self.made += 1
+        return f.JobAdmittedV1(
+            job=job_key(job.tenant, "u", make_job_id(1, self.made.to_bytes(10, "big"))),
+            policy=job.policy.document.name,
+            profile=job.profile,
+            request=job.request.amounts,
+            preemptible=job.preemptible,
+            priority=job.priority,
+        )
 
 
 def measure(
-    nodes: int = 1_000, pending: int = 10_000, shapes: int = 20, seconds: float = 3.0, seed: int = 1
-) -> dict[str, object]:
-    """Grants per second of fold and decide, and what sizes they had."""
-    core = Core(nodes, pending, shapes, seed)
+    nodes: int = 1_000, pending: int = 10_000, shapes: int = 20, at_once: int = 1, seconds: float = 3.0, seed: int = 1
+) -> dict[str, Any]:
+    """Grants per second of fold and decide, what sizes they had, and how long decisions took (milliseconds)."""
+    core = Core(nodes, pending, shapes, at_once, seed)
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
+        for _ in range(50):
+            core.step()
+        core.spent, core.grants, core.decisions = 0.0, 0, []
+        core.sizes.clear()
         while core.spent < seconds:
             core.step()
     finally:
         gc.enable()
         gc.unfreeze()
     sizes = {f"{size / GPU_UNITS:g}": round(count / max(1, core.grants), 2) for size, count in sorted(core.sizes.items())}
-    return {"grants_per_s": core.grants / core.spent, "grants": core.grants, "sizes": sizes}
+    took = sorted(core.decisions)
+    return {
+        "grants_per_s": core.grants / core.spent,
+        "grants": core.grants,
+        "sizes": sizes,
+        "p50_ms": 1_000 * took[len(took) // 2],
+        "p99_ms": 1_000 * took[len(took) * 99 // 100],
+    }
 
 
 if __name__ == "__main__":
-    for shapes in (5, 20):
+    for shapes in (5, 20, 100):
         print(shapes, measure(shapes=shapes))

@@ -50,13 +50,36 @@ def spread(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "least": min(values), "greatest": max(values)}
 
 
-def measure_core(seconds: float) -> dict[str, Any]:
-    """P1 with 5 and 20 shapes, each by `RUNS` seeds."""
+CORE_CELLS: dict[str, tuple[tuple[int, int, int, int, int], ...]] = {
+    "P1": (
+        (1_000, 10_000, 5, 1, RUNS),
+        (1_000, 10_000, 20, 1, RUNS),
+        (1_000, 10_000, 20, 16, RUNS),
+        (1_000, 10_000, 100, 1, 2),
+    ),
+    "P2": ((1_000, 1_000, 20, 1, 3), (1_000, 100_000, 20, 1, 1)),
+    "P3": ((10, 10_000, 20, 1, 3), (100, 10_000, 20, 1, 3), (10_000, 10_000, 20, 1, 1)),
+}
+"""Nodes, pending jobs, request shapes, ends between two looks, runs."""
+
+
+def measure_core(seconds: float, cells: dict[str, tuple[tuple[int, int, int, int, int], ...]]) -> dict[str, Any]:
+    """P1 by shapes, P2 by pending jobs, P3 by nodes, each run by a seed of its own."""
     figures: dict[str, Any] = {}
-    for shapes in (5, 20):
-        runs = [allocator_core.measure(shapes=shapes, seconds=seconds, seed=seed) for seed in range(1, RUNS + 1)]
-        figures[str(shapes)] = {**spread([run["grants_per_s"] for run in runs]), "sizes": runs[-1]["sizes"]}
-        print(f"P1  {shapes:>3} shapes  {_show(figures[str(shapes)])} grants/s   sizes {runs[-1]['sizes']}", flush=True)
+    for name, rows in cells.items():
+        for nodes, pending, shapes, at_once, count in rows:
+            runs = [
+                allocator_core.measure(nodes, pending, shapes, at_once, seconds=seconds, seed=seed)
+                for seed in range(1, count + 1)
+            ]
+            p50, p99 = (statistics.median([run[which] for run in runs]) for which in ("p50_ms", "p99_ms"))
+            found = {**spread([run["grants_per_s"] for run in runs]), "p50_ms": p50, "p99_ms": p99, "sizes": runs[-1]["sizes"]}
+            figures[f"{name} {nodes} nodes {pending} pending {shapes} shapes {at_once} at once"] = found
+            print(
+                f"{name}  {nodes:>6,} nodes {pending:>9,} pending {shapes:>3} shapes {at_once:>2} at once  {_show(found)} grants/s"
+                f"   decision p50 {p50:.3f} p99 {p99:.3f} ms   sizes {found['sizes']}",
+                flush=True,
+            )
     return figures
 
 
@@ -117,10 +140,14 @@ def main() -> int:
         "what",
         nargs="*",
         choices=["core", "reclaim", "line", "memory", []],
-        help="core: P1; reclaim: plans; line: P5, P7; memory: P12, P13; nothing: all",
+        help="core: P1, P2, P3; reclaim: plans; line: P5, P7; memory: P12, P13; nothing: all",
     )
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each run of the core")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each run of the core")
+    parser.add_argument("--nodes", type=int, default=1_000, help="of the core: this one cell only, as with the next three")
+    parser.add_argument("--pending", type=int, default=10_000, help="jobs of the core that wait, up to 1,000,000")
+    parser.add_argument("--shapes", type=int, default=20, choices=[5, 20, 100], help="of request in the core")
+    parser.add_argument("--at-once", type=int, default=1, help="ends between two looks of the core")
     parser.add_argument("--jobs", type=int, default=2_000, help="of each run of the line")
     parser.add_argument("--samples", type=int, default=100, help="of the latency")
     parser.add_argument("--facts", type=int, default=1_000_000, help="from which a fold is rebuilt")
@@ -130,7 +157,9 @@ def main() -> int:
     figures: dict[str, Any] = {"machine": machine()}
     print(json.dumps(figures["machine"]), flush=True)
     if "core" in what:
-        figures["P1"] = measure_core(arguments.seconds)
+        cell = (arguments.nodes, arguments.pending, arguments.shapes, arguments.at_once, 1)
+        asked = any(value != default for value, default in zip(cell, (1_000, 10_000, 20, 1), strict=False))
+        figures["P1, P2, P3"] = measure_core(arguments.seconds, {"one": (cell,)} if asked else CORE_CELLS)
     if "reclaim" in what:
         figures["plans"] = reclaim.measure()
         reclaim.show(figures["plans"])

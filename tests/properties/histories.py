@@ -99,7 +99,18 @@ def supply(draw: Draw) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
         )
         nodes.append(row)
         given = draw(dedications(name, nodes))
-        pools.append(d.Pool(name=name, selector={"site": name}, capacity=capacity, nomination_timeout=2 * MINUTE, **given))
+        backfill = draw(st.sampled_from([0, MINUTE, 5 * MINUTE]))
+        pools.append(
+            d.Pool(
+                name=name,
+                selector={"site": name},
+                capacity=capacity,
+                profile_order=draw(st.sampled_from([(), ("p1",), ("p2", "p0")])),
+                backfill_for=backfill,
+                nomination_timeout=2 * MINUTE,
+                **given,
+            )
+        )
         has[name] = capacity.get(GPU, units)
     return nodes, pools, has
 

@@ -6,12 +6,17 @@ says who ought to be granted what (R15, R18, R19, R27), and for whom a search ou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from headrace.contracts import facts as f
+from headrace.contracts.facts import AnyFact
 from headrace.domain import capacity
 from headrace.domain.access import may_enter
+from headrace.domain.awaited import awaited_places
 from headrace.domain.eligibility import RECLAIM, anybody_above, causes
 from headrace.domain.gates import may_start
+from headrace.domain.holds import as_seen_by
 from headrace.domain.pending import JobGroup
 from headrace.domain.placement import find_places
 from headrace.domain.ranking import Rank, is_inside, rank
@@ -19,6 +24,7 @@ from headrace.domain.scopes import over_capacity, over_limit, scopes_of
 from headrace.domain.searches import is_resting, is_worthwhile, was_searched
 from headrace.domain.snapshot import copy_of
 from headrace.domain.state import JobRecord, PoolState, State
+from headrace.domain.takings import Hold
 
 
 class Candidate(NamedTuple):
@@ -40,6 +46,21 @@ class Oracle:
         self.skip = skip
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
         self.opened: list[tuple[str, str, str]] = []
+
+    def keep(self, facts: Iterable[AnyFact]) -> Oracle:
+        """What the round lifts and places before it grants anything (R16), which has to be right by itself."""
+        for fact in facts:
+            if isinstance(fact, f.HoldLiftedV1):
+                del self.state.holds[fact.job]
+            elif isinstance(fact, f.HoldPlacedV1):
+                job, pool = self.state.jobs[fact.job], self.state.pools[fact.pool]
+                assert self.now - job.pending_since >= pool.document.backfill_for
+                assert fact.job not in self.state.holds
+                assert not self._fits(job, pool)
+                assert awaited_places(job, pool) is not None
+                self.state.holds[fact.job] = Hold(job, fact.pool, fact.places, self.now)
+        assert all(hold.job.key not in self.skip for hold in self.state.holds.values() if hold.placed_at == self.now)
+        return self
 
     def play(self, *, in_line: bool = True) -> Oracle:
         self.state.pending.ripen(self.now)
@@ -66,7 +87,9 @@ class Oracle:
                 capacity.nominate(self.state, preemption)
 
     def _take(self, job: JobRecord, pool: PoolState, *, inside: bool) -> None:
-        places = find_places(self.state, job, pool)
+        with as_seen_by(self.state, job, pool):
+            places = find_places(self.state, job, pool)
+        self.state.holds.pop(job.key, None)
         for place in places:
             capacity.take(self.state, job, pool, place)
         self.state.pending.remove(job)
@@ -75,12 +98,17 @@ class Oracle:
     def _grant(self, pool: PoolState) -> bool:
         kept_from = self._kept_from(pool)
         for candidate in self.candidates(pool):
-            if kept_from is not None and candidate.rank > kept_from:
-                return False
+            if kept_from is not None and candidate.rank > kept_from and not self._goes_beside(candidate.job, pool):
+                continue
             if not candidate.limited and self._fits(candidate.job, pool) and not self._goes_elsewhere(candidate):
                 self._take(candidate.job, pool, inside=candidate.inside)
                 return True
         return False
+
+    def _goes_beside(self, job: JobRecord, pool: PoolState) -> bool:
+        """Whether it only goes to nodes that do not help the job for which victims are looked for (R19)."""
+        mine, theirs = set(job.request.shape.models), set(pool.search.job.request.shape.models)
+        return bool(mine and theirs) and mine.isdisjoint(theirs)
 
     def candidates(self, pool: PoolState) -> list[Candidate]:
         """All heads that may start in a pool as far as their own accounts go, best first; and those whose tenant's limit is reached."""
@@ -110,7 +138,8 @@ class Oracle:
         return "" if short is None else short.scope.kind
 
     def _fits(self, job: JobRecord, pool: PoolState) -> bool:
-        return over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
+        with as_seen_by(self.state, job, pool):
+            return over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
 
     def _kept_from(self, pool: PoolState) -> Rank | None:
         group = self.state.pending.group_of(pool.search.job) if pool.search is not None else None
@@ -127,11 +156,22 @@ class Oracle:
 
     def _goes_elsewhere(self, candidate: Candidate) -> bool:
         profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
-        return any(
+        return self._is_searched_for_before(candidate) or any(
             self._fits(earlier.job, earlier.pool)
             or (earlier.inside and profile.reclaim_before_spill and self._may_search(earlier))
             for earlier in self._before(candidate)
         )
+
+    def _is_searched_for_before(self, candidate: Candidate) -> bool:
+        """Whether victims are looked for in an earlier pool of its order: then it does not spill (R19)."""
+        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
+        for name in profile.pools[: profile.pools.index(candidate.pool.document.name)]:
+            pool = self.state.pools.get(name)
+            if pool is None or pool.search is None or pool.search.job is not candidate.job:
+                continue
+            if self._candidate(candidate.group, pool) is not None and causes(self.state, candidate.job, pool):
+                return True
+        return False
 
     def _may_search(self, candidate: Candidate) -> bool:
         pool, job = candidate.pool, candidate.job

@@ -68,6 +68,8 @@ LAWS: tuple[Law, ...] = (
     Law(ALLOCATOR, f.JobEndedV1, "a job", "pending, no lease left"),
     Law(ALLOCATOR, f.JobDismissedV1, "a job", "pending"),
     Law(ALLOCATOR, f.NodeSetAsideV1, "a node", "not cordoned"),
+    Law(ALLOCATOR, f.HoldPlacedV1, "a job", "pending"),
+    Law(ALLOCATOR, f.HoldLiftedV1, "a hold", "placed"),
     Law(ALLOCATOR, f.ReclaimOpenedV1, "a job", "pending"),
     Law(ALLOCATOR, f.PreemptionOrderedV1, "a proposal", "open"),
     Law(ALLOCATOR, f.PreemptionDismissedV1, "a search", "open"),

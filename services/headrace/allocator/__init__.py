@@ -3,7 +3,7 @@
 The question it answers: *given the ledger so far, what has to be stated next?*
 
 Facts read: all. Facts written: `lease.granted`, `lease.revoked`, `stop.ordered`, `job.requeued`, `job.ended`, `job.dismissed`,
-`reclaim.opened`, `preemption.ordered`, `preemption.dismissed`, `nomination.ended`, `mix.learned`,
+`hold.placed`, `hold.lifted`, `reclaim.opened`, `preemption.ordered`, `preemption.dismissed`, `nomination.ended`, `mix.learned`,
 `policy.gated`, `growth.requested`, `growth.ended`.
 
 `decide` is the round: `settlement` answers what has happened to jobs, `proposals` judges what preemption found, `granting` hands out what

@@ -24,8 +24,6 @@ from headrace.domain.record_room import RecordRoom
 from headrace.domain.searches import next_worthwhile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import State
 
@@ -85,21 +83,10 @@ class Allocator:
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""
         state, looked_at = self.state, max(self.state.now, self.looked_at)
-        moments = [state.deadlines.next(looked_at), state.pending.next_ripe(), self.gates.next_look(looked_at)]
+        moments = [state.deadlines.next(looked_at), state.pending.next_ripe()]
+        moments += [self.gates.next_look(looked_at), self.standings.next_due(looked_at)]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
-        moments += _searches(state, looked_at)
+        moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]
         moments.append(next_growth(state, looked_at))
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
         return min((moment for moment in moments if moment is not None and moment > looked_at), default=None)
-
-
-def _searches(state: State, now: int) -> Iterator[int]:
-    """When heads of groups for whom nobody was found may search again."""
-    for group in state.pending.groups.values():
-        job = group.head()
-        profile = state.profile(group.policy.document.tenant, group.profile)
-        for name in profile.pools if job is not None and profile is not None else ():
-            pool = state.pools.get(name)
-            moment = next_worthwhile(pool, job, now) if pool is not None and job is not None else None
-            if moment is not None:
-                yield moment

@@ -1,8 +1,7 @@
 """Handing out what is free (R15-R19): the best-ranked candidate of each pool, one grant, then look again.
 
-Strategy: grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects. Within a
-round use only grows and free amounts only shrink, so what was found not to fit a pool is not looked at there again. Who is best is kept
-from round to round (`standings`), and found by sets of requests: those that fit, and those that somebody waits for.
+Strategy: grants are tried on the state and undone at the end of the round (`capacity`), so that the round sees its own effects. Who is
+best is kept from round to round (`standings`), what fits where during the round (`rooms`), and both are sets of requests.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import bits_of
+from headrace.allocator.holding import Placing, lapsed
 from headrace.allocator.resuming import Resuming, resume
+from headrace.allocator.rooms import Rooms
 from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.domain import capacity
@@ -22,6 +23,7 @@ from headrace.domain.scopes import over_capacity, over_limit, scopes_of
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
 
     from headrace.allocator.lines import Board, Candidate
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from headrace.domain.ranking import Rank
     from headrace.domain.record_room import RecordRoom
     from headrace.domain.state import JobRecord, PoolState, State
-    from headrace.domain.takings import Preemption
+    from headrace.domain.takings import Hold, Preemption
 
 GRANTS_MAX = 400
 """Leases in one round, unless one gang has more: bounds the time until the next look."""
@@ -45,6 +47,7 @@ class _Round:
     def __init__(self, state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom) -> None:
         self.state = state
         self.standings = standings
+        self.now = now
         self.skip = skip
         self.room = room
         self.is_full = False
@@ -54,12 +57,8 @@ class _Round:
         self._tried: list[tuple[JobRecord, PoolState, Place]] = []
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
-        self._failed: dict[str, int] = {}
-        self._fits: dict[str, int] = {}
+        self._rooms = Rooms(state, standings)
         self._idle: dict[str, int] = {}
-        self._moves = 0
-        self._seen = -1
-        self._whole: set[tuple[str, int]] = set()
 
     def grant_nominated(self) -> None:
         """Preemptors first: what they wait for is kept for them, so nobody's turn is taken (R27)."""
@@ -78,15 +77,38 @@ class _Round:
                 continue
             self._lifted.append(preemption)
 
+    def keep(self) -> None:
+        """Lift holds that have lapsed, and keep units for who has waited too long, before anybody is granted anything (R16)."""
+        self.standings.refresh()
+        state, rooms = self.state, self._rooms
+        lifted = list(self.room.fill(lapsed(state, self.standings, self.skip)))
+        self.facts += lifted
+        gone = {fact.job for fact in lifted} | self.skip
+        for hold in state.holds.values():
+            if hold.job.key not in gone:
+                rooms.keep(hold, self.standings.boards[hold.pool])
+        boards = self.standings.in_order()
+        for board in boards:
+            board.ripen(self.now)
+        for board in boards:
+            for hold in self._new_holds(board):
+                placed = f.HoldPlacedV1(job=hold.job.key, pool=hold.pool, places=hold.places)
+                if not self.room.takes((placed,)):
+                    return
+                self.facts.append(placed)
+                rooms.keep(hold, board)
+
+    def _new_holds(self, board: Board) -> Iterator[Hold]:
+        placing = Placing(self.state, self.standings, self._rooms, board, self.skip)
+        while (hold := placing.next()) is not None:
+            yield hold
+
     def grant_pending(self) -> None:
         """The best of each pool, pools by name, until nothing more fits or the round is full; then searches for who found no room."""
-        self.standings.refresh()
-        boards = [self.standings.boards[name] for name in sorted(self.standings.boards)]
-        for board in boards:
-            self._measure(board)
+        boards = self.standings.in_order()
         while len(self._tried) < GRANTS_MAX and not self.is_full:
             for board in boards:
-                if self._idle.get(board.name) != self._moves and self._grant_best(board):
+                if self._idle.get(board.name) != self._rooms.moves and self._grant_best(board):
                     break
             else:
                 break
@@ -94,52 +116,38 @@ class _Round:
             while name not in self.standings.boards and self._resume_before(self.state.pools[name], None):
                 pass
         for board in boards:
-            self.searching.open(board, self._room, self.skip)
-
-    def _measure(self, board: Board) -> None:
-        """Find out anew what fits in the pool. If that has changed, pools that were found to have nobody are looked at again."""
-        needs = self.standings.needs
-        fits = needs.fitting_in(board.pool) & ~self._failed.get(board.name, 0)
-        if fits:
-            fits &= board.placeable()
-        if fits != self._fits.get(board.name) or self._seen != self.standings.moves:
-            self._fits[board.name], self._seen = fits, self.standings.moves
-            self._moves += 1
+            self.searching.open(board, self._rooms.room, self.skip)
 
     def _grant_best(self, board: Board) -> bool:
         """Grant the pool's best candidate; False when it has none that fits."""
         while True:
-            best = board.best(self._fits[board.name], self._allowed)
-            if self._resume_before(board.pool, None if best is None else best.rank):
-                self._whole.clear()
-                self._measure(board)
+            found = self._rooms.best(board, self._allowed)
+            if self._resume_before(board.pool, None if found is None else found[0].rank):
+                self._rooms.resumed(board)
                 return True
-            if best is None:
-                self._idle[board.name] = self._moves
+            if found is None:
+                self._idle[board.name] = self._rooms.moves
                 return False
-            if self._is_kept_from(best, board.pool):
-                return False
+            if self._is_kept_from(found[0], board.pool):
+                found = self._rooms.best(board, self._beside_the_search(board))
+                if found is None:
+                    return False
+            best, stage = found
             job = best.job
-            places = find_places(self.state, job, board.pool)
+            places = self._rooms.find(board, stage, job)
             if places is None or not self._hold(job, board.pool, places, inside=best.inside, rule="R15"):
                 if self.is_full:
                     return False
-                self._fail(board, best.number)
+                self._rooms.fail(board, stage, best.number)
                 continue
             self._leave_line(best.post.strand.groups[best.number], job)
             self.standings.refresh()
-            self._whole.clear()
-            self._measure(board)
+            self._rooms.granted(board, job)
             return True
-
-    def _fail(self, board: Board, number: int) -> None:
-        """What seemed to fit does not, or no record could hold it: nobody asks for that there again in this round."""
-        self._failed[board.name] = self._failed.get(board.name, 0) | 1 << number
-        self._measure(board)
 
     def _resume_before(self, pool: PoolState, rank: Rank | None) -> bool:
         """Let the best-ranked suspended job go on where it was, if it ranks before `rank`; False when there is none (R29)."""
-        found = self.resuming.best(pool)
+        found = self._rooms.best_suspended(pool, self.resuming) if self.state.suspended else None
         if found is None or (rank is not None and rank < found[0]) or self.is_full:
             return False
         job = found[1]
@@ -164,25 +172,11 @@ class _Round:
         for earlier in post.earlier:
             if not requests:
                 break
-            requests &= ~self._room(earlier, requests)
-            if post.strand.reclaims_first:
+            requests &= ~self._rooms.room(earlier, requests)
+            if earlier.board.pool.search is not None:
+                requests &= ~self.searching.worthwhile(earlier, requests)
+            elif post.strand.reclaims_first:
                 requests &= ~self.searching.worthwhile(earlier, requests & earlier.inside)
-        return requests
-
-    def _room(self, post: Post, requests: int) -> int:
-        """Of the requests of a post those that could be granted there now.
-
-        Where one replica finds a place, all of a gang need not, nor one that avoids some nodes (R36): those are tried.
-        """
-        board = post.board
-        requests &= (post.inside | post.borrowing) & self._fits[board.name]
-        for number in bits_of(requests & self.standings.needs.uncertain):
-            if (board.name, number) not in self._whole:
-                if find_places(self.state, post.strand.heads[number][1], board.pool) is None:
-                    self._fail(board, number)
-                    requests &= ~(1 << number)
-                else:
-                    self._whole.add((board.name, number))
         return requests
 
     def _is_kept_from(self, candidate: Candidate, pool: PoolState) -> bool:
@@ -194,6 +188,15 @@ class _Round:
             return False
         post, number = found
         return candidate.rank > post.rank(number, place_in_line(pool.search.job))
+
+    def _beside_the_search(self, board: Board) -> Callable[[Post, int], int]:
+        """As `_allowed`, but only requests that go to other GPU models than the job may for which victims are looked for."""
+        search, beside = board.pool.search, 0
+        models = frozenset(search.job.request.shape.models) if search is not None else frozenset()
+        for number, request in enumerate(self.standings.needs.requests):
+            if models and request.shape.models and models.isdisjoint(request.shape.models):
+                beside |= 1 << number
+        return lambda post, requests: self._allowed(post, requests & beside)
 
     def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
         total = job.request.total
@@ -222,6 +225,7 @@ class _Round:
 
     def undo(self) -> None:
         """Leave the state as it was found."""
+        self._rooms.leave()
         for job, pool, place in reversed(self._tried):
             capacity.give_back(self.state, job, pool, place)
         for preemption in self._lifted:
@@ -263,6 +267,7 @@ def grant(
     try:
         turn.grant_nominated()
         if in_line:
+            turn.keep()
             turn.grant_pending()
     finally:
         turn.undo()

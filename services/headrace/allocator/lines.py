@@ -7,6 +7,7 @@ share, and in a policy by their place in line: when a policy's share changes, on
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import bits_of
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from headrace.domain.ranking import Rank, StaticRank
     from headrace.domain.state import JobRecord, PolicyState, PoolState
 
+WAITING_KEPT = 4_096
+"""Heads whose time is noted, before those that have left are thrown out."""
 PLACEABLE_KEPT = 4_096
 """Answers to which requests are placeable that are kept."""
 
@@ -118,19 +121,24 @@ class Ladder:
 class Board:
     """All candidates of one pool. `version` counts changes of who stands there with what request, not those of their order.
 
-    `asking`: posts that might take something back; `fresh`, those of them that may have requests that were never searched for (R23).
+    `due`: the requests of heads that have waited long enough for something to be kept for them (R16), or more than those. `asking`: posts
+    that might take something back; `fresh`, those of them that may have requests that were never searched for (R23).
     """
 
     __slots__ = (
         "_across",
         "_inside",
         "_ladders",
+        "_live",
         "_of_shape",
         "_order",
         "_placeable",
         "_posts",
+        "_waited",
+        "_waiting",
         "_within",
         "asking",
+        "due",
         "fresh",
         "inside",
         "name",
@@ -143,10 +151,13 @@ class Board:
         self.name = pool.document.name
         self.version = 0
         self.inside = 0
+        self.due = 0
         self.asking: dict[Post, None] = {}
         self.fresh: dict[Post, None] = {}
         self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
         self._placeable: dict[tuple[tuple[str, ...], int], int] = {}
+        self._waiting: list[tuple[int, int, int, Post, JobRecord]] = []
+        self._waited = self._live = 0
         self._inside: dict[int, list[InsideEntry]] = {}
         self._ladders: dict[StaticRank, Ladder] = {}
         self._order: list[StaticRank] = []
@@ -165,6 +176,31 @@ class Board:
         of_shape = self._of_shape.setdefault(reach_in(self.pool.document, group.policy.key), {})
         of_shape[shape] = of_shape.get(shape, 0) | 1 << number
         self._placeable.clear()
+
+    def await_room(self, post: Post, number: int, head: JobRecord) -> None:
+        """Somebody new heads a request: note when it will have waited long enough for something to be kept for it (R16)."""
+        if len(self._waiting) > WAITING_KEPT and len(self._waiting) > 4 * self._live:
+            self._waiting = [entry for entry in self._waiting if _heads(*entry[2:])]
+            heapify(self._waiting)
+            self._live = len(self._waiting)
+        self._waited += 1
+        due_at = head.pending_since + self.pool.document.backfill_for
+        heappush(self._waiting, (due_at, self._waited, number, post, head))
+
+    def ripen(self, now: int) -> None:
+        """Whoever has waited long enough by now is due."""
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, number, post, head = heappop(self._waiting)
+            if _heads(number, post, head):
+                post.due |= 1 << number
+                self.due |= 1 << number
+                self.version += 1
+
+    def next_due(self) -> int | None:
+        """When the next head will be due."""
+        while self._waiting and not _heads(*self._waiting[0][2:]):
+            heappop(self._waiting)
+        return self._waiting[0][0] if self._waiting else None
 
     def placeable(self) -> int:
         """The requests of which some node takes one replica now."""
@@ -250,3 +286,9 @@ class Board:
                 if found is not None:
                     return found
         return None
+
+
+def _heads(number: int, post: Post, head: JobRecord) -> bool:
+    """Whether the job is still the head of the request."""
+    found = post.strand.heads.get(number)
+    return found is not None and found[1] is head

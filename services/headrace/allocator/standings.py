@@ -29,12 +29,16 @@ StrandKey = tuple[object, ...]
 
 
 class Standings:
-    """All candidates of one state. Call `refresh` after anything has changed, before asking. `boards`: by pool, those with candidates."""
+    """All candidates of one state. Call `refresh` after anything has changed, before asking.
+
+    `boards`: by pool, those with candidates. `barren`: for which requests nothing could be kept in a pool, when it looked like this.
+    """
 
     def __init__(self, state: State) -> None:
         self.needs = Needs()
         self._owners: frozenset[str] = frozenset()
         self.boards: dict[str, Board] = {}
+        self.barren: dict[tuple[object, ...], object] = {}
         self._state = state
         self._documents = -1
         self._requests_max = REQUESTS_KEPT
@@ -44,12 +48,13 @@ class Standings:
         self._lines: dict[PolicyState, dict[tuple[object, ...], Line]] = {}
         self._borrowed: dict[PolicyState, int] = {}
         self._made = 0
-        state.watch()
+        state.stale, state.pending.stale = {}, {}
 
     def refresh(self) -> None:
         """Work out anew what the fold, or a trial grant, has made stale."""
         state = self._state
-        groups, policies = state.take_stale()
+        groups, policies = state.pending.stale or {}, state.stale or {}
+        state.stale, state.pending.stale = {}, {}
         if self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
             self._documents = state.documents_sequence
             self._start_again()
@@ -71,12 +76,23 @@ class Standings:
         """Counts changes of who stands in any pool with what request, not those of their order."""
         return sum(board.version for board in self.boards.values())
 
+    def in_order(self) -> list[Board]:
+        """The pools that have candidates, by name."""
+        return [self.boards[name] for name in sorted(self.boards)]
+
+    def next_due(self, now: int) -> int | None:
+        """When the next head will have waited long enough for something to be kept for it (R16)."""
+        self.refresh()
+        for board in self.boards.values():
+            board.ripen(now)
+        return min((due for board in self.boards.values() if (due := board.next_due()) is not None), default=None)
+
     def forget(self) -> None:
         """Remember nothing: the next `refresh` works out everything."""
         self._documents = -1
 
     def _start_again(self) -> None:
-        for memo in (self.boards, self._strands, self._stands, self._shares, self._lines, self._borrowed):
+        for memo in (self.barren, self.boards, self._strands, self._stands, self._shares, self._lines, self._borrowed):
             memo.clear()
         self.needs = Needs()
         self._owners = owners_named(pool.document for pool in self._state.pools.values())

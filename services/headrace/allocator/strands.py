@@ -134,6 +134,8 @@ class Strand:
             self.heads[number] = (place_in_line(head), head)
             for post in self.posts:
                 post.move(number)
+                post.due &= ~(1 << number)
+                post.board.await_room(post, number, head)
         self.present |= 1 << number
         return is_new
 
@@ -141,13 +143,15 @@ class Strand:
 class Post:
     """A strand in one pool. `earlier`: its posts in the pools before this one in its order.
 
-    Sets of requests: `inside` and `borrowing` may be granted there as far as accounts go; `asking` might take something back (R23).
+    Sets of requests: `inside` and `borrowing` may be granted there as far as accounts go; `asking` might take something back (R23);
+    the heads of those that are `due` have waited for so long that units may be kept for them (R16).
     """
 
     __slots__ = (
         "asking",
         "board",
         "borrowing",
+        "due",
         "earlier",
         "entries",
         "inside",
@@ -166,7 +170,7 @@ class Post:
         self.line = line
         self.static = static
         self.earlier = tuple(strand.posts)
-        self.inside = self.borrowing = self.asking = 0
+        self.inside = self.borrowing = self.asking = self.due = 0
         self.entries: dict[int, InsideEntry] = {}
         self.serial = board.number_post()
         strand.posts.append(self)

@@ -89,7 +89,7 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: i
     uses = [scope.use for scope in scopes]
     if not job.preemptible:
         uses += [scope.firm for scope in scopes]
-    _add(uses, place.amounts, sign)
+    add(uses, place.amounts, sign)
     _count(pool, place, use=sign, leased=sign)
     _mark(state, job)
 
@@ -97,8 +97,8 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: i
 def yield_use(state: State, job: JobRecord, pool: PoolState, held: Place | LeaseState, sign: int) -> None:
     """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
     scopes = scopes_of(state, job.policy, pool.document.name)
-    _add([scope.use for scope in scopes], held.amounts, -sign)
-    _add([scope.apart for scope in scopes], held.amounts, sign)
+    add([scope.use for scope in scopes], held.amounts, -sign)
+    add([scope.apart for scope in scopes], held.amounts, sign)
     _count(pool, held, use=-sign, leased=0)
     _mark(state, job)
 
@@ -109,12 +109,12 @@ def _count(pool: PoolState, held: Place | LeaseState, *, use: int, leased: int) 
     A device that is cut into slices counts with at most one GPU in each of the two (R4).
     """
     used = counted(pool.cut.use, held, use)
-    _add([pool.use], used, use)
+    add([pool.use], used, use)
     if leased == use and not any(share.mig for share in held.devices):
         return
-    _add([pool.apart], used, -use)
+    add([pool.apart], used, -use)
     if leased:
-        _add([pool.apart], counted(pool.cut.leased, held, leased), leased)
+        add([pool.apart], counted(pool.cut.leased, held, leased), leased)
 
 
 def nominate(state: State, preemption: Preemption) -> None:
@@ -129,15 +129,15 @@ def lift(state: State, preemption: Preemption) -> None:
 
 def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     pool, job, total = state.pools[preemption.pool], preemption.job, preemption.total
-    _keep(state, preemption.places, sign)
+    keep(state, preemption.places, sign)
     scopes = scopes_of(state, job.policy, preemption.pool)
-    _add([scope.use for scope in scopes], total, sign)
-    _add([scope.apart for scope in scopes], total, -sign)
+    add([scope.use for scope in scopes], total, sign)
+    add([scope.apart for scope in scopes], total, -sign)
     if not job.preemptible:
-        _add([scope.firm for scope in scopes], total, sign)
+        add([scope.firm for scope in scopes], total, sign)
     for place in preemption.places:
         _count(pool, place, use=sign, leased=0)
-        _add([pool.nominated], counted(pool.cut.nominated, place, sign), sign)
+        add([pool.nominated], counted(pool.cut.nominated, place, sign), sign)
     _mark(state, job)
 
 
@@ -147,8 +147,8 @@ def _mark(state: State, job: JobRecord) -> None:
         state.stale[job.policy] = None
 
 
-def _add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:
-    """Keys that reach zero go, so that equal states look equal."""
+def add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:
+    """Add to accounts. Keys that reach zero go, so that equal states look equal."""
     for total in totals:
         for key, value in amounts.items():
             after = total.get(key, 0) + sign * value
@@ -158,7 +158,8 @@ def _add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:
                 total.pop(key, None)
 
 
-def _keep(state: State, places: Iterable[Place], sign: int) -> None:
+def keep(state: State, places: Iterable[Place], sign: int) -> None:
+    """Put places out of reach on their nodes, or with sign -1 within it again. No account changes."""
     for place in places:
         node = state.nodes.get(place.node)
         if node is None:

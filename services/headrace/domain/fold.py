@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.implied import spelled_out
-from headrace.domain import fold_governance, fold_jobs, fold_nodes, fold_preemption, fold_suspension
+from headrace.domain import fold_governance, fold_holds, fold_jobs, fold_nodes, fold_preemption, fold_suspension
 from headrace.domain.attempts import Answered
 from headrace.domain.meters import turn
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HANDLERS: dict[type, Handler] = {
     **fold_governance.HANDLERS,
+    **fold_holds.HANDLERS,
     **fold_jobs.HANDLERS,
     **fold_nodes.HANDLERS,
     **fold_preemption.HANDLERS,

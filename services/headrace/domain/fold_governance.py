@@ -282,6 +282,7 @@ def cordon(state: State, name: str, reason: str) -> None:
         if node.pool is not None:
             node.pool.index.put(node)
             state.stir()
+            node.pool.openings += 1
 
 
 def _changed(state: State, sequence: int) -> None:

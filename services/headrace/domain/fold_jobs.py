@@ -163,6 +163,7 @@ def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
 def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: int) -> None:
     """From pending to starting: a new attempt begins, and what was kept for the job is now to be held by it."""
     end_nomination(state, job)
+    state.holds.pop(job.key, None)
     state.pending.remove(job)
     job.policy.pending -= 1
     job.state, job.attempt = JobState.STARTING, fact.attempt
@@ -191,6 +192,8 @@ def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: in
     state.suspended.pop(job.key, None)
     watch(state, job)
     state.stir()
+    for lease in job.leases.values():
+        state.pools[lease.pool].openings += 1
 
 
 def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: int) -> None:
@@ -249,6 +252,7 @@ def _finish(state: State, job: JobRecord, final: JobState, reason: str, message:
     if job.state is JobState.PENDING:
         job.policy.pending -= 1
     end_nomination(state, job)
+    state.holds.pop(job.key, None)
     lift_bar(state, job.key)
     state.pending.remove(job)
     for table in (state.cancels, state.unsettled, state.doomed, state.forced):

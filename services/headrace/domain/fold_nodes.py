@@ -49,6 +49,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         state.stir()
         if is_new and (growth := state.terms.growths.get(node.pool.document.name)) is not None and growth.open:
             growth.came += 1
+        node.pool.openings += 1
     state.documents_sequence = sequence
     for policy in state.policies.values():
         policy.share_base.clear()
@@ -96,6 +97,7 @@ def set_status(state: State, name: str, status: str) -> None:
         node.pool.index.put(node)
         recount(node.pool)
         state.stir()
+        node.pool.openings += 1
     for lease in node.leases.values():
         state.unsettled[lease.job.key] = lease.job
 
@@ -170,6 +172,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     watch(state, job)
     state.unsettled[job.key] = job
     state.stir()
+    pool.openings += not job.preemptible and job.time_limit is None
 
 
 def note_left(state: State, job: JobRecord, exited_at: int) -> None:

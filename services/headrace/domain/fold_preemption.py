@@ -79,6 +79,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
     note_fruitful(pool)
     state.preemptions_ordered += len(fact.victims)
     state.pending.remove(job)
+    state.holds.pop(job.key, None)
     job.nomination = preemption
     state.pending.add(job, state.now)
     capacity.nominate(state, preemption)

@@ -12,11 +12,12 @@ from headrace.contracts.amounts import GPU, JOB, add_to, times
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.domain.ahead import groups_ahead
+from headrace.domain.holds import has_room
 from headrace.domain.pending import place_in_line
 from headrace.domain.placement import pick_now, suits
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
 from headrace.domain.supply import left_for, sums_fit
-from headrace.domain.waits import has_room, wait_in
+from headrace.domain.waits import wait_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

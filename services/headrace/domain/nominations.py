@@ -23,6 +23,7 @@ def end_nomination(state: State, job: JobRecord) -> None:
     if pool is not None:
         capacity.lift(state, preemption)
         state.stir()
+        pool.openings += 1
 
 
 def lift_bar(state: State, preemptor: str) -> None:

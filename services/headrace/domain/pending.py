@@ -123,9 +123,10 @@ class Pending:
     def refill(self, jobs: Iterable[JobRecord], now: int) -> None:
         """`add` for very many jobs at once, into lines where nobody stands yet: sorted group by group, not put in place one by one."""
         groups: dict[tuple[object, ...], list[JobRecord]] = {}
+        others: list[JobRecord] = []
         for job in jobs:
             if job.waits_for or job.nomination is not None or job.doomed_by or job.avoids or job.not_before > now:
-                self.add(job, now)
+                others.append(job)
             else:
                 groups.setdefault(_ALIKE(job), []).append(job)
         for alike in groups.values():
@@ -135,6 +136,8 @@ class Pending:
             group = self.groups[_key(alike[0])]
             group.members = {job.key: job for job in alike}
             group.lines = {priority: deque(line) for priority, line in groupby(alike, _PRIORITY)}
+        for job in others:
+            self.add(job, now)
 
     def remove(self, job: JobRecord) -> bool:
         """Take a job out of the line, or from aside; False if it stood in neither."""

@@ -8,10 +8,11 @@ from headrace.contracts.durations import format_time
 from headrace.contracts.why import ReclaimView
 from headrace.domain.eligibility import anybody_above, causes
 from headrace.domain.gates import may_start
+from headrace.domain.holds import has_room
 from headrace.domain.needs import shown_holders
 from headrace.domain.scopes import over_limit, over_reservation, policy_side, scopes_of
 from headrace.domain.victims import NoPlan, Plan, search
-from headrace.domain.waits import has_room, numbers_of
+from headrace.domain.waits import numbers_of
 
 if TYPE_CHECKING:
     from headrace.domain.ends import Ends

@@ -67,15 +67,15 @@ def is_worthwhile(pool: PoolState, job: JobRecord, now: int) -> bool:
     return last.epoch != pool.epoch and pool.rests_until <= now
 
 
-def next_worthwhile(pool: PoolState, job: JobRecord, now: int) -> int | None:
-    """When a search for the job becomes worthwhile by time alone, or no longer hidden by the pool's rest.
+def next_worthwhile(pool: PoolState, now: int) -> int | None:
+    """When by time alone some search becomes worthwhile in the pool, or is no longer hidden by its rest.
 
     A protection may have ended while another request was searched for; who looks at the pool alone then sees a rest.
     """
-    last = pool.fruitless.get(search_key(job))
-    if last is None:
-        return None
-    moments = [last.retry_at] if last.retry_at is not None else []
-    if last.epoch != pool.epoch or (last.retry_at is not None and last.retry_at <= now):
-        moments.append(pool.rests_until)
+    moments = []
+    for last in pool.fruitless.values():
+        if last.retry_at is not None and last.retry_at > now:
+            moments.append(last.retry_at)
+        if last.epoch != pool.epoch or (last.retry_at is not None and last.retry_at <= now):
+            moments.append(pool.rests_until)
     return min((moment for moment in moments if moment > now), default=None)

@@ -19,7 +19,7 @@ from headrace.domain.deadlines import Deadlines
 from headrace.domain.devices import CutDevices, DeviceState
 from headrace.domain.mix import Mix
 from headrace.domain.node_index import NodeIndex
-from headrace.domain.pending import JobGroup, Pending
+from headrace.domain.pending import Pending
 from headrace.domain.terms import Terms
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.domain.attempts import Answered, Attempt, Ending
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
-    from headrace.domain.takings import Preemption, Search
+    from headrace.domain.takings import Hold, Preemption, Search
     from headrace.domain.terms import Gate, Meter
 
 
@@ -179,6 +179,8 @@ class PoolState:
     """How the devices in MIG mode here are cut (R4)."""
     governed: frozenset[str] = frozenset()
     epoch: int = 0
+    openings: int = 0
+    """Counts what may make it possible to keep something for a job for which nothing could be kept before (R16)."""
     search: Search | None = None
     fruitless: dict[tuple[object, ...], Fruitless] = field(default_factory=dict)
     rest: int = 0
@@ -352,22 +354,14 @@ class State:
     preemptions: dict[str, Preemption] = field(default_factory=dict)
     barred: dict[str, list[JobRecord]] = field(default_factory=dict)
     """Preemptor's key to its victims, until it has started or is out (R27)."""
+    holds: dict[str, Hold] = field(default_factory=dict)
+    """What is kept for jobs that have waited too long (R16), by the job's key, in the order in which they were placed."""
     preemptions_ordered: int = 0
     ended: deque[JobRecord] = field(default_factory=deque)
     answered: dict[str, Answered] = field(default_factory=dict)
     forgetting: deque[tuple[int, str]] = field(default_factory=deque)
     stale: dict[PolicyState, None] | None = field(default=None, metadata=AID)
     """Policies whose accounts have changed since somebody who watches last took them; an aid to memos, and no truth."""
-
-    def watch(self) -> None:
-        """From now on collect what changes, for `take_stale`."""
-        self.stale, self.pending.stale = {}, {}
-
-    def take_stale(self) -> tuple[dict[JobGroup, None], dict[PolicyState, None]]:
-        """Groups whose head, and policies whose accounts may have changed since the last call."""
-        groups, policies = self.pending.stale or {}, self.stale or {}
-        self.watch()
-        return groups, policies
 
     def stir(self) -> None:
         """Something has changed that may make a reclaim possible, in any pool: sides are counted over all of them (R7, R23)."""

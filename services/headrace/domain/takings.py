@@ -1,4 +1,4 @@
-"""Taking back, as the fold keeps it: a search that is under way, what it proposed, and what was ordered (R19, R26, R27)."""
+"""Taking back and keeping, as the fold has it: searches, proposals, what was ordered, and what is kept (R16, R19, R26, R27)."""
 
 from __future__ import annotations
 
@@ -59,3 +59,13 @@ class Preemption:
     exited_at: int = 0
     released_at: int = 0
     overdue_at: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """Places in a pool that are kept for a job against those who rank below it (R16)."""
+
+    job: JobRecord
+    pool: str
+    places: tuple[Place, ...]
+    placed_at: int

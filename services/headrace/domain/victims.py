@@ -22,6 +22,7 @@ from headrace.domain.eligibility import (
     protected_until,
     short_keys,
 )
+from headrace.domain.holds import as_seen_by
 from headrace.domain.placement import may_hold
 from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.state import JobState
@@ -59,7 +60,8 @@ def search(state: State, job: JobRecord, pool: PoolState, now: int) -> Plan | No
         return NoPlan("its own limit is in the way")
     none: NoPlan | None = None
     for cause in causes(state, job, pool):
-        found = _search_by(state, job, pool, cause, now)
+        with as_seen_by(state, job, pool):
+            found = _search_by(state, job, pool, cause, now)
         if isinstance(found, Plan):
             return found
         none = found if none is None else _both(none, found)
@@ -110,6 +112,11 @@ def _plan(cause: str, found: Found) -> Plan:
 
 def review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) -> tuple[Place, ...] | str:
     """The places of a proposed plan as they are now, or why it may no longer be carried out: not legal, not sufficient (R26)."""
+    with as_seen_by(state, job, pool):
+        return _review(state, job, pool, plan, now)
+
+
+def _review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) -> tuple[Place, ...] | str:
     if job.state is not JobState.PENDING or job.nomination is not None:
         return "the preemptor waits no longer"
     if plan.cause not in causes(state, job, pool):

@@ -21,9 +21,10 @@ from headrace.domain.closings import pool_closing, queue_closing, sentence
 from headrace.domain.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.gates import budget_exhausted, outside_window
 from headrace.domain.growth import growing_for
-from headrace.domain.placement import find_places, suits
+from headrace.domain.holds import has_room, has_room_beside_holds, holds_before
+from headrace.domain.placement import suits
 from headrace.domain.ranking import is_inside, rank
-from headrace.domain.scopes import Shortfall, over_capacity, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
 from headrace.domain.searches import search_key
 from headrace.domain.supply import left_for, sums_fit
 
@@ -138,11 +139,6 @@ def pools_of(state: State, job: JobRecord) -> list[PoolState]:
     """The pools of the job's order that exist and are open to it."""
     profile = state.profile(job.tenant, job.profile)
     return open_pools(state, job.policy, profile) if profile is not None else []
-
-
-def has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
-    """Whether all its replicas could be placed in what is free for it now (R3, R6). Limits are not looked at."""
-    return over_capacity(pool, job.request.sums) is None and find_places(state, job, pool) is not None
 
 
 def shown(job: JobRecord, other: str) -> str:
@@ -278,18 +274,22 @@ def _victims_protected(case: Case) -> Grounds | None:
 
 
 def _kept_for_larger_job(case: Case) -> Grounds | None:
-    """It would have room but for what is kept for preemptors (R27); one that is barred would not enter even then."""
-    if not case.pool.nominated or case.has_room or case.job.barred_from == case.name:
+    """It would have room but for what is kept for preemptors (R27), and for those before it that have waited too long (R16).
+
+    One that is barred would not enter even then.
+    """
+    if not (case.pool.nominated or case.state.holds) or case.has_room or case.job.barred_from == case.name:
         return None
     kept = [one for one in case.state.preemptions.values() if one.kept and one.pool == case.name and one.job is not case.job]
+    holders = [hold.job for hold in holds_before(case.state, case.job, case.pool)]
     for preemption in kept:
         capacity.lift(case.state, preemption)
-    fits = has_room(case.state, case.job, case.pool)
+    fits = has_room_beside_holds(case.state, case.job, case.pool)
     for preemption in kept:
         capacity.nominate(case.state, preemption)
     if not fits:
         return None
-    return Grounds(case.asks, named(case.job, (preemption.job for preemption in kept)))
+    return Grounds(case.asks, named(case.job, (*(preemption.job for preemption in kept), *holders)))
 
 
 def _behind_higher_rank(case: Case) -> Grounds | None:

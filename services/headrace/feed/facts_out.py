@@ -101,6 +101,8 @@ OF_A_JOB: dict[type, _Shown] = {
     f.ReclaimOpenedV1: _Shown("reclaim", "opened", ("job", "pool", "cause")),
     f.PreemptionNoneV1: _Shown("preemption", "none", (*_PREEMPTION, "why", "retry_at")),
     f.PreemptionDismissedV1: _Shown("preemption", "dismissed", (*_PREEMPTION, "why")),
+    f.HoldPlacedV1: _Shown("hold", "placed", ("job", "pool", "places", "rule")),
+    f.HoldLiftedV1: _Shown("hold", "lifted", ("job", "pool", "why")),
     f.NominationEndedV1: _Shown("nomination", "ended", ("preemption", "job", "why")),
 }
 """What the tenant of its job, and nobody else, hears of a fact."""

@@ -131,6 +131,10 @@ def _preempts(fact: f.PreemptionOrderedV1) -> Line:
     return f"takes back from {', '.join([*own, *others])} ({fact.cause}), kept for it on {nodes}", fact.rule
 
 
+def _kept_on(fact: f.HoldPlacedV1) -> str:
+    return f"units are kept in pool {fact.pool}, on {', '.join(sorted({place.node for place in fact.places}))},"
+
+
 def _settled(fact: f.PreemptionSettledV1) -> Line:
     parts = (("signal", fact.to_signal), ("grace", fact.grace), ("release", fact.to_release))
     return "everybody has left for it: " + ", ".join(f"{name} {format_duration(span)}" for name, span in parts), "R27"
@@ -147,6 +151,8 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.JobRequeuedV1: _requeued,
     f.JobEndedV1: lambda fact: (f"{fact.state}: {fact.cause.replace('_', ' ')}{_code(fact.exit_code)}", "R30"),
     f.JobDismissedV1: lambda fact: (f"dismissed: {fact.reason}: {fact.message}", "R10"),
+    f.HoldPlacedV1: lambda fact: (f"it has waited long: {_kept_on(fact)} for it from those who rank below it", fact.rule),
+    f.HoldLiftedV1: lambda fact: (f"nothing is kept for it in pool {fact.pool} any more: {fact.why}", "R16"),
     f.ReclaimOpenedV1: lambda fact: (f"may take back ({fact.cause}): victims are looked for in pool {fact.pool}", "R19"),
     f.PreemptionNoneV1: lambda fact: (f"nobody has to yield for it in pool {fact.pool}: {fact.why}", "R26"),
     f.PreemptionOrderedV1: _preempts,

@@ -238,11 +238,11 @@ def test_a_back_off_that_a_later_one_replaced_lets_nobody_in_early():
 def test_who_watches_is_told_which_groups_may_have_another_head():
     site = Site()
     pending, job = site.state.pending, site.admit("before")
-    site.state.watch()
+    pending.stale = {}
     group = pending.group_of(job)
     other = site.admit("after", "dev/two")
     assert list(pending.stale) == [pending.group_of(other)]
-    site.state.take_stale()
+    pending.stale = {}
     pending.remove(job)
     pending.remove(job)
     assert list(pending.stale) == [group]
@@ -252,3 +252,14 @@ def test_nobody_watches_and_nothing_is_collected():
     site = Site()
     site.admit("a")
     assert site.state.pending.stale is None
+
+
+def test_who_has_once_avoided_a_node_stands_with_the_others_when_the_line_is_filled_anew():
+    site = Site()
+    old, young = site.admit("old"), site.admit("young")
+    old.avoids = {"n1": site.now - SECOND}
+    made = Pending()
+    made.refill([young, old], site.now)
+    assert [[group.head().key, sorted(group.members)] for group in made.groups.values()] == [
+        [old.key, sorted([old.key, young.key])]
+    ]

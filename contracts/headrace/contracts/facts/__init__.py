@@ -19,6 +19,8 @@ from headrace.contracts.facts.admission import (
 from headrace.contracts.facts.allocation import (
     GrowthEndedV1,
     GrowthRequestedV1,
+    HoldLiftedV1,
+    HoldPlacedV1,
     JobDismissedV1,
     JobEndedV1,
     JobRequeuedV1,
@@ -116,6 +118,8 @@ AnyFact = (
     | PreemptionNoneV1
     | PreemptionOrderedV1
     | PreemptionDismissedV1
+    | HoldPlacedV1
+    | HoldLiftedV1
     | NominationEndedV1
     | MixLearnedV1
     | PreemptionSettledV1
@@ -141,6 +145,8 @@ __all__ = [
     "GroupDeletedV1",
     "GrowthEndedV1",
     "GrowthRequestedV1",
+    "HoldLiftedV1",
+    "HoldPlacedV1",
     "JobAdmittedV1",
     "JobCancelRequestedV1",
     "JobDismissedV1",

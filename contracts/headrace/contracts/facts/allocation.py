@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder, Value
+from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder, Place, Value
 
 
 class LeaseGrantedV1(Fact, frozen=True, kw_only=True, tag="lease.granted.v1"):
@@ -150,3 +150,23 @@ class MixLearnedV1(Fact, frozen=True, kw_only=True, tag="mix.learned.v1"):
 
     pool: str
     requests: tuple[UsualRequest, ...]
+
+
+class HoldPlacedV1(Fact, frozen=True, kw_only=True, tag="hold.placed.v1"):
+    """The job has waited too long for room: these places of the pool are kept for it from those who rank below it (R16).
+
+    What others hold of them is awaited. Nothing is charged for what is kept (R37). It ends when the job leaves the line, or when lifted.
+    """
+
+    job: str
+    pool: str
+    places: tuple[Place, ...]
+    rule: str = "R16"
+
+
+class HoldLiftedV1(Fact, frozen=True, kw_only=True, tag="hold.lifted.v1"):
+    """Nothing is kept for the job in this pool any more, though it still waits."""
+
+    job: str
+    pool: str
+    why: str

@@ -1,0 +1,172 @@
+"""Keeping units for jobs that have waited too long for room (R16), and looking past what is kept in the order of rank (R18).
+
+Strategy: a pool has few holds. Between holders, in the order of their rank, candidates see the same: what holders before them keep is out
+of reach, what those behind them keep is free. So a look at a pool goes in stages, and stops at the first in which somebody fits whose
+rank is not behind the next holder's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.allocator.headroom import bits_of
+from headrace.contracts import facts as f
+from headrace.domain.awaited import awaited_places, still_awaited
+from headrace.domain.holds import OutOfReach
+from headrace.domain.pending import place_in_line
+from headrace.domain.takings import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from headrace.allocator.lines import Board
+    from headrace.allocator.rooms import Rooms
+    from headrace.allocator.standings import Standings
+    from headrace.allocator.strands import Post
+    from headrace.contracts.facts.fact import Place
+    from headrace.domain.ranking import Rank
+    from headrace.domain.state import State
+
+HOLDS_MAX = 8
+"""Jobs for which units are kept in one pool at a time: it bounds what a look costs, and how much may lie idle (R16)."""
+
+Stage = tuple[str, ...]
+"""The jobs whose holds are out of reach, in the order of their rank."""
+
+
+class Keeping:
+    """The holds of one pool during one round, as far as they are out of reach now."""
+
+    def __init__(self, state: State, standings: Standings, board: Board) -> None:
+        self._state = state
+        self._standings = standings
+        self._board = board
+        self._holds: dict[str, Hold] = {}
+        self._out: dict[str, OutOfReach] = {}
+
+    def line(self) -> list[tuple[Rank, str]]:
+        """(rank, job) of the holders, best first, as they stand now."""
+        ranked = []
+        for key, hold in self._holds.items():
+            found = self._standings.post_of(hold.job, self._board.name)
+            if found is not None:
+                post, number = found
+                ranked.append((post.rank(number, place_in_line(hold.job)), key))
+        return sorted(ranked)
+
+    def before(self, rank: Rank) -> Stage:
+        """Whose holds are out of reach for somebody of this rank."""
+        return tuple(key for theirs, key in self.line() if theirs < rank)
+
+    def show(self, stage: Stage) -> None:
+        """Put the holds of these jobs out of reach, and no others."""
+        for key in [key for key in self._out if key not in stage]:
+            self._out.pop(key).end()
+        for key in stage:
+            if key not in self._out:
+                self._out[key] = OutOfReach(self._state, self._board.pool, self._holds[key])
+
+    def end(self, key: str) -> None:
+        """The job has started, or keeps nothing any more."""
+        if key in self._out:
+            self._out.pop(key).end()
+        self._holds.pop(key, None)
+
+    def add(self, hold: Hold) -> None:
+        """One more."""
+        self._holds[hold.job.key] = hold
+
+    def has(self, key: str) -> bool:
+        """Whether something is kept here for the job."""
+        return key in self._holds
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+
+def lapsed(state: State, standings: Standings, skip: AbstractSet[str]) -> Iterator[f.HoldLiftedV1]:
+    """The holds that end: the job may not start there any more, or not all of its places are to be had."""
+    for hold in list(state.holds.values()):
+        why = "" if hold.job.key in skip else _why_over(state, standings, hold)
+        if why:
+            yield f.HoldLiftedV1(job=hold.job.key, pool=hold.pool, why=why)
+
+
+def _why_over(state: State, standings: Standings, hold: Hold) -> str:
+    found = standings.post_of(hold.job, hold.pool)
+    if found is None:
+        return "it does not wait there any more"
+    post, number = found
+    if not (post.inside | post.borrowing) >> number & 1:
+        return "its own limit or reservation is in its way"
+    if any(place.node in hold.job.avoiding for place in hold.places):
+        return "it is kept away from a node of it"
+    if not still_awaited(state.pools[hold.pool], hold.places):
+        return "a place of it has become unusable, or is held by what will not end"
+    return ""
+
+
+class Placing:
+    """New holds of one pool, best first, for heads that have waited for room longer than the pool's `backfill_for`.
+
+    A job that has room anywhere waits for its turn, not for room. Units are kept for it in the first pool of its order in which it has
+    waited long enough and there are any to keep.
+    """
+
+    def __init__(self, state: State, standings: Standings, rooms: Rooms, board: Board, skip: AbstractSet[str]) -> None:
+        self._state = state
+        self._standings = standings
+        self._rooms = rooms
+        self._board = board
+        self._skip = skip
+        self._tried: set[tuple[Post, int]] = set()
+
+    def next(self) -> Hold | None:
+        """The best-ranked for whom there is something to keep; None: nobody, or enough is kept here."""
+        board = self._board
+        while self._count() < HOLDS_MAX:
+            best = board.best(board.due, self._allowed)
+            if best is None:
+                return None
+            self._tried.add((best.post, best.number))
+            if any(self._places(earlier, best.number) for earlier in best.post.earlier):
+                continue  # kept for it there
+            places = self._places(best.post, best.number)
+            if places is not None:
+                return Hold(best.job, board.name, places, self._state.now)
+        return None
+
+    def _count(self) -> int:
+        keeping = self._rooms.keeping.get(self._board.name)
+        return 0 if keeping is None else len(keeping)
+
+    def _allowed(self, post: Post, requests: int) -> int:
+        requests &= post.due
+        for number in bits_of(requests):
+            key = post.strand.heads[number][1].key
+            if (post, number) in self._tried or key in self._skip or self._has_hold(key) or self._has_room(post, number):
+                requests &= ~(1 << number)
+        return requests
+
+    def _has_hold(self, key: str) -> bool:
+        return any(keeping.has(key) for keeping in self._rooms.keeping.values())
+
+    def _has_room(self, post: Post, number: int) -> bool:
+        return any(self._rooms.room(other, 1 << number) for other in post.strand.posts)
+
+    def _places(self, post: Post, number: int) -> tuple[Place, ...] | None:
+        """The places to keep for the head of a request in a pool, as it sees it; None where it is not due, or there are none."""
+        board = post.board
+        if not (post.due & (post.inside | post.borrowing)) >> number & 1:
+            return None
+        stage = self._rooms.show_to(post, number)
+        pool, job = board.pool, post.strand.heads[number][1]
+        asked = board.name, number
+        seen = pool.openings, self._state.documents_sequence, stage
+        if self._standings.barren.get(asked) == seen:
+            return None
+        places = awaited_places(job, pool)
+        if places is None:
+            self._standings.barren[asked] = seen
+        return places

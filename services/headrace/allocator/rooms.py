@@ -1,0 +1,159 @@
+"""What fits where in one round, and for whom: the same for everybody in a pool, but for what is kept for better-ranked jobs (R16, R18).
+
+Strategy: what fits is a set of requests for each pool and stage (`holding`), worked out when somebody asks and kept until something is
+granted there. Within a round use only grows and free amounts only shrink, so what was found not to fit is not asked for again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.allocator.headroom import bits_of
+from headrace.allocator.holding import Keeping
+from headrace.domain.placement import find_places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.allocator.holding import Stage
+    from headrace.allocator.lines import Board, Candidate
+    from headrace.allocator.resuming import Resuming
+    from headrace.allocator.standings import Standings
+    from headrace.allocator.strands import Post
+    from headrace.contracts.facts.fact import Place
+    from headrace.domain.ranking import Rank
+    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.takings import Hold
+
+
+class Rooms:
+    """The pools during one round. `moves` counts changes after which a pool that had nobody might have somebody."""
+
+    def __init__(self, state: State, standings: Standings) -> None:
+        self.keeping: dict[str, Keeping] = {}
+        self.moves = 0
+        self._state = state
+        self._standings = standings
+        self._seen = -1
+        self._fits: dict[str, dict[Stage, int]] = {}
+        self._whole: set[tuple[str, Stage, int]] = set()
+        self._failed: dict[str, list[tuple[frozenset[str], int]]] = {}
+
+    def keep(self, hold: Hold, board: Board) -> None:
+        """From now on the places of the hold are out of reach for those who rank below its job."""
+        keeping = self.keeping.get(board.name)
+        if keeping is None:
+            keeping = self.keeping[board.name] = Keeping(self._state, self._standings, board)
+        keeping.add(hold)
+        self._fits.pop(board.name, None)
+
+    def fits(self, board: Board, stage: Stage = ()) -> int:
+        """The requests of which one replica could be placed in the pool now, as far as the pool goes."""
+        known = self._fits.setdefault(board.name, {})
+        fits = known.get(stage)
+        if fits is None:
+            self._show(board, stage)
+            fits = self._standings.needs.fitting_in(board.pool)
+            if fits:
+                fits &= board.placeable()
+            for kept, number in self._failed.get(board.name, ()):
+                if kept.issubset(stage):
+                    fits &= ~(1 << number)
+            known[stage] = fits
+        return fits
+
+    def _show(self, board: Board, stage: Stage) -> None:
+        keeping = self.keeping.get(board.name)
+        if keeping is not None:
+            keeping.show(stage)
+
+    def show_to(self, post: Post, number: int) -> Stage:
+        """Have the pool look as it does to the head of a request; the stage."""
+        keeping = self.keeping.get(post.board.name)
+        stage = () if keeping is None else keeping.before(post.rank(number))
+        self._show(post.board, stage)
+        return stage
+
+    def find(self, board: Board, stage: Stage, job: JobRecord) -> tuple[Place, ...] | None:
+        """Where the job would go, as it is seen at this stage."""
+        self._show(board, stage)
+        return find_places(self._state, job, board.pool)
+
+    def best(self, board: Board, allowed: Callable[[Post, int], int]) -> tuple[Candidate, Stage] | None:
+        """The best-ranked candidate of a pool that fits, and the stage at which it does."""
+        keeping = self.keeping.get(board.name)
+        line = keeping.line() if keeping is not None else []
+        for length in range(len(line) + 1):
+            stage = tuple(key for _, key in line[:length])
+            best = board.best(self.fits(board, stage), allowed)
+            if best is None:
+                return None
+            if length == len(line) or best.rank <= line[length][0]:
+                return best, stage
+        return None
+
+    def best_suspended(self, pool: PoolState, resuming: Resuming) -> tuple[Rank, JobRecord] | None:
+        """The best-ranked suspended job that could go on in a pool, for which nothing of its own is kept from it (R29)."""
+        keeping = self.keeping.get(pool.document.name)
+        line = keeping.line() if keeping is not None else []
+        for length in range(len(line) + 1):
+            if keeping is not None:
+                keeping.show(tuple(key for _, key in line[:length]))
+            found = resuming.best(pool)
+            if found is None or length == len(line) or found[0] <= line[length][0]:
+                return found
+        return None
+
+    def room(self, post: Post, requests: int) -> int:
+        """Of the requests of a post those that could be granted there now."""
+        requests &= post.inside | post.borrowing
+        keeping = self.keeping.get(post.board.name)
+        if keeping is None:
+            return self._sure(post, (), requests)
+        return sum(self._sure(post, keeping.before(post.rank(number)), 1 << number) for number in bits_of(requests))
+
+    def _sure(self, post: Post, stage: Stage, requests: int) -> int:
+        """Where one replica finds a place, all of a gang need not, nor one that avoids some nodes (R36): those are tried."""
+        board = post.board
+        requests &= self.fits(board, stage)
+        for number in bits_of(requests & self._standings.needs.uncertain):
+            if (board.name, stage, number) in self._whole:
+                continue
+            if self.find(board, stage, post.strand.heads[number][1]) is None:
+                self.fail(board, stage, number)
+                requests &= ~(1 << number)
+            else:
+                self._whole.add((board.name, stage, number))
+        return requests
+
+    def fail(self, board: Board, stage: Stage, number: int) -> None:
+        """What seemed to fit does not, or no record could hold it: nobody who sees no more asks for that there again in this round."""
+        self._failed.setdefault(board.name, []).append((frozenset(stage), number))
+        for seen, fits in self._fits.get(board.name, {}).items():
+            if set(stage).issubset(seen):
+                self._fits[board.name][seen] = fits & ~(1 << number)
+        self.moves += 1
+
+    def granted(self, board: Board, job: JobRecord) -> None:
+        """Something was granted in the pool, and the standings have heard of it."""
+        for keeping in self.keeping.values():
+            keeping.end(job.key)
+        before = self._fits.get(board.name, {}).get(())
+        self._forget(board)
+        if self.keeping or before != self.fits(board) or self._seen != self._standings.moves:
+            self._seen = self._standings.moves
+            self.moves += 1
+
+    def resumed(self, board: Board) -> None:
+        """A suspended job goes on in the pool."""
+        self._forget(board)
+        self.moves += 1
+
+    def _forget(self, board: Board) -> None:
+        self._fits.pop(board.name, None)
+        self._whole = {entry for entry in self._whole if entry[0] != board.name}
+
+    def leave(self) -> None:
+        """What was put out of reach is within it again."""
+        for keeping in self.keeping.values():
+            keeping.show(())

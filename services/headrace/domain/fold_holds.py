@@ -1,0 +1,28 @@
+"""The fold of what is kept for jobs that have waited too long (R16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.domain.state import JobState
+from headrace.domain.takings import Hold
+
+if TYPE_CHECKING:
+    from headrace.domain.state import State
+
+
+def _placed(state: State, fact: f.HoldPlacedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is None or fact.pool not in state.pools or job.state is not JobState.PENDING or job.nomination is not None:
+        return
+    state.holds[job.key] = Hold(job, fact.pool, fact.places, state.now)
+
+
+def _lifted(state: State, fact: f.HoldLiftedV1, _sequence: int, _place: int) -> None:
+    hold = state.holds.get(fact.job)
+    if hold is not None and hold.pool == fact.pool:
+        del state.holds[fact.job]
+
+
+HANDLERS: dict[type, Any] = {f.HoldPlacedV1: _placed, f.HoldLiftedV1: _lifted}

@@ -1,0 +1,168 @@
+"""Keeping units for jobs that have waited too long for room (R16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.allocator.holding import HOLDS_MAX
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.durations import MINUTE, SECOND
+from tests.unit.allocator.history import HALL, History, gpus, place, policy, profile
+
+
+def held(facts) -> list[object]:
+    return [fact for fact in facts if isinstance(fact, f.HoldPlacedV1 | f.HoldLiftedV1)]
+
+
+def kept(job, *places, pool: str = "hall") -> f.HoldPlacedV1:
+    return f.HoldPlacedV1(job=job.key, pool=pool, places=places)
+
+
+def lifted(job, why: str) -> f.HoldLiftedV1:
+    return f.HoldLiftedV1(job=job.key, pool="hall", why=why)
+
+
+def full(*policies: d.Policy, count: int = 2, **more: object) -> History:
+    """A hall in which a job runs on every device."""
+    told = History(*policies, policy("busy"), **more)
+    told.node("n1", count)
+    for _ in range(count):
+        told.run("busy/one")
+    return told
+
+
+def test_after_the_time_that_the_pool_gives_and_not_before_units_are_kept():
+    told = full(policy("ml"))
+    waiting = told.admit("ml/two")
+    assert told.allocate() == ()
+    told.wait(10 * MINUTE - 1)
+    assert told.allocate() == ()
+    assert told.allocator.next_wakeup() == told.now + 1
+
+    told.wait(1)
+    assert told.allocate() == (kept(waiting, place("n1", 0, 1)),)
+    assert told.allocate() == ()
+
+
+def test_the_time_counts_from_when_the_job_last_became_pending():
+    told = full(policy("ml"), count=1)
+    again = next(iter(told.state.policies["default", "busy"].jobs.values()))
+    told.wait(9 * MINUTE)
+    told.admit("ml/two")
+    told.stop(again, "drain")
+    told.end(again, 143)
+    told.allocate()
+    told.wait(5 * MINUTE)
+
+    assert held(told.allocate()) == []
+
+
+def test_units_that_come_free_are_kept_from_those_ranked_below_and_from_nobody_else():
+    told = full(policy("ml"), policy("first", priority=9))
+    large, busy = told.admit("ml/two"), next(iter(told.state.jobs.values()))
+    told.wait(10 * MINUTE)
+    told.allocate()
+    small = told.admit("ml/one")
+    told.end(busy)
+    told.allocate()
+    assert (small.state, large.state) == ("pending", "pending")
+
+    better = told.admit("first/one")
+    told.allocate()
+    assert (better.state, small.state, large.state) == ("starting", "pending", "pending")
+
+
+def test_a_job_at_its_own_limit_keeps_nothing_and_what_was_kept_for_it_is_given_back():
+    told = full(policy("ml", limit=gpus(2)), count=3)
+    busy, large = next(iter(told.state.jobs.values())), told.admit("ml/two")
+    told.wait(10 * MINUTE)
+    assert held(told.allocate()) == [kept(large, place("n1", 0, 1))]
+
+    told.end(busy)
+    urgent = told.admit("ml/one", priority=9)
+    told.allocate()
+    assert urgent.state == "starting"
+    assert held(told.allocate()) == [lifted(large, "its own limit or reservation is in its way")]
+
+
+@pytest.mark.parametrize("borrows", [True, False])
+def test_who_may_not_start_beyond_its_reservation_keeps_nothing(borrows):
+    told = full(policy("ml", 0, unborrowed=() if borrows else ("two",)))
+    told.admit("ml/two")
+    told.wait(20 * MINUTE)
+
+    assert len(held(told.allocate())) == borrows
+
+
+def test_where_everything_stays_nothing_is_kept():
+    told = History(policy("ml"), policy("firm", 2))
+    told.node("n1", 2)
+    told.run("firm/one", preemptible=False)
+    told.admit("ml/two")
+    told.wait(20 * MINUTE)
+
+    assert held(told.allocate()) == []
+
+
+def test_what_is_kept_ends_when_a_place_of_it_cannot_be_had_any_more_and_is_sought_anew():
+    told = full(policy("ml"))
+    told.node("n2", 2)
+    for _ in range(2):
+        told.run("busy/one")
+    large = told.admit("ml/two")
+    told.wait(10 * MINUTE)
+    assert held(told.allocate()) == [kept(large, place("n1", 0, 1))]
+
+    told.say(f.NodeCordonedV1(author="a.b", node="n1", reason="r"))
+    why = "a place of it has become unusable, or is held by what will not end"
+    assert held(told.allocate()) == [lifted(large, why), kept(large, place("n2", 0, 1))]
+
+
+def test_in_one_pool_no_more_than_so_many_jobs_keep_something():
+    names = tuple(f"p{number}" for number in range(HOLDS_MAX + 2))
+    told = full(*(policy(name) for name in names))
+    for name in names:
+        told.admit(f"{name}/two")
+    told.wait(10 * MINUTE)
+
+    assert len(held(told.allocate())) == 1  # two devices are enough for one of them only
+
+
+def test_units_are_kept_in_the_first_pool_of_the_order_where_there_are_any():
+    pools = tuple(d.Pool(name=name, selector={"site": name}) for name in ("east", "west"))
+    both = d.PolicyProfile(name="both")
+    told = History(
+        d.Policy(name="ml", profiles=(both,)),
+        pools=pools,
+        profiles=(profile("both", 2, pools=("west", "east")),),
+    )
+    told.node("w1", 2, site="west")
+    told.node("e1", 2, site="east")
+    for _ in range(2):
+        told.run("ml/both")
+    waiting = told.admit("ml/both")
+    told.wait(10 * MINUTE)
+
+    assert held(told.allocate()) == [kept(waiting, place("w1", 0, 1), pool="west")]
+
+
+def test_a_gang_keeps_places_on_several_nodes():
+    told = History(policy("ml"), policy("busy"))
+    told.node("n1", 1)
+    told.node("n2", 1)
+    told.run("busy/one")
+    gang = told.admit("ml/gang")
+    told.wait(10 * MINUTE)
+
+    assert held(told.allocate()) == [kept(gang, place("n2", 0), place("n1", 0, job=False))]
+
+
+def test_who_has_waited_long_but_has_room_is_granted_and_keeps_nothing():
+    told = History(policy("ml"), pools=(d.Pool(name="hall", selector=HALL.selector, backfill_for=SECOND),))
+    job = told.admit("ml/one")
+    told.wait(MINUTE)
+    told.node("n1", 1)
+
+    assert [type(fact) for fact in told.allocate()] == [f.LeaseGrantedV1]
+    assert job.state == "starting"
