@@ -85,8 +85,7 @@ def _would_be_free(node: NodeState, places: list[Place]) -> bool:
         memory -= place.amounts.get(MEMORY, 0)
         for share in place.devices:
             units[share.device] = units.get(share.device, 0) - share.units
-    asked = {share.device for place in places for share in place.devices}
-    return cpu >= 0 and memory >= 0 and all(units[device] >= 0 for device in asked)
+    return cpu >= 0 and memory >= 0 and all(left >= 0 for left in units.values())
 
 
 def _when_all_have_ended(node: NodeState) -> tuple[int, int, dict[str, int]]:

@@ -37,6 +37,8 @@ ON_A_NODE = (
     *("refuse_starts", "stall_starts", "allow_starts"),
 )
 """What happens to a node, by its name."""
+GOVERNED = ("apply", "delete", "force", "cordon", "uncordon", "drain", "confirm_empty")
+"""What governance may refuse."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,7 +107,8 @@ class Expect(Part, frozen=True, kw_only=True):
 class Moment(Part, frozen=True, kw_only=True):
     """One entry of the timeline: `at` in microseconds since the start, and one thing that happens.
 
-    From `refuse_starts` or `stall_starts` on until `allow_starts`, the node refuses what it is to start (R36), or never gets it started.
+    `refused`: governance has to refuse it, with these words among its own. From `refuse_starts` or `stall_starts` on until
+    `allow_starts`, the node refuses what it is to start (R36), or never gets it started.
     """
 
     at: int
@@ -126,6 +129,7 @@ class Moment(Part, frozen=True, kw_only=True):
     node_joins: Nodes | None = None
     apply: Documents | None = None
     delete: Delete | None = None
+    refused: str = ""
     expect: Expect | None = None
     stated: tuple[AnyFact, ...] = ()
     """What admission stated then, where a real history is played again; no file says so."""
@@ -177,9 +181,17 @@ def _check_submit(submit: Submit) -> Iterator[Complaint]:
 
 
 def _check_moment(moment: Moment) -> Iterator[Complaint]:
-    happenings = [name for name in moment.__struct_fields__ if name != "at" and getattr(moment, name) not in (None, "", ())]
-    if len(happenings) != 1:
+    fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused"))
+    happenings = [name for name in fields if getattr(moment, name) not in (None, "", ())]
+    if not happenings:
+        yield (
+            (),
+            f"nothing happens here; write one of {', '.join(name for name in MOMENT.forms if name not in ('at', 'refused'))}",
+        )
+    elif len(happenings) != 1:
         yield (), f"one thing happens in each entry, here are {len(happenings)}; write more entries with the same 'at'"
+    elif moment.refused and happenings[0] not in GOVERNED:
+        yield ("refused",), f"governance has no say in {happenings[0]}; write it beside one of {', '.join(GOVERNED)}"
 
 
 def _check_names(file: _File) -> Iterator[Complaint]:
@@ -303,6 +315,7 @@ MOMENT = Shape(
         "node_joins": NODES,
         "apply": DOCUMENTS,
         "delete": DELETE,
+        "refused": _TEXT,
         "expect": EXPECT,
     },
     check=_check_moment,

@@ -251,6 +251,19 @@ class World:
         self._submitted = submitted
 
     def _happen(self, moment: Moment) -> None:
+        if not moment.refused:
+            self._carry_out(moment)
+            return
+        where = f"timeline[{self.scenario.timeline.index(moment)}].refused"
+        try:
+            self._carry_out(moment)
+        except Refused as refusal:
+            if moment.refused not in str(refusal):
+                raise Refused(f"{where}: it is refused in other words: {refusal}") from None
+        else:
+            raise Refused(f"{where}: nothing refuses it")
+
+    def _carry_out(self, moment: Moment) -> None:
         self._append(ADMISSION, moment.stated)
         if moment.submit is not None:
             self._submit(moment.submit)

@@ -133,7 +133,13 @@ def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the
 @pytest.mark.parametrize(
     ("moment", "complaint"),
     [
-        ("{at: 0s}", "one thing happens in each entry, here are 0; write more entries with the same 'at'"),
+        (
+            "{at: 0s, refused: no}",
+            (
+                "nothing happens here; write one of submit, node_lost, node_back, cordon, uncordon, drain, confirm_empty, refuse_starts, "
+                "stall_starts, allow_starts, cancel, finish, fail, force, node_joins, apply, delete, expect"
+            ),
+        ),
         (
             "{at: 0s, finish: a, node_lost: n}",
             "one thing happens in each entry, here are 2; write more entries with the same 'at'",
@@ -146,6 +152,13 @@ def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the
 )
 def test_one_thing_happens_in_each_entry_of_the_timeline(moment, complaint):
     assert complaints(f"timeline: [{moment}]") == [f"line 1: timeline[0]: {complaint}"]
+
+
+def test_only_what_governance_decides_can_be_expected_to_be_refused():
+    told = (
+        "governance has no say in expect; write it beside one of apply, delete, force, cordon, uncordon, drain, confirm_empty"
+    )
+    assert complaints("timeline: [{at: 0s, expect: {}, refused: no}]") == [f"line 1: timeline[0].refused: {told}"]
 
 
 @pytest.mark.parametrize("queue", ["q", "q/one/two"])

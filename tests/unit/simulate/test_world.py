@@ -188,6 +188,28 @@ def test_what_is_in_use_is_not_deleted(play, wanted):
         """)
 
 
+class TestRefused:
+    """What a scenario expects governance to refuse."""
+
+    def test_the_run_goes_on_as_if_it_had_not_been_asked(self, play):
+        play("""
+          - {at: 1s, submit: {name: j, queue: q/one}}
+          - {at: 2s, delete: {kind: policy, name: q}, refused: running=1}
+          - {at: 3s, expect: {jobs: {j: running}}}
+        """)
+
+    @pytest.mark.parametrize(
+        ("name", "told"), [("q", "it is refused in other words: policy default/q is in use"), ("empty", "nothing refuses it")]
+    )
+    def test_it_stops_where_that_is_not_so(self, play, name, told):
+        with pytest.raises(Refused, match=rf"^timeline\[2\]\.refused: {told}"):
+            play(f"""
+              - {{at: 1s, submit: {{name: j, queue: q/one}}}}
+              - {{at: 1s, apply: {{policies: [{{name: empty, group: all, profiles: [one]}}]}}}}
+              - {{at: 2s, delete: {{kind: policy, name: {name}}}, refused: running=2}}
+            """)
+
+
 def test_a_fork_goes_on_as_the_world_itself_does_and_neither_knows_of_the_other(site):
     text = """
 policies: [{name: q, group: all, profiles: [one, two]}]

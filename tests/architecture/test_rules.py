@@ -1,0 +1,58 @@
+"""Every rule, every acceptance vector and every reason is shown: by a scenario file, or by the one test that is named here."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import pytest
+import yaml
+
+from headrace.contracts.reasons import RejectReason, WaitReason
+from tests.architecture.tree import files, parsed, text
+
+RULES = range(1, 39)
+VECTORS = range(1, 23)
+ELSEWHERE = {
+    "R9": "tests/unit/governance/test_decide.py::test_an_overtaken_revision_is_refused_with_the_new_plan",
+    "ID_REUSED": "tests/unit/admission/test_decide.py::test_the_same_id_with_other_content_is_refused",
+    "ID_TOO_OLD": "tests/unit/admission/test_judge.py::test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead",
+}
+"""What no scenario can say, since it writes documents without revisions and jobs without ids, and the test that shows it."""
+
+
+def scenarios() -> list[str]:
+    return [path for path in files() if re.fullmatch(r"tests/scenarios/[^/]+\.yaml", path)]
+
+
+@cache
+def shown() -> frozenset[str]:
+    """Every rule and vector that has a file of its own, and every reason that some scenario expects of a job."""
+    found: set[str] = set()
+    for path in scenarios():
+        letter, number = re.match(r"tests/scenarios/([RV])(\d+)[_.]", path).groups()
+        found.add(f"{letter}{int(number)}")
+        for moment in yaml.safe_load(text(path))["timeline"]:
+            found |= set(moment.get("expect", {}).get("reasons", {}).values())
+    return frozenset(found)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [*(f"R{number}" for number in RULES), *(f"V{number}" for number in VECTORS), *RejectReason, *WaitReason],
+)
+def test_it_has_a_scenario_or_a_test(what):
+    assert what in shown() or str(what) in ELSEWHERE
+
+
+@pytest.mark.parametrize(("what", "test"), ELSEWHERE.items())
+def test_what_has_a_test_instead_has_it_and_no_scenario(what, test):
+    path, _, name = test.partition("::")
+    (body,) = (
+        node
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name
+    )
+    assert what.startswith("R") or what in ast.unparse(body)
+    assert what not in shown()
