@@ -1,9 +1,9 @@
-"""Who may be taken from at all, and in which order (R23-R25): causes, sides, short keys, lost work, protection."""
+"""Who may be taken from at all (R23-R25): causes, sides, short keys, lost work, protection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import SECOND
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, LeaseState, PolicyState, PoolState, Scope, State
+    from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope, State
 
-_RUNNING, _STARTING = JobState.RUNNING, JobState.STARTING
 RECLAIM = "reclaim"
 PRIORITY = "priority"
 
@@ -39,31 +38,6 @@ class Kind:
     lends: bool
     sheltered: bool
     gpu: int
-
-
-class Candidate(NamedTuple):
-    """A job that may be taken. Candidates compare as R24 and R25 order them, best first; no two have the same key.
-
-    Sheltered by its policy's own reservation last; then policy priority, bucket of lost work, newest grant (sequence and place, negated).
-    """
-
-    sheltered: bool
-    priority: int
-    bucket: int
-    sequence: int
-    place: int
-    key: str
-    job: JobRecord
-    lost: int
-    kind: Kind
-
-
-class Eligible(NamedTuple):
-    """Victims allowed by R24, in R25's order; how many are protected, and when the first of those is free to take."""
-
-    candidates: list[Candidate]
-    protected: int
-    retry_at: int | None
 
 
 def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
@@ -157,64 +131,6 @@ def protected_until(job: JobRecord) -> int | None:
         return 0
     runs = job.started_at and not any(lease.resuming for lease in job.leases.values())
     return max(job.started_at, job.resumed_at) + needed if runs else None
-
-
-def eligible(state: State, job: JobRecord, pool: PoolState, cause: str, short: frozenset[str], now: int) -> Eligible:
-    """Everybody the job may take from in the pool by `cause`, given what is `short`."""
-    found = Eligible([], 0, None)
-    for policy in state.policies.values():
-        if policy is not job.policy and policy.jobs and may_take_from(state, job, policy, pool, cause):
-            found = _eligible_of(state, job, pool, short, policy, found, now)
-    found.candidates.sort()
-    return found
-
-
-def _eligible_of(
-    state: State, job: JobRecord, pool: PoolState, short: frozenset[str], policy: PolicyState, found: Eligible, now: int
-) -> Eligible:
-    """What one policy adds. Each of its running jobs is looked at, so the loop says `can_yield` and `lost_work` in its own words."""
-    candidates, protected, retry_at = found
-    name, terms, priority = pool.document.name, policy.document.preemption, policy.document.priority
-    least, every = terms.min_runtime, terms.assume_checkpoint_every
-    kinds: dict[Request, Kind] = {}
-    away = {node.name for node in pool.nodes.values() if not node.healthy}
-    new = tuple.__new__  # of a named tuple, in a third of the time
-    for victim in policy.jobs.values():
-        if not victim.preemptible or (victim.state is not _RUNNING and victim.state is not _STARTING):
-            continue
-        request = victim.request
-        kind = kinds.get(request)
-        if kind is None:
-            kind = kinds[request] = kind_of(state, job, pool, short, policy, request)
-        if not kind.lends:
-            continue
-        lease = last_lease(victim)
-        if lease.pool != name or (away and not can_leave(victim, away)):
-            continue
-        if least or victim.min_runtime:
-            until = protected_until(victim)
-            if until is None or until > now:
-                protected += 1
-                if until is not None:
-                    retry_at = until if retry_at is None else min(retry_at, until)
-                continue
-        since = victim.started_at
-        if victim.checkpoint_at > since and victim.checkpoint_attempt == victim.attempt:
-            since = victim.checkpoint_at
-        span = max(0, now - since - (victim.paused - victim.paused_saved)) if since else 0
-        if every is not None and span > every:
-            span = every
-        lost = kind.gpu * span // SECOND
-        bucket = (lost // GPU_UNITS >> 1).bit_length()
-        parts = (kind.sheltered, priority, bucket, -lease.sequence, -lease.place, victim.key, victim, lost, kind)
-        candidates.append(new(Candidate, parts))
-    return Eligible(candidates, protected, retry_at)
-
-
-def last_lease(job: JobRecord) -> LeaseState:
-    """The one whose grant stands last in the log."""
-    leases = job.leases.values()
-    return next(iter(leases)) if len(leases) == 1 else max(leases, key=lambda lease: (lease.sequence, lease.place))
 
 
 def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolState, cause: str) -> bool:

@@ -13,7 +13,7 @@ beginning the cheapest replicas are chosen one after the other, and where legali
 from __future__ import annotations
 
 import heapq
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.legality import Taken
@@ -21,12 +21,13 @@ from headrace.domain.placement import may_hold
 from headrace.domain.vacated import Clearing, accounts_of, leaving_anyway
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import Place
-    from headrace.domain.eligibility import Candidate, Kind
+    from headrace.domain.eligibility import Kind
     from headrace.domain.state import JobRecord, NodeState, PoolState, Scope, State
+    from headrace.domain.yielders import Candidate, Yielders
 
 EFFORT_MAX = 50_000
 """Jobs that leave a clearing in one search before it is given up, which shows in the reason (R26)."""
@@ -85,18 +86,18 @@ class Ground:
         return clearing.places()
 
 
-def find(ground: Ground, candidates: Sequence[Candidate]) -> Found | None:
-    """Who has to yield, `candidates` standing in R25's order; None where nobody is found, for certain only while effort is left."""
-    if _is_hopeless(ground, candidates):
+def find(ground: Ground, yielders: Yielders) -> Found | None:
+    """Who has to yield; None where nobody is found, for certain only while effort is left."""
+    if _is_hopeless(ground, yielders):
         return None
     if not ground.is_of_nodes():
-        return best_choice(ground, candidates) or any_set(ground, candidates, ground.usable())
-    found = best_node(ground, candidates)
+        return best_choice(ground, yielders) or any_set(ground, yielders.all(), ground.usable())
+    found = best_node(ground, yielders)
     if found is not None:
         return found
     for node in ground.usable():
         there = [
-            candidate for candidate in candidates if any(lease.node == node.name for lease in candidate.job.leases.values())
+            candidate for candidate in yielders.all() if any(lease.node == node.name for lease in candidate.job.leases.values())
         ]
         found = any_set(ground, there, (node,)) if there else None
         if found is not None:
@@ -104,34 +105,45 @@ def find(ground: Ground, candidates: Sequence[Candidate]) -> Found | None:
     return None
 
 
-def _is_hopeless(ground: Ground, candidates: Sequence[Candidate]) -> bool:
+def _is_hopeless(ground: Ground, yielders: Yielders) -> bool:
     """Whether all sides together may not lose as much of some key as an account lacks. Looks at sides, not at jobs.
 
-    A side may lose what it has above its reservation, less one unit, and then one job more.
+    A side may lose what it has above its reservation, less one unit, and then one job more. As soon as those drawn so far may lose
+    enough, nobody else is looked at.
     """
     most: dict[tuple[Scope, ...], Amounts] = {}
-    for kind in {candidate.kind for candidate in candidates}:
-        if len(kind.keys) > 1:
-            return False  # it may be above on one key and lose any amount of another
-        (key,) = kind.keys
-        above = min(scope.use.get(key, 0) - (scope.reservation or {}).get(key, 0) for scope in kind.side)
-        lose = most.setdefault(kind.side, {})
-        lose[key] = max(lose.get(key, 0), above - 1 + kind.held[key])
+    seen = 0
+    while True:
+        for kind in islice(yielders.kinds, seen, None):
+            if len(kind.keys) > 1:
+                return False  # it may be above on one key and lose any amount of another
+            (key,) = kind.keys
+            above = min(scope.use.get(key, 0) - (scope.reservation or {}).get(key, 0) for scope in kind.side)
+            lose = most.setdefault(kind.side, {})
+            lose[key] = max(lose.get(key, 0), above - 1 + kind.held[key])
+        seen = len(yielders.kinds)
+        if not _lacks_more(ground, most.values()):
+            return False
+        if not yielders.more():
+            return True
+
+
+def _lacks_more(ground: Ground, most: Collection[Amounts]) -> bool:
+    """Whether an account lacks more of a key than can be lost: at the most this by each side."""
     return any(
-        amount > sum(lose.get(key, 0) for lose in most.values())
+        amount > sum(lose[key] for lose in most)
         for account in ground.accounts
         for key, amount in account.lacks.items()
-        if all(key in lose for lose in most.values())
+        if all(key in lose for lose in most)
     )
 
 
-def best_node(ground: Ground, candidates: Sequence[Candidate]) -> Found | None:
+def best_node(ground: Ground, yielders: Yielders) -> Found | None:
     """For one replica: the best plan of all nodes on which somebody may be taken; None where no node has one."""
-    known = {candidate.key: candidate for candidate in candidates}
     sweep = ground.clearing(ground.usable(), alone=True)
     best: tuple[tuple[object, ...], Found] | None = None
     planned: set[str] = set()
-    for candidate in candidates:
+    for candidate in yielders:
         if best is not None and (candidate,) > best[0][:1]:
             break
         ground.effort_left -= 1
@@ -141,8 +153,9 @@ def best_node(ground: Ground, candidates: Sequence[Candidate]) -> Found | None:
                 continue
             planned.add(name)
             node = ground.state.nodes[name]
-            there = {lease.job.key for lease in node.leases.values()}
-            found = _plan_on(ground, sorted(known[key] for key in there if key in known), node)
+            jobs = {lease.job.key: lease.job for lease in node.leases.values()}
+            there = sorted(other for job in jobs.values() if (other := yielders.of(job)) is not None)
+            found = _plan_on(ground, there, node)
             if found is not None and (best is None or _merit(found, name) < best[0]):
                 best = (_merit(found, name), found)
     return None if best is None else best[1]
@@ -202,21 +215,22 @@ def _give_back(chosen: Sequence[Candidate], clearing: Clearing, taken: Taken) ->
     return needed
 
 
-def best_choice(ground: Ground, candidates: Sequence[Candidate]) -> Found | None:
+def best_choice(ground: Ground, yielders: Yielders) -> Found | None:
     """For a gang, and for what belongs to no node: a choice of nodes; None where none is found."""
     nodes = {node.name: node for node in ground.usable()}
     sweep = ground.clearing(nodes.values())
     rooms = sweep.open_all()
-    reach = _sweep(sweep, candidates)
+    reach = _sweep(sweep, yielders)
     ground.effort_left -= reach
     if not sweep.suffices:
         return None
     while True:
         most = sweep.open_all()
         for first in range(reach if reach <= DROPS_AMONG else 1):
-            found = _Choice(ground, nodes, rooms, most, candidates[first:reach]).best()
+            found = _Choice(ground, nodes, rooms, most, yielders.drawn[first:reach]).best()
             if found is not None or ground.effort_left <= 0:
                 return found
+        candidates = yielders.all()
         if reach == len(candidates):
             return None
         further = candidates[reach : reach + len(candidates) // GROWTH + 1]
@@ -225,13 +239,15 @@ def best_choice(ground: Ground, candidates: Sequence[Candidate]) -> Found | None
         reach += len(further)
 
 
-def _sweep(sweep: Clearing, candidates: Sequence[Candidate]) -> int:
+def _sweep(sweep: Clearing, yielders: Yielders) -> int:
     """Everybody leaves in order until there is room enough; how many that are."""
-    for reach, candidate in enumerate(candidates):
+    reach = 0
+    for candidate in yielders:
         if sweep.suffices:
-            return reach
+            break
         sweep.leave(candidate.job)
-    return len(candidates)
+        reach += 1
+    return reach
 
 
 class _Offer(NamedTuple):
@@ -277,12 +293,12 @@ class _Choice:
         self._candidates = candidates
         self._chosen: dict[str, Candidate] = {}
         self._taken = ground.taken()
-        self._there: dict[str, list[Candidate]] = {name: [] for name, room in rooms.items() if most[name] > room}
-        for candidate in candidates:
-            for lease in candidate.job.leases.values():
-                there = self._there.get(lease.node)
-                if there is not None and (not there or there[-1] is not candidate):
-                    there.append(candidate)
+        self._there: dict[str, list[Candidate]] = {}
+        known = {candidate.key: candidate for candidate in candidates}
+        for name, room in rooms.items():
+            if most[name] > room:
+                keys = {lease.job.key for lease in nodes[name].leases.values()}
+                self._there[name] = sorted(known[key] for key in keys if key in known)
 
     def best(self) -> Found | None:
         """Replica by replica the cheapest offer of all; then whoever frees what belongs to no node; then give back."""

@@ -7,6 +7,7 @@ as gone; what is nominated for others counts as taken. Nothing in the state is c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -99,10 +100,11 @@ class Clearing:
     """What some nodes of a pool, and the accounts there, could give to one job once others have left.
 
     Jobs come back in the reverse order of their leaving, or any other: the count is the same. `room`: how many replicas the nodes could
-    hold that have been looked at, which are those that somebody left; `goal`: how many it should be.
+    hold that have been looked at, which are those that somebody left; `goal`: how many it should be. A node on which not even the sums
+    make room for one replica has none, and is not looked at device by device before they do.
     """
 
-    __slots__ = ("_accounts", "_anyway", "_job", "_nodes", "_opened", "goal", "room")
+    __slots__ = ("_accounts", "_anyway", "_gone", "_job", "_least", "_missing", "_nodes", "_opened", "goal", "room")
 
     def __init__(
         self,
@@ -111,10 +113,14 @@ class Clearing:
         anyway: Mapping[str, Sequence[LeaseState]],
         accounts: Iterable[Account],
     ) -> None:
+        shape = job.request.shape
         self._job = job
         self._nodes = {node.name: node for node in nodes}
         self._anyway = anyway
         self._accounts = [account.copy() for account in accounts]
+        self._least = 0 if shape.mig else shape.whole * GPU_UNITS or shape.fraction
+        self._missing: dict[str, int] = {}
+        self._gone: defaultdict[str, list[LeaseState]] = defaultdict(list)
         self._opened: dict[str, Vacated] = {}
         self.room = 0
         self.goal = job.request.replicas
@@ -122,12 +128,24 @@ class Clearing:
     def open_all(self) -> dict[str, int]:
         """Look at every node, also at those that nobody left: how many replicas each could hold."""
         for name in self._nodes:
-            if name not in self._opened:
+            if name not in self._opened and self._missing_on(name) <= 0:
                 self._open(name)
-        return {name: node.room for name, node in self._opened.items()}
+        opened = self._opened
+        return {name: opened[name].room if name in opened else 0 for name in self._nodes}
+
+    def _missing_on(self, name: str) -> int:
+        """GPU units that have to be set free on a node before it could hold anything, at the least."""
+        found = self._missing.get(name)
+        if found is None:
+            found = 0
+            if self._least and name not in self._anyway:
+                found = self._least - sum([device.free for device in self._nodes[name].devices])
+            self._missing[name] = found
+        return found
 
     def _open(self, name: str) -> Vacated:
-        found = self._opened[name] = Vacated(self._nodes[name], self._job.request.shape, self._anyway.get(name, ()))
+        leaving = [*self._anyway.get(name, ()), *self._gone.pop(name, ())]
+        found = self._opened[name] = Vacated(self._nodes[name], self._job.request.shape, leaving)
         self.room += found.room
         return found
 
@@ -140,18 +158,31 @@ class Clearing:
         self._move(victim, -1)
 
     def _move(self, victim: JobRecord, sign: int) -> None:
-        for lease in victim.leases.values():
+        leases = victim.leases.values()
+        for lease in leases:
             name = lease.node
             node = self._opened.get(name)
-            if node is None:
-                if name not in self._nodes:
-                    continue
-                node = self._open(name)
-            before = node.room
-            node.move(lease, sign)
-            self.room += node.room - before
+            if node is not None:
+                before = node.room
+                node.move(lease, sign)
+                self.room += node.room - before
+            elif name in self._nodes:
+                self._move_unseen(name, lease, sign)
         for account in self._accounts:
-            account.move(victim.leases.values(), sign)
+            account.move(leases, sign)
+
+    def _move_unseen(self, name: str, lease: LeaseState, sign: int) -> None:
+        """On a node that has not been looked at: that is done when enough has left it."""
+        missing = self._missing.get(name)
+        if missing is None:
+            missing = self._missing_on(name)
+        if sign > 0:
+            self._gone[name].append(lease)
+        else:
+            self._gone[name].remove(lease)
+        missing = self._missing[name] = missing - sign * lease.amounts.get(GPU, 0)
+        if missing <= 0:
+            self._open(name)
 
     def room_on(self, name: str) -> int:
         """How many replicas one node could hold, that somebody left; 0 for any other."""
@@ -212,12 +243,17 @@ class Vacated:
             self._parts = list(opens.values()).count(GPU_UNITS)
         elif self._fraction:
             self._parts = sum(units // shape.fraction for units in opens.values() if units > 0)
-        self._count()
         for lease in leaving:
-            self.move(lease, 1)
+            self._shift(lease, 1)
+        self._count()
 
     def move(self, lease: LeaseState, sign: int) -> None:
-        """What the lease holds is free (sign 1), or no longer (sign -1). What the shape does not ask for is not followed."""
+        """What the lease holds is free (sign 1), or no longer (sign -1)."""
+        self._shift(lease, sign)
+        self._count()
+
+    def _shift(self, lease: LeaseState, sign: int) -> None:
+        """What the shape does not ask for is not followed."""
         opens, whole, fraction, cut = self._open, self._whole, self._fraction, self._cut
         left = freed_by(lease)
         for share in left.devices:
@@ -242,7 +278,6 @@ class Vacated:
             self._cpu += sign * left.amounts.get(CPU, 0)
         if self._memory_each:
             self._memory += sign * left.amounts.get(MEMORY, 0)
-        self._count()
 
     def _slices_on(self, name: str) -> int:
         device = self._cut[name]

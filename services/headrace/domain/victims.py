@@ -2,7 +2,8 @@
 
 Preemption searches with it to propose; the allocator checks a proposal with it before it accepts.
 
-Who may be taken at all, and in which order, is said by `eligibility`, which of them together by `legality`, how a set is found by `sweeps`.
+Who may be taken at all is said by `eligibility`, in which order by `yielders`, which of them together by `legality`, how a set is found
+by `sweeps`.
 Nothing in the state is changed.
 """
 
@@ -16,7 +17,6 @@ from headrace.domain.eligibility import (
     can_leave,
     can_yield,
     causes,
-    eligible,
     kind_of,
     may_take_from,
     protected_until,
@@ -27,6 +27,7 @@ from headrace.domain.placement import may_hold
 from headrace.domain.scopes import over_limit, scopes_of
 from headrace.domain.state import JobState
 from headrace.domain.sweeps import Ground, find
+from headrace.domain.yielders import Yielders
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
@@ -82,18 +83,18 @@ def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
 
 def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: int) -> Plan | NoPlan:
     short = short_keys(state, job, pool)
-    candidates, protected, retry_at = eligible(state, job, pool, cause, short, now)
-    if not candidates:
-        return NoPlan("nobody here holds borrowed units that would help", protected, retry_at)
+    yielders = Yielders(state, job, pool, cause, short, now)
+    if not yielders.more():
+        return NoPlan("nobody here holds borrowed units that would help", *yielders.protected())
     ground = Ground(state, job, pool, cause)
     if state.ladders.moments and ground.places((), ground.usable()) is not None:
         return NoPlan("what is leaving already makes room for it")
-    found = find(ground, candidates)
+    found = find(ground, yielders)
     if found is None:
         given_up = "; not all sets were tried" if ground.effort_left <= 0 else ""
-        return NoPlan(f"no set of borrowed units, taken together, makes room for it{given_up}", protected, retry_at)
+        return NoPlan(f"no set of borrowed units, taken together, makes room for it{given_up}", *yielders.protected())
     if len(found.victims) > VICTIMS_MAX:
-        return NoPlan(f"more than {VICTIMS_MAX:,} jobs would have to yield to it", protected, retry_at)
+        return NoPlan(f"more than {VICTIMS_MAX:,} jobs would have to yield to it", *yielders.protected())
     return _plan(cause, found)
 
 

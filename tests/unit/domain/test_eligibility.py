@@ -57,40 +57,6 @@ def test_losses_are_compared_in_powers_of_two_of_gpu_seconds(seconds, bucket):
     assert e.lost_bucket(seconds * GPU_UNITS) == bucket
 
 
-def test_the_order_is_priority_then_loss_then_the_newest_grant():
-    hall = Hall(devices=8)
-    low, high = hall.policy("low", priority=1), hall.policy("high", priority=2)
-    first = hall.run("high", "first", ("n1", 0, 1))
-    hall.later(1_000)
-    old, new = hall.run("low", "old", ("n1", 1, 1)), hall.run("low", "new", ("n1", 2, 1))
-    hall.later(1)
-    cheap = hall.run("high", "cheap", ("n1", 3, 1))
-    assert (low.document.priority, high.document.priority) == (1, 2)
-    hall.policy("asks")
-    asking = hall.admit("asks", "asking")
-    found = e.eligible(hall.state, asking, hall.pool, e.RECLAIM, frozenset(), hall.now)
-    assert found == ([], 0, None)
-    hall.policy("owner", reservation=8)
-    found = e.eligible(hall.state, hall.admit("owner", "owning"), hall.pool, e.RECLAIM, frozenset(), hall.now)
-    assert [candidate.job for candidate in found.candidates] == [new, old, cheap, first]
-
-
-def test_what_the_loop_over_candidates_says_is_what_the_rule_says():
-    hall, (saved, started, *_), owner = lending(assume_checkpoint_every=90 * SECOND)
-    hall.later(40)
-    hall.say("node.n1", f.CheckpointRegisteredV1(job=saved.key, attempt=1, uri="u", at=hall.now))
-    waiting = hall.admit("lender", "w")
-    hall.end(started)
-    hall.grant(waiting, ("n1", 1, 1))
-    hall.later(70)
-    found = e.eligible(hall.state, owner, hall.pool, e.RECLAIM, frozenset(), hall.now)
-    assert {candidate.job: (candidate.lost, candidate.bucket) for candidate in found.candidates} == {
-        job: (e.lost_work(job, hall.now), e.lost_bucket(e.lost_work(job, hall.now)))
-        for job in hall.state.policies["acme", "lender"].jobs.values()
-    }
-    assert all(e.can_yield(candidate.job, "hall") for candidate in found.candidates)
-
-
 def test_a_job_is_protected_until_its_minimum_run_time_is_served_since_its_real_start():
     hall, (victim, *_), _ = lending(min_runtime=60 * SECOND)
     assert e.protected_until(victim) == hall.now + 60 * SECOND
@@ -126,6 +92,4 @@ def test_nobody_is_told_to_stop_on_a_node_that_is_away_where_nobody_would_hear_i
     hall.policy("owner", reservation=4, size=1)
     here, there = (hall.run("lender", name, (name, 0, 1)) for name in ("n1", "n2"))
     hall.say("preemption", f.NodeLostV1(node="n2", silent_for=0))
-    found = e.eligible(hall.state, hall.admit("owner", "o"), hall.pool, e.RECLAIM, frozenset(), hall.now)
-    assert [candidate.job for candidate in found.candidates] == [here]
     assert [e.can_leave(job, {"n2"}) for job in (here, there)] == [True, False]
