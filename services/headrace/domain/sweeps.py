@@ -220,7 +220,7 @@ def best_choice(ground: Ground, yielders: Yielders) -> Found | None:
     nodes = {node.name: node for node in ground.usable()}
     sweep = ground.clearing(nodes.values())
     rooms = sweep.open_all()
-    reach = _sweep(sweep, yielders)
+    reach = sweep.leave_until_enough(candidate.job for candidate in yielders)
     ground.effort_left -= reach
     if not sweep.suffices:
         return None
@@ -237,17 +237,6 @@ def best_choice(ground: Ground, yielders: Yielders) -> Found | None:
         for candidate in further:
             sweep.leave(candidate.job)
         reach += len(further)
-
-
-def _sweep(sweep: Clearing, yielders: Yielders) -> int:
-    """Everybody leaves in order until there is room enough; how many that are."""
-    reach = 0
-    for candidate in yielders:
-        if sweep.suffices:
-            break
-        sweep.leave(candidate.job)
-        reach += 1
-    return reach
 
 
 class _Offer(NamedTuple):

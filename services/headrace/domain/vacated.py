@@ -59,12 +59,13 @@ class Account:
 
     def move(self, leases: Iterable[LeaseState], sign: int) -> None:
         """Leases go (sign 1) or come back (sign -1)."""
+        lacks = self.lacks
         for lease in leases:
             if not self.tenant or self.tenant == lease.job.tenant:
                 left = freed_by(lease)
                 amounts = counted(self.cut, left, -sign) if self.cut else left.amounts
-                for key in self.lacks:
-                    self.lacks[key] -= sign * amounts.get(key, 0)
+                for key in lacks:
+                    lacks[key] -= sign * amounts.get(key, 0)
 
     def fits(self) -> bool:
         """Whether nothing is lacking."""
@@ -153,6 +154,31 @@ class Clearing:
         """The victim is gone."""
         self._move(victim, 1)
 
+    def leave_until_enough(self, victims: Iterable[JobRecord]) -> int:
+        """Victims leave one after the other until it suffices; how many that are.
+
+        Thousands may have to: so the loop says in its own words what `leave` says, and accounts are asked only when there is room.
+        """
+        missing, gone, left = self._missing, self._gone, 0
+        for victim in victims:
+            if self.room >= self.goal and self.suffices:
+                break
+            left += 1
+            leases = victim.leases.values()
+            for lease in leases:
+                name = lease.node
+                less = missing.get(name, 0)
+                if less > 0:
+                    gone[name].append(lease)
+                    less = missing[name] = less - lease.amounts.get(GPU, 0)
+                    if less <= 0:
+                        self._open(name)
+                else:
+                    self._move_lease(lease, 1)
+            for account in self._accounts:
+                account.move(leases, 1)
+        return left
+
     def come_back(self, victim: JobRecord) -> None:
         """The inverse of `leave`."""
         self._move(victim, -1)
@@ -160,16 +186,19 @@ class Clearing:
     def _move(self, victim: JobRecord, sign: int) -> None:
         leases = victim.leases.values()
         for lease in leases:
-            name = lease.node
-            node = self._opened.get(name)
-            if node is not None:
-                before = node.room
-                node.move(lease, sign)
-                self.room += node.room - before
-            elif name in self._nodes:
-                self._move_unseen(name, lease, sign)
+            self._move_lease(lease, sign)
         for account in self._accounts:
             account.move(leases, sign)
+
+    def _move_lease(self, lease: LeaseState, sign: int) -> None:
+        name = lease.node
+        node = self._opened.get(name)
+        if node is not None:
+            before = node.room
+            node.move(lease, sign)
+            self.room += node.room - before
+        elif name in self._nodes:
+            self._move_unseen(name, lease, sign)
 
     def _move_unseen(self, name: str, lease: LeaseState, sign: int) -> None:
         """On a node that has not been looked at: that is done when enough has left it."""
