@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS
 from headrace.contracts.facts.allocation import UsualRequest
 from headrace.domain import mix as mixes
-from headrace.domain.mix import FIRST, LEARNING, REPLICAS_COUNTED, Mix
+from headrace.domain.mix import FIRST, GROWTH, LEARNING, REPLICAS_COUNTED, Mix
 from headrace.domain.requests import Request, Shape, make_request
 
 
@@ -38,9 +39,10 @@ def test_each_replica_counts_but_no_gang_is_the_whole_mix():
     assert (mix.asked, mix.counted) == (3 + REPLICAS_COUNTED, 3 + REPLICAS_COUNTED)
 
 
-def test_the_most_frequent_are_usual_and_the_rest_is_noise():
-    mix = counted(one=60, two=38, three=1, four=1)
-    assert mix.usual() == (UsualRequest(whole=1, weight=60), UsualRequest(whole=2, weight=38))
+def test_the_most_frequent_are_stated_first_and_no_more_than_a_fact_should_hold(monkeypatch):
+    monkeypatch.setattr(mixes, "STATED_MAX", 3)
+    mix = counted(one=38, two=60, three=1, four=1)
+    assert mix.usual() == tuple(UsualRequest(whole=whole, weight=weight) for whole, weight in ((2, 60), (1, 38), (3, 1)))
 
 
 def test_what_is_stated_is_read_back_whole():
@@ -74,14 +76,17 @@ def test_nothing_is_stated_before_enough_was_asked():
     assert seen == [False, True]
 
 
-def test_while_it_learns_the_mix_is_stated_each_time_its_count_has_doubled():
+def test_while_it_learns_the_mix_is_stated_each_time_its_count_has_grown_by_an_eighth():
     mix, stated = Mix(), []
     for _ in range(4 * LEARNING):
         mix.count(request(1))
         if is_due(mix):
             mix.learn(mix.usual())
             stated.append(mix.asked)
-    assert stated == [16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
+    assert stated[:10] == [16, 32, 48, 64, 80, 96, 112, 128, 144, 162]
+    grown = [after - before for before, after in pairwise(stated)]
+    assert grown == [max(FIRST, before // GROWTH) for before in stated[:-1]]
+    assert stated[-2] < LEARNING <= stated[-1]
 
 
 def test_later_it_is_stated_when_a_sixteenth_has_become_another():
