@@ -51,6 +51,8 @@ def _resource_key(key: str) -> str:
     likely = {"gpus": "gpu", "cpus": "cpu", "mem": "memory", "ram": "memory", "jobs": "job"}.get(key)
     if likely:
         raise FormError(f"unknown key {key!r}; did you mean {likely!r}?")
+    if re.match(r"(nvidia\.com/)?mig[-:/.]", key):
+        raise FormError(f"{key[:80]!r} is a slice of a GPU; a profile names it beside the request, as in mig: 1g.10gb")
     if not is_key(key):
         raise FormError(f"{key[:80]!r} is no resource; write gpu, cpu, memory, job or a key of your own such as license/abaqus")
     return key

@@ -105,7 +105,12 @@ def span(text: str) -> int:
 
 def instant(text: str) -> tuple[int, int]:
     """(ledger sequence, microseconds since 1970), one of them 0: a number is a sequence, all else a `moment`; for argparse."""
-    return (positive(text), 0) if text.isdecimal() else (0, moment(text))
+    if text.isdecimal():
+        return positive(text), 0
+    try:
+        return 0, moment(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or a record's number such as 81234") from None
 
 
 def positive(text: str) -> int:

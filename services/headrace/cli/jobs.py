@@ -81,7 +81,9 @@ def _add_preempt(nouns: Nouns, example: str) -> None:
         "preempt",
         preempt,
         "take what a job holds, even inside a reservation: an operator's order, kept with who gave it and why",
-        f'headrace preempt {example} --force --reason "the demo at noon"',
+        f"""headrace preempt {example} --force --reason "the demo at noon"
+        headrace node cordon gpu01                           first, where its units are not to be granted again at once
+        headrace delete policy ai-dev --mode freeze          or this, where its queue is not to start anything meanwhile""",
     )
     parser.add_argument(
         "--force", action="store_true", help="needed: only an explicit order takes what is inside a reservation"

@@ -22,7 +22,16 @@ def add(nouns: Nouns) -> None:
         headrace simulate scenario.yaml --why r-4 --at 20s                  why that job of it waits then
         headrace simulate scenario.yaml --what-if changes.yaml              what would be otherwise with them, side by side
         headrace simulate scenario.yaml --what-if changes.yaml --at 20s     the changes come then
-        echo 'submit: [{name: big, queue: rnd/three}]' | headrace simulate scenario.yaml --what-if /dev/stdin""",
+        echo 'submit: [{name: big, queue: rnd/three}]' | headrace simulate scenario.yaml --what-if /dev/stdin
+
+        A scenario is documents, as for `apply`, and beside them:
+        nodes: [{name: gpu, count: 2, labels: {site: hq}, gpus: 8, gpu_model: H100-80GB}]       gpu-1, gpu-2
+        timeline:                                                                               one thing in each entry
+        - {at: 0s, submit: {name: r, queue: rnd/three, count: 5, duration: 1h}}                 r-1 ... r-5
+        - {at: 10s, node_lost: gpu-1}                                                           or drain, cordon, node_back, ...
+        - {at: 20s, apply: {policies: [...]}}                                                   or delete: {kind, name, mode}
+        - {at: 30s, expect: {jobs: {r-1: running}, reasons: {r-4: AT_POLICY_LIMIT}, preemptions: 1}}
+        deploy/examples/reference/scenario.yaml of the source has every key.""",
     )
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument(

@@ -83,13 +83,17 @@ def _add_run(verbs: Nouns) -> None:
         run,
         "run the node executor here, until Ctrl-C",
         """headrace node run --labels site=hq --devices sim:8xH100-80GB
+        headrace node run --name slices --labels site=mig --devices sim:2xH100-80GB+mig
         headrace node run --name big --labels site=hq,rack=r7 --data /var/lib/headrace-node --cpus 96 --memory 1TiB
         HEADRACE_NATS_URL=... HEADRACE_NATS_USER=... HEADRACE_NATS_PASSWORD=... headrace node run      for a Headrace elsewhere""",
     )
     verb.add_argument("--name", default="", help="what it is called (default: after this machine)")
     verb.add_argument("--labels", action="append", default=[], metavar="K=V,...", help="by which pools select it")
     verb.add_argument(
-        "--devices", default="auto", metavar="auto|nvml|amd|sim:8xH100-80GB[+mig]", help="where its GPUs come from"
+        "--devices",
+        default="auto",
+        metavar="KIND",
+        help="where its GPUs come from: sim:8xH100-80GB, sim:8xH100-80GB+mig (devices in MIG mode), none or auto (default: auto)",
     )
     verb.add_argument(
         "--data", metavar="DIR", help="where everything of this node lies (default: in the installation's data directory)"

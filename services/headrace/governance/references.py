@@ -48,6 +48,11 @@ class References:
             self._owner(pool.dedicated_to, name, "dedicated_to")
         for index, dedication in enumerate(pool.dedicated):
             self._owner(dedication.to, name, "dedicated", index, "to")
+            nodes = self._after.pools[pool.name].nodes.values()
+            if nodes and not any(dedication.selector.items() <= node.labels.items() for node in nodes):
+                labels = ", ".join(f"{label}={value}" for label, value in dedication.selector.items())
+                message = f"no node of pool {pool.name} has the labels {labels} yet, so nothing is dedicated by it"
+                self._findings.warn(self._findings.where(name, "dedicated", index, "selector"), "NO_NODES_YET", message)
 
     def _check_profile(self, name: Name, profile: Profile) -> None:
         if profile.tenant:

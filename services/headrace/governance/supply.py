@@ -24,11 +24,12 @@ def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
 def parts(pool: PoolState, key: str) -> dict[str, int | None]:
     """Known capacity of a key (R6) by whom it counts for: what is dedicated to each owner (R21), and under COMMON what is anybody's.
 
-    None: no bound is known. The owners of dedicated nodes may fill them first, so that of a declared ceiling the rest is the others'.
+    None: no bound is known. The owners of dedicated nodes may fill them first, so that of a declared ceiling the rest is the others';
+    before the first node has registered all of it may be anybody's.
     """
     whole, document = capacity_of(pool, key), pool.document
     owner_of_rest = owner_of_new(document)
-    if whole is None or not has_owners(document) or (key not in HARDWARE and not document.dedicated):
+    if whole is None or not pool.nodes or not has_owners(document) or (key not in HARDWARE and not document.dedicated):
         return {owner_of_rest: whole}
     if key not in HARDWARE:
         return {COMMON: whole}

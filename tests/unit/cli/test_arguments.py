@@ -68,6 +68,11 @@ def test_a_moment_is_a_date_or_a_span_before_now():
         (positive, "x", "'x' is no whole number from 1 on"),
         (natural, "-1", "'-1' is no whole number from 0 on"),
         (moment, "yesterday", "'yesterday' is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago"),
+        (
+            instant,
+            "yesterday",
+            "'yesterday' is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago, or a record's number such as 81234",
+        ),
     ],
 )
 def test_what_cannot_be_read_says_how_to_write_it(read, text, message):

@@ -76,6 +76,12 @@ def test_zeros_are_left_out_of_a_request():
         (w.MIG_SLICE, "3g", "'3g' is no MIG slice; write one such as 3g.40gb"),
         (w.TENANT_PATH, "a/b/c", "'a/b/c' is no name; write NAME or TENANT/NAME"),
         (w.TIMEZONE, "Berlin time", "'Berlin time' is no time zone; write one such as Europe/Berlin or UTC"),
+        (w.RESOURCE, "mem", "unknown key 'mem'; did you mean 'memory'?"),
+        (
+            w.RESOURCE,
+            "mig:1g.10gb",
+            "'mig:1g.10gb' is a slice of a GPU; a profile names it beside the request, as in mig: 1g.10gb",
+        ),
         (w.RESOURCE, "GPU", "'GPU' is no resource; write gpu, cpu, memory, job or a key of your own such as license/abaqus"),
     ],
 )

@@ -233,6 +233,19 @@ class TestBeforeTheFirstNode:
         assert installation.plan(policies(policy("a", "one", wide=8))).warnings == ()
         assert "pool west has 8" in installation.plan(policies(policy("a", "one", wide=9))).errors[0]
 
+    def test_what_is_dedicated_of_a_declared_capacity_is_not_known(self, installation):  # R6, R21
+        installation.write(
+            """
+            groups: [{name: all}]
+            pools: [{name: west, selector: {site: west}, capacity: {gpu: 8}}]
+            profiles: [{name: one, request: {gpu: 1}, pools: [west]}]
+            """
+        )
+        own = OWN.replace("site: west}", "site: west}, capacity: {gpu: 8}")
+        assert installation.plan(own + policies(policy("a", "one", wide=4), policy("b", "one", wide=4))).errors == ()
+        beyond = installation.plan(own + policies(policy("a", "one", wide=4), policy("b", "one", wide=5))).errors
+        assert ["9 gpu reserved, " in line and " have 8; " in line for line in beyond] == [True]
+
     def test_what_a_pool_may_create_is_known(self, installation):
         installation.write(
             """

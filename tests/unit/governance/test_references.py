@@ -87,6 +87,17 @@ def test_names_may_come_into_being_with_the_set(installation):
     assert (plan.errors, plan.warnings) == ((), ())
 
 
+@pytest.mark.parametrize(("rack", "warned"), [("r7", False), ("r8", True)])
+def test_a_dedication_that_picks_no_node_is_told(site, rack, warned):  # R21
+    site.node("w7", 4, site="west", rack="r7")
+    text = f"pools: [{{name: west, selector: {{site: west}}, dedicated: [{{selector: {{rack: {rack}}}, to: {{tenant: default}}}}]}}]"
+    told = (
+        "pools[0].dedicated[0].selector: NO_NODES_YET: "
+        "no node of pool west has the labels rack=r8 yet, so nothing is dedicated by it"
+    )
+    assert (told in site.plan(text).warnings) is warned
+
+
 def test_a_tenants_own_profile_is_none_of_another_tenants(site):
     site.write(
         """
