@@ -169,3 +169,28 @@ def test_under_a_ceiling_a_cut_gpu_frees_no_more_than_it_counted():  # R4, R6
         False,
         True,
     ]
+
+
+def test_a_node_that_is_too_full_even_in_sums_is_looked_at_when_enough_has_left_it():
+    hall, (first, second, third, fourth), job = full()
+    trial = clearing(hall, job)
+    seen = []
+    for step, victim in ((trial.leave, first), (trial.come_back, first), (trial.leave, third), (trial.leave, fourth)):
+        step(victim)
+        seen.append((trial.room_on("n1"), trial.room_on("n2"), trial.suffices))
+    assert seen == [(0, 0, False), (0, 0, False), (0, 0, False), (0, 1, True)]
+    trial.come_back(third)
+    assert (trial.room, trial.suffices, trial.open_all()) == (0, False, {"n1": 0, "n2": 0})
+    trial.leave(first)
+    trial.leave(second)
+    assert trial.places() == (Place(node="n1", devices=shares(0, 4), amounts=gpus(4) | {JOB: 1}),)
+
+
+def test_victims_leave_until_it_suffices_and_no_longer():
+    hall, victims, job = full(size=2, replicas=2)
+    trial = clearing(hall, job)
+    assert (trial.leave_until_enough(victims), trial.room, trial.suffices) == (2, 2, True)
+    assert trial.leave_until_enough(victims[2:]) == 0
+    in_sum = clearing(hall, job)
+    in_sum.open_all()
+    assert (in_sum.leave_until_enough(victims[:1]), in_sum.suffices) == (1, False)
