@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.allocator.decide import Allocator
@@ -21,9 +21,9 @@ from headrace.domain.snapshot import copy_of
 from headrace.domain.state import State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.world import World
+from tests.properties.campaign import histories, some
 from tests.properties.histories import scenarios
 
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
 TIMES = 10
 SEEDS = st.integers(0, 2**32 - 1)
 """Of an ordinary `Random`: one that Hypothesis draws from would spend all its choices on shuffling."""
@@ -85,32 +85,20 @@ def watched(scenario, random, times: int) -> None:
         pass
 
 
-@settings(
-    max_examples=max(1, HISTORIES // 10),
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+@histories(one_in=10)
 @given(scenarios(), SEEDS)
 def test_no_decision_depends_on_the_order_of_a_dict(scenario, seed) -> None:
     watched(scenario, Random(seed), 1)
 
 
-@settings(
-    max_examples=max(1, HISTORIES // 150),
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+@histories(one_in=150)
 @given(scenarios(), SEEDS)
 def test_the_same_prefix_gives_the_same_decision_ten_times_over(scenario, seed) -> None:
     watched(scenario, Random(seed), TIMES)
 
 
 def test_another_process_with_other_hashes_writes_the_same_bytes() -> None:
-    command = [sys.executable, "-m", "tests.properties.drawn", str(max(1, HISTORIES // 5))]
+    command = [sys.executable, "-m", "tests.properties.drawn", str(some(5))]
     digests = {
         subprocess.run(
             command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts import documents as d
@@ -15,8 +13,8 @@ from headrace.domain.explain import explain
 from headrace.domain.state import JobState
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import START, World
+from tests.properties.campaign import histories
 
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
 AT_ONCE = d.PreemptionTerms(callback_grace=0, term_grace=0)
 
 
@@ -58,7 +56,7 @@ def crowds(draw) -> Scenario:
     )
 
 
-@settings(max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@histories()
 @given(crowds())
 def test_every_job_starts_when_it_was_expected_to(scenario) -> None:
     world = World(scenario)

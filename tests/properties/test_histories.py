@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts.durations import HOUR
@@ -12,15 +10,9 @@ from headrace.contracts.facts import CheckpointRegisteredV1
 from headrace.domain.ledger import Ledger
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
+from tests.properties.campaign import histories
 from tests.properties.histories import QUIET_AT, scenarios
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
-
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
-"""How many histories each test plays; `make properties` plays 10,000."""
-
-histories = settings(
-    max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
 
 
 def play(world: World) -> World:
@@ -58,7 +50,7 @@ class Checked(World):
         assert differences(kept(self.state), naive(self.state)) == []
 
 
-@histories
+@histories()
 @given(scenarios())
 def test_every_history_keeps_the_promises_and_comes_to_rest(scenario) -> None:
     world = play(Checked(scenario, judged=False))
@@ -69,7 +61,7 @@ def test_every_history_keeps_the_promises_and_comes_to_rest(scenario) -> None:
     assert [decider.decide(world.now) for decider in (world.admission, world.allocator, world.preemption)] == [(), (), ()]
 
 
-@histories
+@histories()
 @given(scenarios())
 def test_the_same_history_gives_the_same_bytes_and_its_records_the_same_state(scenario) -> None:
     first, second, ledger = play(World(scenario, judged=False)), play(World(scenario, judged=False)), Ledger()
@@ -81,7 +73,7 @@ def test_the_same_history_gives_the_same_bytes_and_its_records_the_same_state(sc
     assert differences(snapshot(ledger.state), snapshot(first.state)) == []
 
 
-@settings(histories, max_examples=HISTORIES // 5)
+@histories(one_in=5)
 @given(scenarios())
 def test_a_decision_changes_nothing_and_depends_on_nothing_but_the_records(scenario) -> None:
     world = World(scenario, judged=False)

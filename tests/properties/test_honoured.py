@@ -5,19 +5,17 @@ The oracle writes out every set; the product may only have missed what rests for
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from headrace.domain.admissible import open_pools
 from headrace.domain.gates import may_start
 from headrace.domain.searches import REST_MAX
 from headrace.domain.state import JobRecord, JobState
 from headrace.simulate.world import World
+from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.properties.reclaim_oracle import Oracle
 
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
 CANDIDATES_MAX = 7
 
 
@@ -50,7 +48,7 @@ class Watched(World):
         return ""
 
 
-@settings(max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@histories()
 @given(scenarios())
 def test_at_rest_nobody_inside_its_reservation_waits_for_what_could_be_taken(scenario) -> None:
     for _ in Watched(scenario, judged=False).run():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from headrace.allocator import decide
 from headrace.contracts import facts as f
 from headrace.simulate.world import World
+from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.properties.oracle import Oracle
-from tests.properties.test_histories import HISTORIES, histories, play
+from tests.properties.test_histories import play
 
 
 def told(facts) -> tuple[list[object], list[object]]:
@@ -39,7 +40,7 @@ class Watched:
         return facts
 
 
-@settings(histories, max_examples=HISTORIES // 2)
+@histories(one_in=2)
 @given(scenarios())
 def test_every_round_grants_what_a_look_at_everything_would(scenario) -> None:
     watched = Watched()

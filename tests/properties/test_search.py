@@ -5,10 +5,9 @@ The naive side knows nothing of the product's search: it goes through all sets a
 
 from __future__ import annotations
 
-import os
 from itertools import combinations
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headrace.contracts import documents as d
@@ -19,10 +18,10 @@ from headrace.domain.victims import Plan, review, search
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
+from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.properties.reclaim_oracle import Oracle
 
-SEARCHES = 2 * int(os.environ.get("HEADRACE_HISTORIES", "150"))
 CANDIDATES_MAX = 7
 LEAVING = "what is leaving already makes room for it"
 HALF = GPU_UNITS // 2
@@ -101,7 +100,7 @@ def check(state: State, job: JobRecord, pool: PoolState, now: int) -> None:
     assert max(map(oracle.order, victims)) == worst
 
 
-@settings(max_examples=SEARCHES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@histories(times=2)
 @given(grounds())
 def test_a_set_is_found_exactly_where_one_exists_and_it_is_minimal(drawn) -> None:
     state, job, now = ground(*drawn)
@@ -122,7 +121,7 @@ class Doubted(PreemptionWatch):
         return super().decide(now)
 
 
-@settings(max_examples=SEARCHES // 2, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@histories()
 @given(scenarios())
 def test_so_it_is_for_every_search_of_any_history_over_pools_keys_tenants_and_gangs(scenario) -> None:
     world = World(scenario, judged=False)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.allocator.decide import Allocator
@@ -12,13 +10,9 @@ from headrace.domain.ledger import Ledger
 from headrace.domain.snapshot import copy_of, dump, load
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.world import World
+from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
-
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
-fewer = settings(
-    max_examples=max(1, HISTORIES // 3), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
 
 
 def play(world: World) -> World:
@@ -27,7 +21,7 @@ def play(world: World) -> World:
     return world
 
 
-@fewer
+@histories(one_in=3)
 @given(scenarios(), st.randoms(use_true_random=False))
 def test_the_fold_of_a_snapshot_and_the_tail_is_the_fold_of_everything(scenario, random) -> None:
     world = play(World(scenario, judged=False))
@@ -65,7 +59,7 @@ class Restarted:
         return getattr(self.trusted, name)
 
 
-@settings(fewer, max_examples=max(1, HISTORIES // 10))
+@histories(one_in=10)
 @given(scenarios())
 def test_who_begins_with_a_snapshot_or_a_copy_decides_the_same(scenario) -> None:
     world = World(scenario, judged=False)

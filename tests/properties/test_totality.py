@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts import facts as f
@@ -14,10 +12,10 @@ from headrace.domain.explain import explain
 from headrace.domain.fold import apply
 from headrace.domain.state import State
 from headrace.simulate.world import START, World
+from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
 INTRUDERS_MAX = 30
 
 DELETIONS = (
@@ -54,7 +52,7 @@ def with_intruders(records: list[Record], random) -> list[Record]:
     return disturbed
 
 
-@settings(max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@histories()
 @given(scenarios(), st.randoms(use_true_random=False))
 def test_facts_at_the_wrong_moment_raise_nothing_and_unbalance_nothing(scenario, random) -> None:
     state = State()
@@ -65,7 +63,7 @@ def test_facts_at_the_wrong_moment_raise_nothing_and_unbalance_nothing(scenario,
     assert differences(kept(state), naive(state)) == []
 
 
-@settings(max_examples=HISTORIES // 3, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@histories(one_in=3)
 @given(scenarios(), st.randoms(use_true_random=False))
 def test_every_job_is_explained_at_any_moment_and_asking_changes_nothing(scenario, random) -> None:
     records = play(scenario)

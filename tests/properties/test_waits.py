@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from headrace.contracts.amounts import GPU, add_to, format_amount
 from headrace.contracts.codec import encode
@@ -17,14 +15,9 @@ from headrace.domain.state import JobState
 from headrace.domain.waits import pools_of, wait_in, wait_of
 from headrace.simulate.scenario import Submit
 from headrace.simulate.world import World
+from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.unit.domain.snapshot import differences, snapshot
-
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "150"))
-
-at_rest = settings(
-    max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
 
 
 def rested(scenario) -> World:
@@ -39,7 +32,7 @@ def waiting(world):
     return [job for job in world.state.jobs.values() if job.state is JobState.PENDING]
 
 
-@at_rest
+@histories()
 @given(scenarios())
 def test_at_rest_something_is_in_the_way_of_every_job_in_each_of_its_pools(scenario) -> None:
     world = rested(scenario)
@@ -65,7 +58,7 @@ def leased(world, job, wide: bool, pool: str):
     return total
 
 
-@at_rest
+@histories()
 @given(scenarios())
 def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scenario) -> None:
     world = rested(scenario)
@@ -91,7 +84,7 @@ def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scen
         assert told in before or (told is WaitReason.AT_POLICY_LIMIT) is (breaks and not job.beyond), (job.key, told)
 
 
-@at_rest
+@histories()
 @given(scenarios())
 def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_change_starts_the_job_at_once(scenario) -> None:
     world = rested(scenario)
