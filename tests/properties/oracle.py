@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from headrace.allocator.resuming import Resuming
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.domain import capacity
@@ -37,7 +38,7 @@ class Candidate(NamedTuple):
 
 
 class Oracle:
-    """One round on a copy of the state; `granted` are (job, pool, nodes, inside), `opened` (job, pool, cause)."""
+    """One round on a copy of the state; `granted` are (job, pool, nodes, inside), `opened` (job, pool, cause), `resumed` jobs."""
 
     def __init__(self, state: State, now: int, skip: frozenset[str] = frozenset()) -> None:
         self.causes_at_first = state
@@ -46,6 +47,7 @@ class Oracle:
         self.skip = skip
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
         self.opened: list[tuple[str, str, str]] = []
+        self.resumed: list[str] = []
 
     def keep(self, facts: Iterable[AnyFact]) -> Oracle:
         """What the round lifts and places before it grants anything (R16), which has to be right by itself."""
@@ -97,13 +99,24 @@ class Oracle:
 
     def _grant(self, pool: PoolState) -> bool:
         kept_from = self._kept_from(pool)
+        suspended = Resuming(self.state, self.skip.union(self.resumed)).best(pool)
         for candidate in self.candidates(pool):
+            if suspended is not None and suspended[0] < candidate.rank:
+                break
             if kept_from is not None and candidate.rank > kept_from and not self._goes_beside(candidate.job, pool):
                 continue
             if not candidate.limited and self._fits(candidate.job, pool) and not self._goes_elsewhere(candidate):
                 self._take(candidate.job, pool, inside=candidate.inside)
                 return True
-        return False
+        if suspended is not None:
+            self._resume(suspended[1], pool)
+        return suspended is not None
+
+    def _resume(self, job: JobRecord, pool: PoolState) -> None:
+        """It goes on where it was (R29)."""
+        for lease in job.leases.values():
+            capacity.take(self.state, job, pool, capacity.gpu_part(lease))
+        self.resumed.append(job.key)
 
     def _goes_beside(self, job: JobRecord, pool: PoolState) -> bool:
         """Whether it only goes to nodes that do not help the job for which victims are looked for (R19)."""
