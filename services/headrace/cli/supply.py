@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.bus.process import PASSWORD, URL, USER
-from headrace.cli.arguments import Nouns, Parser, add_asker, add_command, client, key_value
+from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_command, client, key_value
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
@@ -44,36 +44,36 @@ def add(nouns: Nouns) -> None:
     verbs = node.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     _add_run(verbs)
     for name, says in (("cordon", "grant nothing new on a node"), ("uncordon", "let a node take new work again")):
-        verb = add_command(verbs, name, cordon, says, f"headrace node {name} gpu01 --reason 'fan replaced'")
-        verb.add_argument("node", metavar="NAME")
-        verb.add_argument("--reason", default="", help="kept with the fact")
+        verb = _add_verb(verbs, name, cordon, says, f"headrace node {name} gpu01 --reason 'fan replaced'")
         verb.set_defaults(verb=name)
-        add_asker(verb)
     _add_emptying(verbs)
 
 
+def _add_verb(verbs: Nouns, name: str, run: Command, says: str, examples: str) -> Parser:
+    """Something that is done to one node, for a reason."""
+    verb = add_command(verbs, name, run, says, examples)
+    verb.add_argument("node", metavar="NAME")
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    add_asker(verb)
+    return verb
+
+
 def _add_emptying(verbs: Nouns) -> None:
-    verb = add_command(
+    verb = _add_verb(
         verbs,
         "drain",
         drain,
         "cordon a node, stop what is on it by its ladder and requeue it, and wait until it is empty",
         "headrace node drain gpu01 --reason 'new driver'\nheadrace node drain gpu01 --no-wait\nheadrace node uncordon gpu01",
     )
-    verb.add_argument("node", metavar="NAME")
-    verb.add_argument("--reason", default="", help="kept with the fact")
     verb.add_argument("--no-wait", action="store_true", help="do not wait until the last job has left")
-    add_asker(verb)
-    verb = add_command(
+    _add_verb(
         verbs,
         "confirm-empty",
         confirm_empty,
         "say that nothing runs on a node any more of what is overdue there, or, if it is lost, of anything",
         "headrace node confirm-empty gpu01 --reason 'powered off'",
     )
-    verb.add_argument("node", metavar="NAME")
-    verb.add_argument("--reason", default="", help="kept with the fact")
-    add_asker(verb)
 
 
 def _add_run(verbs: Nouns) -> None:
