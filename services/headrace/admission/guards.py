@@ -52,5 +52,6 @@ def too_fast(state: State, tenant: str, now: int, fresh: int) -> tuple[Rejection
     if drops >= JOB:
         return None
     wait = -(-wait_for(rate, drops) // MILLISECOND) * MILLISECOND
-    message = f"tenant {tenant} may submit {rate.per_second} jobs a second; try again in {format_duration(wait)}"
+    jobs = "1 job" if rate.per_second == 1 else f"{rate.per_second} jobs"
+    message = f"tenant {tenant} may submit {jobs} a second; try again in {format_duration(wait)}"
     return Rejection(RejectReason.TOO_FAST, message), wait

@@ -63,7 +63,7 @@ def add(nouns: Nouns) -> None:
 
 
 async def submit(args: argparse.Namespace) -> int:
-    """Print ids at once; then what admission says, if it says no, and with --wait the end."""
+    """Print ids at once; then what admission says of the last, if it says no, and with --wait the end."""
     wishes = _wishes(args)
     async with client(args) as hr:
         submitted = await hr.submit_many(args.queue, wishes)
@@ -72,7 +72,10 @@ async def submit(args: argparse.Namespace) -> int:
         views = await _ends(hr, submitted) if args.wait else [view for view in [await hr.judged(submitted[-1].key)] if view]
         if args.json:
             _print_json(submitted, views)
-    return _verdict(views, waited=args.wait)
+    code = _verdict(views, waited=args.wait)
+    if code and len(submitted) > len(views):
+        print(f"headrace: that is the last of {len(submitted)}; `headrace jobs` shows the others", file=sys.stderr)
+    return code
 
 
 def _wishes(args: argparse.Namespace) -> list[JobWish]:

@@ -43,6 +43,16 @@ def test_a_rejection_is_told_and_fails(headrace):
     assert ran[:3] == (1, f"{ID}\n", f"headrace: {ID} was rejected: NOT_ALLOWED: alice is not in group rnd\n")
 
 
+def test_of_several_the_last_is_told_and_where_the_others_are(headrace):
+    ran = headrace(
+        "submit --queue a/b --count 2 -- true", submit_many=TWO, judged=view("rejected", reason="TOO_FAST", message="slower")
+    )
+    assert ran.err.splitlines() == [
+        f"headrace: {ID} was rejected: TOO_FAST: slower",
+        "headrace: that is the last of 2; `headrace jobs` shows the others",
+    ]
+
+
 def test_every_flag_is_a_field_of_the_wish(headrace, monkeypatch, tmp_path):
     monkeypatch.setenv("SEED", "7")
     monkeypatch.chdir(tmp_path)
