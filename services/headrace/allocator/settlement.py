@@ -275,20 +275,22 @@ def _windows(state: State, _now: int) -> Iterator[Due]:
                     yield job, [stop(job, "window")]
 
 
-def review_pending(state: State) -> Iterator[f.JobDismissedV1]:
+def review_pending(state: State) -> list[f.JobDismissedV1]:
     """After documents or capacity have changed: pending jobs that can now never run are dismissed (R10).
 
-    One question for each group, and one for each job that stands aside.
+    One question for each group, and one for each job that stands aside. In the order of their keys: whoever has begun with a snapshot
+    finds the groups in another order.
     """
-    for group in list(state.pending.groups.values()):
+    found: list[f.JobDismissedV1] = []
+    for group in state.pending.groups.values():
         rejection = why_never(state, group)
         if rejection is not None:
-            for job in group.members.values():
-                yield _dismissed(job, rejection)
+            found += [_dismissed(job, rejection) for job in group.members.values()]
     for job in state.pending.aside.values():
         rejection = why_never(state, job)
         if rejection is not None:
-            yield _dismissed(job, rejection)
+            found.append(_dismissed(job, rejection))
+    return sorted(found, key=lambda fact: fact.job)
 
 
 def _dismissed(job: JobRecord, rejection: Rejection) -> f.JobDismissedV1:

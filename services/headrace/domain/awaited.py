@@ -80,12 +80,12 @@ def _would_be_free(node: NodeState, places: list[Place]) -> bool:
     if not node.grantable:
         return False
     cpu, memory, units = _when_all_have_ended(node)
+    kept: Amounts = {}
     for place in places:
         cpu -= place.amounts.get(CPU, 0)
         memory -= place.amounts.get(MEMORY, 0)
-        for share in place.devices:
-            units[share.device] = units.get(share.device, 0) - share.units
-    return cpu >= 0 and memory >= 0 and all(left >= 0 for left in units.values())
+        add_to(kept, {share.device: share.units for share in place.devices})
+    return cpu >= 0 and memory >= 0 and all(units.get(device, 0) >= asked for device, asked in kept.items())
 
 
 def _when_all_have_ended(node: NodeState) -> tuple[int, int, dict[str, int]]:

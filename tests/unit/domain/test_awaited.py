@@ -113,3 +113,19 @@ def test_what_is_kept_is_awaited_until_something_that_stays_is_there_or_the_node
     seen += [still_awaited(hall, kept), still_awaited(hall, (place("gone", 0),))]
 
     assert seen == [True, False, True, False, False]
+
+
+def test_what_is_nominated_on_a_device_whose_lease_is_overdue_does_not_end_what_is_kept_on_another():
+    site = Site()
+    site.node("n1", 3)
+    stuck = site.run("s", place("n1", 0))
+    site.run("r", place("n1", 1))
+    site.order(site.admit("p"), (stuck,), place("n1", 0))
+    site.stop(stuck)
+    stuck.leases[0].overdue = True
+    hall = site.state.pools["hall"]
+
+    places = awaited_places(site.admit("w"), hall)
+
+    assert [share.device for spot in places for share in spot.devices] == ["gpu2"]
+    assert still_awaited(hall, places)
