@@ -1,6 +1,7 @@
 """A reservation is honoured whenever a sufficient victim set exists (R19, R26): at rest nobody inside its own waits for one.
 
-The oracle writes out every set; the product may only have missed what rests for a moment from searches that found nobody.
+What is kept for jobs of a better rank is not to be had (R16, R18). The oracle writes out every set; the product may only have missed what
+rests for a moment from searches that found nobody.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from hypothesis import given
 
 from headrace.domain.admissible import open_pools
 from headrace.domain.gates import may_start
+from headrace.domain.holds import as_seen_by
 from headrace.domain.searches import REST_MAX
 from headrace.domain.state import JobRecord, JobState
 from headrace.simulate.world import World
@@ -40,11 +42,12 @@ class Watched(World):
         for pool in open_pools(self.state, job.policy, profile) if profile is not None else ():
             if job.barred_from == pool.document.name or not may_start(self.state, job, pool.document.name):
                 continue
-            oracle = Oracle(self.state, job, pool, self.now)
-            if not oracle.is_inside() or oracle.is_at_own_limit() or oracle.is_sufficient(()):
-                continue
-            if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
-                return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"
+            with as_seen_by(self.state, job, pool):
+                oracle = Oracle(self.state, job, pool, self.now)
+                if not oracle.is_inside() or oracle.is_at_own_limit() or oracle.is_sufficient(()):
+                    continue
+                if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
+                    return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"
         return ""
 
 

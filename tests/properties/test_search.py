@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import MINUTE
+from headrace.domain.holds import as_seen_by
 from headrace.domain.state import JobRecord, JobState, PoolState, State
-from headrace.domain.victims import Plan, review, search
+from headrace.domain.victims import NoPlan, Plan, review, search
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
@@ -79,9 +80,17 @@ def ground(scenario: Scenario, asked: str) -> tuple[State, JobRecord | None, int
 
 
 def check(state: State, job: JobRecord, pool: PoolState, now: int) -> None:
-    """What the search finds is what the oracle says it has to be."""
-    oracle = Oracle(state, job, pool, now)
+    """What the search finds is what the oracle says it has to be; both see what is kept for jobs of a better rank as taken (R18)."""
     found = search(state, job, pool, now)
+    reviewed = review(state, job, pool, found, now) if isinstance(found, Plan) else ()
+    with as_seen_by(state, job, pool):
+        judge(state, Oracle(state, job, pool, now), found)
+    if isinstance(found, Plan):
+        assert reviewed == found.places
+
+
+def judge(state: State, oracle: Oracle, found: Plan | NoPlan) -> None:
+    """The plan, or that there is none, beside every set there is."""
     sets = {cause: [] if oracle.is_at_own_limit() else oracle.sets(cause) for cause in ("reclaim", "priority")}
     cause = next((cause for cause, those in sets.items() if those), None)
     if not isinstance(found, Plan):
@@ -91,7 +100,6 @@ def check(state: State, job: JobRecord, pool: PoolState, now: int) -> None:
     assert found.cause == cause
     assert {frozenset(victims)} <= {frozenset(those) for those in sets[cause]}
     assert not any(oracle.is_sufficient(fewer) for fewer in combinations(victims, len(victims) - 1))
-    assert review(state, job, pool, found, now) == found.places
     if oracle.is_of_nodes():
         by_node = oracle.by_node(cause)
         assert by_node is None or victims == by_node
