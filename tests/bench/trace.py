@@ -1,7 +1,8 @@
 """`make bench-trace`: six weeks of a real cluster through the real engine in virtual time, beside simple schedulers on the same jobs.
 
-Each virtual cluster is a policy with its share as reservation and no limit, so it borrows what is idle and takes its own back. The engine
-is the whole of it: admission, allocator and preemption over the in-memory log, every fact encoded, chained and folded (`simulate.world`).
+Each virtual cluster is a policy with its share as reservation, its part of the jobs as weight and no limit, so it borrows what is idle and
+takes its own back. The engine is the whole of it: admission, allocator and preemption over the in-memory log, every fact encoded, chained
+and folded (`simulate.world`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,10 +35,12 @@ DAYS_AFTER = 60
 """How long after the last submit the run goes on, besides the longest job."""
 
 TERMS: dict[str, dict[str, Any]] = {
-    "Headrace, jobs save when told to stop": {"saves": True, "min_runtime": 0, "backfill_for": 24 * HOUR},
-    "Headrace, nothing is ever saved": {"saves": False, "min_runtime": 1 * HOUR, "backfill_for": 24 * HOUR},
+    "Headrace, jobs save when told to stop": {"saves": True, "min_runtime": 0},
+    "Headrace, nothing saved": {"saves": False, "min_runtime": 0},
+    "Headrace, nothing saved, nobody stopped": {"saves": False, "min_runtime": 100 * 24 * HOUR},
 }
-"""By name: whether jobs save their work when told to stop, the policies' `min_runtime`, the pool's `backfill_for`."""
+"""By name: whether jobs save their work when told to stop, and the policies' `min_runtime`; 100 days are longer than any job."""
+BACKFILL_FOR = 24 * HOUR
 
 
 @dataclass
@@ -52,9 +56,9 @@ class Outcome:
     """GPU-seconds of work that had to be done again."""
 
 
-def engine(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, backfill_for: int, progress: bool) -> Outcome:
+def engine(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, progress: bool) -> Outcome:
     """The real engine. With `saves` a job saves its work when it is told to stop, else nothing is ever saved. Spans in microseconds."""
-    world = World(_scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, backfill_for=backfill_for), judged=False)
+    world = World(_scenario(jobs, nodes, saves=saves, min_runtime=min_runtime), judged=False)
     began = time.perf_counter()
     for at, _ in world.run():
         if progress:
@@ -67,7 +71,7 @@ def engine(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, backfi
     return _outcome(world, jobs, saves=saves)
 
 
-def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, backfill_for: int) -> Scenario:
+def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int) -> Scenario:
     sizes = {job.gpus: (job.parts, job.per_node) for job in jobs}
     profiles = tuple(
         Profile(name=f"g{gpus}", request={GPU: each * GPU_UNITS}, replicas=parts, pools=("philly",))
@@ -75,11 +79,19 @@ def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, bac
     )
     links = tuple(PolicyProfile(name=profile.name) for profile in profiles)
     terms = PreemptionTerms(min_runtime=min_runtime)
+    submitted = Counter(job.cluster for job in jobs)
     policies = tuple(
-        Policy(name=cluster, profiles=links, reservation={GPU: gpus * GPU_UNITS}, max_pending=len(jobs), preemption=terms)
+        Policy(
+            name=cluster,
+            profiles=links,
+            weight=max(1, 100 * submitted[cluster] // len(jobs)),
+            reservation={GPU: gpus * GPU_UNITS},
+            max_pending=len(jobs),
+            preemption=terms,
+        )
         for cluster, gpus in philly.shares(jobs, nodes).items()
     )
-    pool = Pool(name="philly", selector={"site": "philly"}, backfill_for=backfill_for)
+    pool = Pool(name="philly", selector={"site": "philly"}, backfill_for=BACKFILL_FOR)
     submits = [
         Moment(
             at=job.submitted * SECOND,
