@@ -74,7 +74,9 @@ async def test_a_user_cannot_write_what_is_not_a_users_to_write(core: Connection
     assert await subjects(core, LEDGER_STREAM) == {}
 
 
-@pytest.mark.parametrize("subject", ["hr.submit.acme.bob.dev.half", "hr.cancel.acme.bob.x", "hr.query.feed.jobs.acme.bob"])
+@pytest.mark.parametrize(
+    "subject", ["hr.submit.acme.bob.dev.half", "hr.cancel.acme.bob.x", "hr.requeue.acme.bob.x", "hr.query.feed.jobs.acme.bob"]
+)
 async def test_a_user_cannot_speak_as_another_user(core: Connection, login: Logins, subject: str) -> None:
     alice = await login("acme-alice")
     with pytest.raises(LogRefused, match="may not publish"):

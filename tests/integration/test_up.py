@@ -141,6 +141,13 @@ def test_a_day_with_it(machine: Machine) -> None:
     machine.until_state(second, "running")
     why = json.loads(machine.done("why", third, "--json"))
     assert (why["state"], why["reason"]) == ("pending", "AT_POLICY_LIMIT")
+    assert machine.done("requeue", second) == f"{second} will leave by its ladder and wait again\n"
+    machine.until(
+        lambda: (
+            [one["cause"] for one in json.loads(machine.done("job", second, "--json"))["job"]["attempts"]] == ["requeued", ""]
+        )
+    )
+    assert machine.run("requeue", third).stderr == f"headrace: {third} is waiting already\n"
     for command in ("queues", "pools", "nodes", "jobs"):
         assert machine.done(command)
         assert json.loads(machine.done(command, "--json"))

@@ -39,6 +39,7 @@ class Job:
     min_runtime: int = 0
     yields: bool = False
     forced: bool = False
+    requeue_of: int = 0
     stops: bool = False
     barred_from: str = ""
     barred_by: str = ""
@@ -338,6 +339,11 @@ class Auditor:
         if job is not None:
             job.forced = True
 
+    def _job_requeue_requested(self, fact: Json) -> None:
+        job = self._job_of(fact)
+        if job is not None:
+            job.requeue_of = fact["attempt"]
+
     def _stop_ordered(self, fact: Json) -> None:
         job, ladder = self._job_of(fact), fact["ladder"]
         if job is None:
@@ -345,6 +351,8 @@ class Auditor:
         job.stops = True
         if ladder["cause"] == "preempted" and not (job.yields if ladder.get("preemptor") else job.forced):
             self._complain(f"{job.key} is told that it is preempted, and by nobody that may")
+        if ladder["cause"] == "requeued" and job.requeue_of != job.attempt:
+            self._complain(f"{job.key} is sent back into line, and its owner has not asked for it")
 
     def _nomination_ended(self, fact: Json) -> None:
         self.nominations.pop(fact["preemption"], None)

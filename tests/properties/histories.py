@@ -283,7 +283,7 @@ def scenarios(draw: Draw) -> Scenario:
     for _ in range(draw(number(0, 8))):
         at, what = (
             draw(MOMENTS),
-            draw(st.sampled_from(["cancel", "finish", "fail", "force", "lost", "apply", "delete", "node"])),
+            draw(st.sampled_from(["cancel", "requeue", "finish", "fail", "force", "lost", "apply", "delete", "node"])),
         )
         if what == "lost":
             node = draw(st.sampled_from(machines))

@@ -32,6 +32,7 @@ timeline:
   - {at: 0s, submit: {name: more, queue: lend/half}}
   - {at: 60s, submit: {name: g, queue: own/gang, duration: 60s}}
   - {at: 60s, submit: {name: o, queue: own/one, duration: 60s}}
+  - {at: 299s, requeue: firm}
   - {at: 300s, cancel: firm}
   - {at: 300s, expect: {preemptions: 2}}
 """
@@ -161,6 +162,9 @@ def test_a_changed_record_breaks_the_chain_behind_it(ledger) -> None:
             ),
             "us, its minimum is 1000000000",
             id="a protected victim",
+        ),
+        pytest.param(
+            every("job.requeue_requested.v1", lambda _fact: []), "its owner has not asked for it", id="requeued unasked"
         ),
         pytest.param(
             every("job.ended.v1", lambda fact: [fact, fact]), "is cancelled with 0 leases and ends as cancelled", id="two ends"

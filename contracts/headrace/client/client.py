@@ -23,7 +23,7 @@ from headrace.contracts.ids import IdError, JobKey, is_job_id, is_token, job_key
 from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
 from headrace.contracts.why import WhyView
-from headrace.contracts.wishes import CancelWish, JobWish
+from headrace.contracts.wishes import CancelWish, JobWish, RequeueWish
 
 T = TypeVar("T")
 
@@ -119,6 +119,11 @@ class Client:
         """Wish that a job ends; returns once the wish is durable. An id is one of this user's, a key may name another's."""
         tenant, user, job_id = self._whose(job)
         await self._publish(subjects.cancel(tenant, user, job_id), encode(CancelWish(reason=reason)))
+
+    async def requeue(self, job: str, reason: str = "") -> None:
+        """Wish that a job leaves where it is and waits again (R29); otherwise as `cancel`. What waits or has ended is refused later."""
+        tenant, user, job_id = self._whose(job)
+        await self._publish(subjects.requeue(tenant, user, job_id), encode(RequeueWish(reason=reason)))
 
     async def job(self, job: str) -> JobView:
         """One job with all its attempts, by its id or key."""

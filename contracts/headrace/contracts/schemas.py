@@ -83,6 +83,7 @@ def _plain_channels() -> Schema:
     return {
         "submit": _channel(subjects.submit("{tenant}", "{user}", "{policy}", "{profile}"), [wishes.JobWish, wishes.JobWishes]),
         "cancel": _channel(subjects.cancel("{tenant}", "{user}", "{job}"), [wishes.CancelWish]),
+        "requeue": _channel(subjects.requeue("{tenant}", "{user}", "{job}"), [wishes.RequeueWish]),
         "feed": _channel(subjects.feed("{tenant}", "{noun}", "{verb}", "{id}"), FACT_TYPES),
         "orders": _channel(subjects.orders("{node}"), [orders.Orders]),
         "node-logs": _channel(subjects.node_logs("{node}"), [orders.LogsRequest, orders.LogsAnswer]),
@@ -95,6 +96,7 @@ def _plain_channels() -> Schema:
 _PUBLISHERS = {
     "submit": "that user or service account",
     "cancel": "that user or service account",
+    "requeue": "that user or service account",
     "feed": "feed",
     "orders": "feed",
     "node-logs": "feed asks, that node answers",

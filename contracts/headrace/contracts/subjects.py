@@ -8,7 +8,7 @@ SUBMIT_STREAM = "SUBMIT"
 LEDGER_STREAM = "LEDGER"
 FEED_STREAM = "FEED"
 
-SUBMIT_SUBJECTS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*")
+SUBMIT_SUBJECTS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
 LEDGER_SUBJECTS = ("hr.ledger.*", "hr.ledger.node.*")
 FEED_SUBJECTS = ("hr.feed.>",)
 
@@ -26,6 +26,11 @@ def cancel(tenant: str, user: str, job_id: str) -> str:
     return f"hr.cancel.{tenant}.{user}.{job_id}"
 
 
+def requeue(tenant: str, user: str, job_id: str) -> str:
+    """Where a user publishes the wish that a job goes back into line."""
+    return f"hr.requeue.{tenant}.{user}.{job_id}"
+
+
 def parse_submit(subject: str) -> tuple[str, str, str, str]:
     """(tenant, user, policy, profile) of a submit subject; `IdError` where it is none."""
     parts = subject.split(".")
@@ -36,18 +41,23 @@ def parse_submit(subject: str) -> tuple[str, str, str, str]:
 
 def parse_cancel(subject: str) -> tuple[str, str, str]:
     """(tenant, user, job id) of a cancel subject; `IdError` where it is none."""
+    return _parse_of_a_job(subject, "cancel")
+
+
+def parse_requeue(subject: str) -> tuple[str, str, str]:
+    """(tenant, user, job id) of a requeue subject; `IdError` where it is none."""
+    return _parse_of_a_job(subject, "requeue")
+
+
+def _parse_of_a_job(subject: str, verb: str) -> tuple[str, str, str]:
     parts = subject.split(".")
-    if (
-        len(parts) != 5
-        or parts[:2] != ["hr", "cancel"]
-        or not (is_token(parts[2]) and is_token(parts[3]) and is_job_id(parts[4]))
-    ):
-        raise IdError(f"{subject!r} is no cancel subject; it looks like hr.cancel.<tenant>.<user>.<job id>")
+    if len(parts) != 5 or parts[:2] != ["hr", verb] or not (is_token(parts[2]) and is_token(parts[3]) and is_job_id(parts[4])):
+        raise IdError(f"{subject!r} is no {verb} subject; it looks like hr.{verb}.<tenant>.<user>.<job id>")
     return parts[2], parts[3], parts[4]
 
 
 def asker_of(subject: str) -> tuple[str, str]:
-    """(tenant, user) of whoever published on a submit or cancel subject, well-formed or not; empty where it names nobody."""
+    """(tenant, user) of whoever published on a subject of SUBMIT, well-formed or not; empty where it names nobody."""
     parts = subject.split(".")
     tenant, user = (parts[2], parts[3]) if len(parts) > 3 else ("", "")
     return (tenant, user) if is_token(tenant) and is_token(user) else ("", "")

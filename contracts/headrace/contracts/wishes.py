@@ -1,8 +1,8 @@
 """What a submitter publishes: wishes, not yet judged (stream SUBMIT). Bytes from outside; `codec` decodes them.
 
 A message on `hr.submit.<tenant>.<user>.<policy>.<profile>` is one `JobWish`, or `{"jobs": [...]}` with up to 1,000 of
-them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`; `{}` will do. Tenant, user and queue are read from
-the subject only, because only the subject is checked by the bus.
+them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`, on `hr.requeue.<tenant>.<user>.<job_id>` a
+`RequeueWish`; `{}` will do. Tenant, user and queue are read from the subject only, because only the subject is checked by the bus.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class CancelWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A wish that a job ends; it stands behind the job's submit."""
+
+    reason: str = ""
+
+
+class RequeueWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A wish that a job leaves where it runs, or is suspended, and waits again (R29)."""
 
     reason: str = ""
 

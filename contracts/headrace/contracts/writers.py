@@ -55,6 +55,7 @@ LAWS: tuple[Law, ...] = (
     Law(ADMISSION, f.JobRejectedV1, "a job", "unknown"),
     Law(ADMISSION, f.WishRefusedV1, "a message on SUBMIT", "not judged"),
     Law(ADMISSION, f.JobCancelRequestedV1, "a job", "not ended"),
+    Law(ADMISSION, f.JobRequeueRequestedV1, "a job", "starting, running, suspended"),
     Law(ADMISSION, f.RefusalsCountedV1, "a tenant", "any"),
     Law(ADMISSION, f.WishesJudgedV1, "SUBMIT", "any"),
     Law(ALLOCATOR, f.LeaseGrantedV1, "a job", "pending"),

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from headrace.admission.judge import Asker, judge, wish_digest
 from headrace.contracts import facts as f
-from headrace.contracts.codec import Malformed, decode_cancel, decode_submit
+from headrace.contracts.codec import Malformed, decode_cancel, decode_requeue, decode_submit
 from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, is_job_id, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.records import RECORD_FACTS_MAX
-from headrace.contracts.subjects import asker_of, parse_cancel, parse_submit
+from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, parse_submit
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.record_room import RecordRoom
-from headrace.domain.state import FINAL
+from headrace.domain.state import FINAL, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from headrace.domain.state import State
 
 
+REQUEUED_FROM = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
+"""What a job has to be in for its owner to have it requeued (R29)."""
 REFUSALS_STATED = 50
 """Refusals of one user within a second that are stated one by one; those beyond are counted, a fact for each reason (R14)."""
 
@@ -83,6 +85,8 @@ class Admission:
         try:
             if message.subject.startswith("hr.cancel."):
                 return self._judge_cancel(message)
+            if message.subject.startswith("hr.requeue."):
+                return self._judge_requeue(message)
             asker = Asker(*parse_submit(message.subject))
             wishes = decode_submit(message.payload)
         except (IdError, Malformed) as error:
@@ -134,6 +138,29 @@ class Admission:
         if job is None and key not in self.state.answered:
             return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         return True
+
+    def _judge_requeue(self, message: StoredMessage) -> bool:
+        """What holds leases is to go back into line, if it is not leaving already (R29); about the rest it is said why not."""
+        tenant, user, job_id = parse_requeue(message.subject)
+        wish = decode_requeue(message.payload)
+        key = job_key(tenant, user, job_id)
+        job, answered = self.state.jobs.get(key), self.state.answered.get(key)
+        if job is None:
+            ended = answered.state if answered is not None else None
+            if ended is None and key not in self._known:
+                return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
+        elif job.state in REQUEUED_FROM:
+            by = f"{tenant}.{user}"
+            return self._state_all((f.JobRequeueRequestedV1(job=key, attempt=job.attempt, by=by, reason=wish.reason[:256]),))
+        else:
+            ended = job.state if job.state in FINAL else None
+        if ended is not None:
+            why = f"job {job_id} has ended: it is {ended}; submit it again, as a new job"
+        elif job is not None and job.stop is not None:
+            why = f"job {job_id} is being stopped already: {job.stop.cause}, then {job.stop.then}"
+        else:
+            why = f"job {job_id} is waiting already"
+        return self._refuse(message, RejectReason.NOT_ALLOWED, why)
 
     def _refuse(self, message: StoredMessage, reason: RejectReason, *texts: str) -> bool:
         return self._state_refusal(asker_of(message.subject), _refusal(message, reason, *texts))

@@ -1,4 +1,4 @@
-"""What follows from what has happened to jobs: an attempt ended, a wish to cancel, a limit reached, documents changed.
+"""What follows from what has happened to jobs: an attempt ended, a wish to cancel or requeue, a limit reached, documents changed.
 
 Each function returns facts about jobs that need an answer, in the order in which the need arose. Nothing here looks at who else waits.
 What is yielded together stands in one record, or in none.
@@ -43,7 +43,7 @@ _STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
     """Everything that is due, each job by one source at most, in units that belong together."""
     seen: set[str] = set()
-    for source in (_endings, _cancels, _forced, _doomed, _overtime, _drains, _closed, _windows):
+    for source in (_endings, _cancels, _forced, _requeues, _doomed, _overtime, _drains, _closed, _windows):
         for job, *units in source(state, now):
             if job.key not in seen:
                 seen.add(job.key)
@@ -219,6 +219,13 @@ def _forced(state: State, _now: int) -> Iterator[Due]:
     for job in list(state.forced.values()):
         if job.state in _STOPPABLE:
             yield job, [stop(job, "preempted")]
+
+
+def _requeues(state: State, _now: int) -> Iterator[Due]:
+    """What its owner has sent back into line (R29), unless it is leaving already."""
+    for job in list(state.requeues.values()):
+        if job.state in _STOPPABLE:
+            yield job, [stop(job, "requeued")]
 
 
 def _doomed(state: State, _now: int) -> Iterator[Due]:

@@ -29,7 +29,7 @@ class Credential(NamedTuple):
     """One login, and by its `kind` what it may do.
 
     `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` says for its name. `user`: submits,
-    cancels and asks as `tenant`.`user`, and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a
+    cancels, requeues and asks as `tenant`.`user`, and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a
     laptop). `node`: speaks for `node`. Names are tokens and unique; passwords are printable ASCII.
     """
 
@@ -79,7 +79,8 @@ SERVICES: dict[str, Rights] = {
         ("hr.ledger.preemption", *_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.preemption.>", "hr.telemetry.>")
     ),
     "governance": Rights(
-        ("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", *_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.governance.>",)
+        ("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>", *_reads(LEDGER_STREAM), *_ANSWERS),
+        ("hr.query.governance.>",),
     ),
     "feed": Rights(
         ("hr.feed.>", "hr.orders.*", "hr.logs.*", *_reads(LEDGER_STREAM), *_reads(FEED_STREAM), *_ANSWERS),
@@ -89,7 +90,7 @@ SERVICES: dict[str, Rights] = {
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
 
-_FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.query.*.*.*.*")
+_FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*", "hr.query.*.*.*.*")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
 _ASKED_BY_USERS = ("feed.*", "accounting.*", "*.status")
 """What a user may ask, as that user; to write documents (governance) takes an administrator."""
@@ -110,9 +111,9 @@ def rights(credential: Credential) -> Rights:
         case "user":
             own = f"{tenant}.{user}"
             asks = tuple(f"hr.query.{what}.{own}" for what in _ASKED_BY_USERS)
-            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", *asks), (f"hr.feed.{tenant}.>",))
+            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.requeue.{own}.>", *asks), (f"hr.feed.{tenant}.>",))
         case "admin":
-            base = Rights(("hr.submit.>", "hr.cancel.>", "hr.query.>"), ("hr.feed.>",))
+            base = Rights(("hr.submit.>", "hr.cancel.>", "hr.requeue.>", "hr.query.>"), ("hr.feed.>",))
         case "node":
             base = Rights(
                 (f"hr.ledger.node.{node}", f"hr.telemetry.{node}.>", f"hr.query.orders.node.{node}"),

@@ -132,7 +132,10 @@ async def ensure_stream(connection: Connection, name: str, replicas: int = 1) ->
 
 
 def _compare(name: str, wanted: dict[str, Any], found: dict[str, Any]) -> None:
-    """Refuse a stream whose essentials are not as wanted; a setting the server does not name is off."""
+    """Refuse a stream whose essentials are not as wanted; a setting the server does not name is off, and subjects may be added."""
+    subjects = found.get("subjects")
+    if subjects and set(subjects) < set(wanted["subjects"]):
+        found = found | {"subjects": wanted["subjects"]}
     wrong = [
         f"{key} is {_shown(found.get(key))}, has to be {_shown(wanted.get(key))}"
         for key in (*_ESSENTIAL, *_FORBIDDEN_HEADERS)

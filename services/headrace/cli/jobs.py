@@ -1,10 +1,11 @@
-"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `preempt`: looking at jobs, and ending them."""
+"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `requeue`, `preempt`: looking at jobs, and ending or moving them."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, instant, natural, positive
 from headrace.cli.because import because
@@ -61,17 +62,27 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended, through all its attempts")
     parser.add_argument("--attempt", type=natural, default=0, metavar="N", help="of this attempt (default: the latest)")
     parser.add_argument("--rank", type=natural, default=0, metavar="N", help="of this replica (default: 0)")
-    parser = add_command(
-        nouns,
-        "cancel",
-        cancel,
-        "end jobs: pending ones at once, running ones by their ladder",
-        f'headrace cancel {example}\nheadrace cancel {example} --reason "wrong data"',
-    )
-    parser.add_argument("jobs", nargs="+", metavar="ID")
-    parser.add_argument("--reason", default="", help="kept with the wish")
-    add_asker(parser, json=False)
+    _add_wishes(nouns, example)
     _add_preempt(nouns, example)
+
+
+def _add_wishes(nouns: Nouns, example: str) -> None:
+    """What an owner may wish of a job."""
+    for name, run, says, because_of in (
+        ("cancel", cancel, "end jobs: pending ones at once, running ones by their ladder", "wrong data"),
+        (
+            "requeue",
+            requeue,
+            "have running or suspended jobs leave by their ladder and wait again, where they stood",
+            "slow node",
+        ),
+    ):
+        parser = add_command(
+            nouns, name, run, says, f'headrace {name} {example}\nheadrace {name} {example} --reason "{because_of}"'
+        )
+        parser.add_argument("jobs", nargs="+", metavar="ID")
+        parser.add_argument("--reason", default="", help="kept with the wish")
+        add_asker(parser, json=False)
 
 
 def _add_preempt(nouns: Nouns, example: str) -> None:
@@ -211,11 +222,20 @@ async def why(args: argparse.Namespace) -> int:
 
 async def cancel(args: argparse.Namespace) -> int:
     """Each of them; what cannot be ended is told, and the others are."""
+    return await _wish(args, _cancel)
+
+
+async def requeue(args: argparse.Namespace) -> int:
+    """Each of them; what cannot go back into line is told, and the others do."""
+    return await _wish(args, _requeue)
+
+
+async def _wish(args: argparse.Namespace, wish: Callable[[Client, str, str], Awaitable[str]]) -> int:
     refused = 0
     async with client(args) as hr:
         for name in args.jobs:
             try:
-                print(await _cancel(hr, name, args.reason))
+                print(await wish(hr, name, args.reason))
             except (Failed, Refused) as error:
                 refused = 1
                 print(f"headrace: {error}", file=sys.stderr)
@@ -229,6 +249,17 @@ async def _cancel(hr: Client, name: str, reason: str) -> str:
         raise Failed(f"{view.id} has ended already: it is {view.state}")
     await hr.cancel(view.job, reason)
     return f"{view.id} will end"
+
+
+async def _requeue(hr: Client, name: str, reason: str) -> str:
+    """It is looked up first, too."""
+    view = await _known(hr, name)
+    if view.state in FINAL:
+        raise Failed(f"{view.id} has ended: it is {view.state}; submit it again with `headrace submit`, as a new job")
+    if view.state == "pending":
+        raise Failed(f"{view.id} is waiting already")
+    await hr.requeue(view.job, reason)
+    return f"{view.id} will leave by its ladder and wait again"
 
 
 async def _known(hr: Client, name: str) -> JobView:

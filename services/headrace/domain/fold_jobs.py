@@ -128,6 +128,12 @@ def _cancel_requested(state: State, fact: f.JobCancelRequestedV1, _sequence: int
         state.cancels[job.key] = job
 
 
+def _requeue_requested(state: State, fact: f.JobRequeueRequestedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.attempt == fact.attempt and job.leases and job.state in HOLDING:
+        state.requeues[job.key] = job
+
+
 def _wishes_judged(state: State, fact: f.WishesJudgedV1, _sequence: int, _place: int) -> None:
     state.judged = max(state.judged, fact.through)
 
@@ -187,8 +193,8 @@ def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: in
     if job.stop is None or fact.ladder.cause == "cancelled" or (job.stop.then == "suspend" != fact.ladder.then):
         job.stop = fact.ladder
     job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
-    state.cancels.pop(job.key, None)
-    state.forced.pop(job.key, None)
+    for table in (state.cancels, state.requeues, state.forced):
+        table.pop(job.key, None)
     state.suspended.pop(job.key, None)
     watch(state, job)
     state.stir()
@@ -224,6 +230,7 @@ def _preemption_forced(state: State, fact: f.PreemptionForcedV1, _sequence: int,
 def _close_attempt(state: State, job: JobRecord, cause: str) -> None:
     """The attempt is over and settled."""
     state.unsettled.pop(job.key, None)
+    state.requeues.pop(job.key, None)
     state.forced.pop(job.key, None)
     state.deadlines.clear(job.key)
     state.ladders.clear(job.key)
@@ -292,6 +299,7 @@ HANDLERS: dict[type, Any] = {
     f.JobRejectedV1: _job_rejected,
     f.WishRefusedV1: _wish_refused,
     f.JobCancelRequestedV1: _cancel_requested,
+    f.JobRequeueRequestedV1: _requeue_requested,
     f.RefusalsCountedV1: _nothing,
     f.WishesJudgedV1: _wishes_judged,
     f.LeaseGrantedV1: _lease_granted,

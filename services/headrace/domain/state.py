@@ -338,6 +338,7 @@ class State:
     unsettled: dict[str, JobRecord] = field(default_factory=dict)
     """Jobs whose attempt has news that the allocator has not answered yet: an ending, a lost node."""
     cancels: dict[str, JobRecord] = field(default_factory=dict)
+    requeues: dict[str, JobRecord] = field(default_factory=dict)
     doomed: dict[str, JobRecord] = field(default_factory=dict)
     forced: dict[str, JobRecord] = field(default_factory=dict)
     """Jobs that an operator takes from by force, until they are told to stop (R24)."""

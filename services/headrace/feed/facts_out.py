@@ -19,7 +19,7 @@ from headrace.contracts.amounts import GPU
 from headrace.contracts.codec import encode
 from headrace.contracts.ids import IdError
 from headrace.contracts.implied import spelled_out
-from headrace.contracts.subjects import feed, parse_cancel, parse_submit
+from headrace.contracts.subjects import feed, parse_cancel, parse_requeue, parse_submit
 from headrace.feed.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ OF_A_JOB: dict[type, _Shown] = {
     ),
     f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
     f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason")),
+    f.JobRequeueRequestedV1: _Shown("job", "requeue-requested", ("job", "attempt", "by", "reason")),
     f.JobRequeuedV1: _Shown(
         "job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap")
     ),
@@ -297,8 +298,11 @@ def _stop(_projector: Projector, fact: f.StopOrderedV1) -> tuple[Piece, ...]:
 
 def _wish_refused(_projector: Projector, fact: f.WishRefusedV1) -> tuple[Piece, ...]:
     """To whoever may publish on that subject; where it is none, to nobody."""
+    parse = {"cancel": parse_cancel, "requeue": parse_requeue}.get(
+        fact.subject.removeprefix("hr.").partition(".")[0], parse_submit
+    )
     try:
-        tenant, user = (parse_cancel if fact.subject.startswith("hr.cancel.") else parse_submit)(fact.subject)[:2]
+        tenant, user = parse(fact.subject)[:2]
     except IdError:
         return ()
     public = {"wish": fact.wish, "user": user, "subject": fact.subject, "reason": fact.reason, "message": fact.message}

@@ -105,7 +105,7 @@ def _forced(fact: f.PreemptionForcedV1) -> Line:
     return f"{fact.author} takes its units by force: {fact.reason}" if is_own else "an operator takes its units by force", "R24"
 
 
-_REQUEUED_BY = {"preempted": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
+_REQUEUED_BY = {"preempted": "R29", "requeued": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
 """The rule by which a job went back into line, by its cause; R32 for the rest."""
 
 
@@ -144,6 +144,10 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.JobAdmittedV1: _admitted,
     f.JobRejectedV1: lambda fact: (f"rejected: {fact.reason}: {fact.message}", "R13"),
     f.JobCancelRequestedV1: lambda fact: (f"{fact.by} wants it to end" + (f": {fact.reason}" if fact.reason else ""), "R14"),
+    f.JobRequeueRequestedV1: lambda fact: (
+        f"{fact.by} wants it back in line" + (f": {fact.reason}" if fact.reason else ""),
+        "R29",
+    ),
     f.LeaseGrantedV1: _granted,
     f.LeaseRevokedV1: lambda fact: (f"its lease was taken back: {fact.cause.replace('_', ' ')}{_replica(fact.rank)}", "R32"),
     f.PreemptionForcedV1: _forced,

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, State
 
 
+STATED = (f.JobAdmittedV1, f.JobCancelRequestedV1, f.JobRequeueRequestedV1)
+
+
 class Aftermath:
-    """Jobs that came and wishes to cancel, by `moments` since `start` (log time), and how long each job's last attempt ran, if it is over.
+    """Jobs that came and wishes about them, by `moments` since `start` (log time), and how long each job's last attempt ran, if it is over.
 
     What administrators wrote and what became of nodes is left out: that is what is to be otherwise.
     """
@@ -29,7 +32,7 @@ class Aftermath:
 
     def note(self, record: Record, state: State) -> None:
         """One more record, and the fold of all up to it."""
-        stated = tuple(fact for fact in record.facts if isinstance(fact, (f.JobAdmittedV1, f.JobCancelRequestedV1)))
+        stated = tuple(fact for fact in record.facts if isinstance(fact, STATED))
         if stated:
             self.moments.append(Moment(at=max(0, state.now - self.start), stated=stated))
         for fact in record.facts:

@@ -123,6 +123,7 @@ class Moment(Part, frozen=True, kw_only=True):
     stall_starts: str = ""
     allow_starts: str = ""
     cancel: str = ""
+    requeue: str = ""
     finish: str = ""
     fail: str = ""
     force: str = ""
@@ -212,7 +213,7 @@ def _check_names(file: _File) -> Iterator[Complaint]:
             yield from named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
         if moment.node_joins is not None:
             yield from named_anew("node", moment.node_joins, nodes, ("timeline", place, "node_joins", "name"))
-        for what in ("cancel", "finish", "fail"):
+        for what in ("cancel", "requeue", "finish", "fail"):
             if (name := getattr(moment, what)) and name not in jobs:
                 yield ("timeline", place, what), NOT_YET.format(name)
         for what in ON_A_NODE:
@@ -309,6 +310,7 @@ MOMENT = Shape(
         "submit": SUBMIT,
         **dict.fromkeys(ON_A_NODE, w.TOKEN),
         "cancel": w.TOKEN,
+        "requeue": w.TOKEN,
         "finish": w.TOKEN,
         "fail": w.TOKEN,
         "force": w.TOKEN,

@@ -23,7 +23,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.implied import spelled_out
 from headrace.contracts.queries import DeleteRequest, ForceRequest, NodeRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
-from headrace.contracts.subjects import cancel, ledger, node_writer, submit
+from headrace.contracts.subjects import cancel, ledger, node_writer, requeue, submit
 from headrace.contracts.wishes import After, JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
 from headrace.domain.ledger import Ledger
@@ -267,9 +267,7 @@ class World:
         self._append(ADMISSION, moment.stated)
         if moment.submit is not None:
             self._submit(moment.submit)
-        if moment.cancel:
-            tenant, user, job = self.names[moment.cancel].split(".")
-            self._wish(cancel(tenant, user, job), b"{}")
+        self._wish_of_jobs(moment)
         if moment.finish:
             self.machines.finish(self.names[moment.finish], self.now, 0)
         if moment.fail:
@@ -292,6 +290,11 @@ class World:
         if moment.delete is not None:
             self._delete(moment.delete)
         self.machines.pass_time(self.now)
+
+    def _wish_of_jobs(self, moment: Moment) -> None:
+        for name, subject in ((moment.cancel, cancel), (moment.requeue, requeue)):
+            if name:
+                self._wish(subject(*self.names[name].split(".")), b"{}")
 
     def _happen_to_node(self, moment: Moment) -> None:
         """What an administrator does with a node, and what ails it."""

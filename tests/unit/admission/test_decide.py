@@ -12,8 +12,8 @@ from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
-from headrace.contracts.subjects import cancel, submit
-from headrace.contracts.wishes import After, CancelWish, JobText, JobWish, JobWishes
+from headrace.contracts.subjects import cancel, requeue, submit
+from headrace.contracts.wishes import After, CancelWish, JobText, JobWish, JobWishes, RequeueWish
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -60,6 +60,9 @@ class Judging:
 
     def cancel(self, number: int, reason: str = "", user: str = "ann") -> None:
         self.hear(cancel("default", user, job_id(number)), encode(CancelWish(reason=reason)) if reason else b"")
+
+    def requeue(self, number: int, reason: str = "", user: str = "ann") -> None:
+        self.hear(requeue("default", user, job_id(number)), encode(RequeueWish(reason=reason)) if reason else b"")
 
     def judged(self) -> tuple[object, ...]:
         """What is stated next becomes law; deciding leaves the state alone, and is the same when it is done again."""
@@ -267,7 +270,8 @@ def test_ids_that_are_none_are_one_refusal_for_the_message_and_the_other_jobs_ar
 
 
 @pytest.mark.parametrize(
-    "subject", ["hr.submit.default.ann.ml", "hr.submit.default.ann.ml.ONE", "hr.cancel.default.ann.x", "hr.x"]
+    "subject",
+    ["hr.submit.default.ann.ml", "hr.submit.default.ann.ml.ONE", "hr.cancel.default.ann.x", "hr.requeue.default.ann.x", "hr.x"],
 )
 def test_a_subject_that_is_none_is_refused(judging, subject):
     judging.hear(subject, b"{}")
@@ -336,6 +340,78 @@ def test_the_cancel_of_a_job_that_has_ended_does_nothing(judging, forgotten):
     judging.cancel(1)
 
     assert judging.judged() == (judged_through(2),)
+
+
+def running(judging):
+    judging.submit(wish(1))
+    judging.judged()
+    judging.told.allocate()
+    job = judging.told.state.jobs[key(1)]
+    judging.told.start(job)
+    return job
+
+
+def why_not(judging) -> str:
+    """Why job 1 is not requeued."""
+    judging.requeue(1)
+    (fact, _) = judging.judged()
+    assert (fact.subject, fact.reason) == (requeue("default", "ann", job_id(1)), "NOT_ALLOWED")
+    return fact.message
+
+
+def test_the_requeue_of_what_runs_or_is_suspended_is_asked_for(judging):
+    """R29."""
+    job = running(judging)
+    asked = {"job": key(1), "attempt": 1, "by": "default.ann"}
+
+    judging.requeue(1, reason="slow" * 100)
+    assert judging.judged() == (f.JobRequeueRequestedV1(**asked, reason=("slow" * 100)[:256]), judged_through(2))
+
+    judging.told.stop(job, "preempted", then="suspend")
+    judging.told.say(f.LeaseSuspendedV1(job=key(1), attempt=1, rank=0, at=judging.told.now), by="node.n1")
+    assert job.state == "suspended"
+    judging.requeue(1)
+    assert judging.judged() == (f.JobRequeueRequestedV1(**asked), judged_through(3))
+
+
+def test_what_waits_is_not_requeued_and_what_has_only_just_come_neither(judging):
+    judging.submit(wish(1))
+    judging.requeue(1)
+    said = refused(2, "NOT_ALLOWED", f"job {job_id(1)} is waiting already", requeue("default", "ann", job_id(1)))
+    assert judging.judged() == (admitted(1), said, judged_through(2))
+
+    assert why_not(judging) == f"job {job_id(1)} is waiting already"
+
+
+def test_what_is_leaving_already_is_not_requeued_too(judging):
+    judging.told.stop(running(judging), "preempted", then="suspend")
+
+    assert why_not(judging) == f"job {job_id(1)} is being stopped already: preempted, then suspend"
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_what_has_ended_is_to_be_submitted_again(judging, forgotten):
+    judging.submit(wish(1))
+    judging.judged()
+    judging.told.say(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    if forgotten:
+        judging.told.wait(2 * 3_600_000_000)
+        judging.told.node("n2")
+        assert key(1) not in judging.told.state.jobs
+
+    assert why_not(judging) == f"job {job_id(1)} has ended: it is cancelled; submit it again, as a new job"
+
+
+def test_nobody_requeues_what_is_not_there_or_not_his(judging):
+    running(judging)
+    judging.requeue(2)
+    judging.requeue(1, user="bob")
+
+    assert judging.judged() == (
+        refused(2, "NOT_ALLOWED", f"ann has no job {job_id(2)}", requeue("default", "ann", job_id(2))),
+        refused(3, "NOT_ALLOWED", f"bob has no job {job_id(1)}", requeue("default", "bob", job_id(1))),
+        judged_through(3),
+    )
 
 
 def test_the_text_is_sealed_for_its_tenant_and_job(judging):

@@ -143,6 +143,10 @@ class History:
         """Its owner wants it to end."""
         self.say(f.JobCancelRequestedV1(job=job.key, by="default.ann"), by="admission")
 
+    def requeue(self, job: JobRecord) -> None:
+        """Its owner wants it back in line."""
+        self.say(f.JobRequeueRequestedV1(job=job.key, attempt=job.attempt, by="default.ann"), by="admission")
+
     def end(self, job: JobRecord, exit_code: int | None = 0, *, rank: int = 0, outcome: str = "exited", **said: object) -> None:
         """One replica is gone; `stopping` as the node would say."""
         told = {"stopping": job.state == "stopping", "exited_at": self.now, "at": self.now, **said}

@@ -326,6 +326,42 @@ def test_a_job_that_ends_by_itself_before_its_cancel_is_ordered_is_what_it_was(e
     assert settled(told) == [ended(job, state, cause, exit_code)]
 
 
+@pytest.mark.parametrize("exit_code", [0, 143])
+def test_a_job_that_its_owner_requeues_walks_its_ladder_once_and_waits_again_as_it_was(exit_code):
+    """R29: whatever the policy says of preemptions; no retry is used, and its own minimum run time stays."""
+    told = history(preemption=terms(on_preempt="cancel", max_preemptions=0))
+    job = told.run("ml/one", max_retries=1)
+    admitted_at = job.admitted_at
+
+    told.requeue(job)
+    assert settled(told) == [stopped(job, "requeued")]
+    told.say(*settled(told), by="allocator")
+    assert settled(told) == []
+    told.end(job, exit_code)
+
+    assert settled(told) == [requeued(job, "requeued")]
+    told.say(*settled(told), by="allocator")
+    assert (job.state, job.admitted_at, job.preemptions, job.retries_used, job.losses) == ("pending", admitted_at, 0, 0, 0)
+
+
+def test_a_job_that_ends_by_itself_before_its_requeue_is_ordered_is_what_it_was():
+    told = history()
+    job = told.run("ml/one", max_retries=1)
+    told.requeue(job)
+    told.end(job, 1)
+    assert settled(told) == [requeued(job, "failed")]
+    told.say(*settled(told), by="allocator")
+    assert told.state.requeues == {}
+
+
+def test_a_cancel_goes_before_a_requeue():
+    told = history()
+    job = told.run("ml/one")
+    told.requeue(job)
+    told.cancel(job)
+    assert settled(told) == [stopped(job, "cancelled", then="cancel")]
+
+
 def test_a_job_whose_dependency_failed_is_cancelled():
     told = history()
     first = told.run("ml/one")
@@ -543,6 +579,17 @@ def test_a_suspended_job_is_cancelled_by_its_ladder():
     killed(told, job)
 
     assert settled(told) == [ended(job, "cancelled", "cancelled", 137)]
+
+
+def test_a_suspended_job_is_requeued_by_its_ladder():
+    """R29: it was preempted when it was suspended, and that counts."""
+    told, job = pausing()
+    told.requeue(job)
+    assert settled(told) == [stopped(job, "requeued")]
+    told.stop(job, "requeued")
+    killed(told, job)
+
+    assert settled(told) == [requeued(job, "requeued", min_runtime=2 * MINUTE)]
 
 
 def test_a_job_that_ends_while_it_is_suspended_was_preempted():

@@ -16,6 +16,7 @@ def test_a_user_speaks_for_itself_and_hears_its_tenant_and_its_inbox() -> None:
     assert may.publish == (
         "hr.submit.acme.alice.>",
         "hr.cancel.acme.alice.>",
+        "hr.requeue.acme.alice.>",
         "hr.query.feed.*.acme.alice",
         "hr.query.accounting.*.acme.alice",
         "hr.query.*.status.acme.alice",

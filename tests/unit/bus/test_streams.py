@@ -11,7 +11,7 @@ import pytest
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused
 from headrace.bus.streams import STREAMS, StreamMismatch, ensure_stream
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, SUBMIT_SUBJECTS
 
 
 class Server:
@@ -90,6 +90,13 @@ async def test_a_stream_that_could_lose_something_is_refused_and_not_repaired(ch
     with pytest.raises(StreamMismatch, match=complaint):
         await _ensure(server, LEDGER_STREAM)
     assert server.written == []
+
+
+async def test_a_stream_is_given_the_subjects_that_have_come_since_it_was_made() -> None:
+    server = Server(_as_is(SUBMIT_STREAM, subjects=["hr.submit.*.*.*.*", "hr.cancel.*.*.*"]))
+    await _ensure(server, SUBMIT_STREAM)
+    ((what, config),) = server.written
+    assert (what, config["subjects"]) == (f"UPDATE.{SUBMIT_STREAM}", list(SUBMIT_SUBJECTS))
 
 
 async def test_a_server_that_refuses_says_why() -> None:

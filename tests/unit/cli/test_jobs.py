@@ -1,4 +1,4 @@
-"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `preempt` on canned answers."""
+"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `requeue`, `preempt` on canned answers."""
 
 from __future__ import annotations
 
@@ -186,6 +186,31 @@ def test_what_has_ended_or_is_unknown_is_told_and_the_others_are_cancelled(headr
         1,
         f"{ID} will end\n",
         f"headrace: {ID} has ended already: it is succeeded\nheadrace: no such job\n",
+    )
+
+
+@pytest.mark.parametrize("state", ["running", "suspended"])
+def test_a_requeue_is_a_wish_about_what_runs_or_is_suspended(headrace, state):
+    ran = headrace(["requeue", ID, "--reason", "slow node"], judged=view(state), requeue=None)
+    assert ran[:3] == (0, f"{ID} will leave by its ladder and wait again\n", "")
+    assert ran.said[1] == ("requeue", (KEY, "slow node"), {})
+
+
+def test_what_waits_or_has_ended_cannot_be_requeued_and_is_told_what_to_do(headrace):
+    ran = headrace(
+        f"requeue {ID} {ID} {ID} {ID}",
+        judged=[view("pending"), view("failed"), None, view("running")],
+        job=Refused("NOT_FOUND", "no such job"),
+        requeue=None,
+    )
+    assert ran[:3] == (
+        1,
+        f"{ID} will leave by its ladder and wait again\n",
+        (
+            f"headrace: {ID} is waiting already\n"
+            f"headrace: {ID} has ended: it is failed; submit it again with `headrace submit`, as a new job\n"
+            "headrace: no such job\n"
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from headrace.client import Refused, Unreachable
 from headrace.supervisor.installation import InstallationError
 
 COMMANDS = (
-    *("up", "down", "status", "apply", "get", "delete", "submit", "jobs", "job", "why", "logs", "cancel"),
+    *("up", "down", "status", "apply", "get", "delete", "submit", "jobs", "job", "why", "logs", "cancel", "requeue"),
     *("queues", "pools", "nodes", "node", "usage", "simulate", "demo"),
 )
 

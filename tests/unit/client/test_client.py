@@ -132,6 +132,15 @@ async def test_a_cancel_is_a_wish_about_ones_own_job_or_the_one_that_a_key_names
     assert hr._link.asked == [(subject, b'{"reason":"wrong data"}', None)]
 
 
+@pytest.mark.parametrize(
+    ("job", "subject"), [(ID, f"hr.requeue.acme.alice.{ID}"), (f"acme.bob.{ID}", f"hr.requeue.acme.bob.{ID}")]
+)
+async def test_a_requeue_is_such_a_wish_too(make, job, subject):
+    hr = make(ACK)
+    await hr.requeue(job, "slow node")
+    assert hr._link.asked == [(subject, b'{"reason":"slow node"}', None)]
+
+
 async def test_what_is_no_job_is_refused_at_once(make):
     with pytest.raises(Refused, match="job: 'nonsense' is no job id"):
         await make(ACK).cancel("nonsense")

@@ -12,7 +12,7 @@ from headrace.contracts.codec import Malformed
 from headrace.contracts.facts import NodeCordonedV1, WishesJudgedV1
 from headrace.contracts.orders import Heartbeat
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
-from headrace.contracts.wishes import CancelWish, JobWish
+from headrace.contracts.wishes import CancelWish, JobWish, RequeueWish
 
 JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
 RECORD = Record(by="admission", now=1, engine="0.1.0", as_of=7, facts=(WishesJudgedV1(through=3),))
@@ -47,7 +47,7 @@ def test_hostile_bytes_are_refused_in_one_line(name, decode):
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_decoded_or_refused(payload):
-    for decode in (codec.decode_record, codec.decode_submit, codec.decode_cancel):
+    for decode in (codec.decode_record, codec.decode_submit, codec.decode_cancel, codec.decode_requeue):
         with contextlib.suppress(Malformed):
             decode(payload)
 
@@ -115,12 +115,13 @@ def test_a_complaint_neither_grows_with_what_it_quotes_nor_breaks_the_line():
 
 
 @pytest.mark.parametrize("payload", [b"", b"{}", b" "])
-def test_a_cancel_needs_no_words(payload):
-    assert codec.decode_cancel(payload) == CancelWish()
+def test_a_cancel_or_requeue_needs_no_words(payload):
+    assert (codec.decode_cancel(payload), codec.decode_requeue(payload)) == (CancelWish(), RequeueWish())
 
 
-def test_a_cancel_may_say_why():
+def test_a_cancel_or_requeue_may_say_why():
     assert codec.decode_cancel(b'{"reason":"typo"}') == CancelWish(reason="typo")
+    assert codec.decode_requeue(b'{"reason":"slow"}') == RequeueWish(reason="slow")
 
 
 def test_any_other_message_is_bounded_too():

@@ -13,6 +13,7 @@ JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
     [
         (subjects.submit("acme", "alice", "ai-dev", "half"), "hr.submit.acme.alice.ai-dev.half"),
         (subjects.cancel("acme", "alice", JOB), f"hr.cancel.acme.alice.{JOB}"),
+        (subjects.requeue("acme", "alice", JOB), f"hr.requeue.acme.alice.{JOB}"),
         (subjects.ledger("allocator"), "hr.ledger.allocator"),
         (subjects.ledger(subjects.node_writer("gpu01-hq")), "hr.ledger.node.gpu01-hq"),
         (subjects.feed("acme", "job", "started", JOB), f"hr.feed.acme.job.started.{JOB}"),
@@ -30,6 +31,7 @@ def test_every_subject_has_its_place_in_the_tree_of_names(built, subject):
 def test_what_is_put_together_can_be_taken_apart():
     assert subjects.parse_submit(subjects.submit("acme", "alice", "ai-dev", "half")) == ("acme", "alice", "ai-dev", "half")
     assert subjects.parse_cancel(subjects.cancel("acme", "alice", JOB)) == ("acme", "alice", JOB)
+    assert subjects.parse_requeue(subjects.requeue("acme", "alice", JOB)) == ("acme", "alice", JOB)
     assert subjects.parse_query(subjects.query("feed", "jobs", "acme", "alice")) == ("feed", "jobs", "acme", "alice")
     assert subjects.ledger_writer(subjects.ledger("allocator")) == "allocator"
     assert subjects.ledger_writer(subjects.ledger("node.gpu01")) == "node.gpu01"
@@ -45,6 +47,8 @@ def test_what_is_put_together_can_be_taken_apart():
         (subjects.parse_submit, f"hr.cancel.acme.alice.{JOB}.x"),
         (subjects.parse_cancel, "hr.cancel.acme.alice.job-1"),
         (subjects.parse_cancel, f"hr.cancel.acme..{JOB}"),
+        (subjects.parse_requeue, f"hr.cancel.acme.alice.{JOB}"),
+        (subjects.parse_requeue, "hr.requeue.acme.alice.job-1"),
         (subjects.parse_query, "hr.query.feed.jobs.acme"),
         (subjects.parse_query, ""),
         (subjects.ledger_writer, "hr.submit.acme.alice.ai-dev.half"),

@@ -107,6 +107,21 @@ def test_an_end_is_final_and_frees_the_line():
     assert (job.state, policy.pending, hall.state.cancels, hall.state.pending.groups) == (JobState.CANCELLED, 0, {}, {})
 
 
+def test_a_wish_to_requeue_is_of_one_attempt_that_holds_leases():
+    hall = Hall()
+    hall.policy("p")
+    hall.node("n")
+    job = hall.admit("p", "j")
+    hall.say("admission", f.JobRequeueRequestedV1(job=job.key, attempt=0, by="acme.u"))
+    assert hall.state.requeues == {}
+    hall.grant(job, ("n", 0, 1))
+    for attempt, asked in ((2, {}), (1, {job.key: job})):
+        hall.say("admission", f.JobRequeueRequestedV1(job=job.key, attempt=attempt, by="acme.u"))
+        assert hall.state.requeues == asked
+    hall.stop(job, "requeued", "requeue")
+    assert hall.state.requeues == {}
+
+
 def test_a_dismissed_job_is_rejected_with_its_reason():
     hall = Hall()
     hall.policy("p")

@@ -108,6 +108,11 @@ def test_every_public_field_is_a_field_of_its_fact():
             {"job": MINE, "by": "acme.bob", "reason": ""},
         ),
         (
+            f.JobRequeueRequestedV1(job=MINE, attempt=1, by="acme.bob"),
+            f"acme.job.requeue-requested.{ULID}",
+            {"job": MINE, "attempt": 1, "by": "acme.bob", "reason": ""},
+        ),
+        (
             f.JobRequeuedV1(job=MINE, attempt=1, cause="preempted", min_runtime=5),
             f"acme.job.requeued.{ULID}",
             {
@@ -224,6 +229,17 @@ def test_every_public_field_is_a_field_of_its_fact():
                 "subject": f"hr.cancel.acme.alice.{ULID}",
                 "reason": "NOT_ALLOWED",
                 "message": "no such job",
+            },
+        ),
+        (
+            f.WishRefusedV1(wish=4, subject=f"hr.requeue.acme.alice.{ULID}", reason="NOT_ALLOWED", message="it waits"),
+            "acme.wish.refused.alice",
+            {
+                "wish": 4,
+                "user": "alice",
+                "subject": f"hr.requeue.acme.alice.{ULID}",
+                "reason": "NOT_ALLOWED",
+                "message": "it waits",
             },
         ),
         (

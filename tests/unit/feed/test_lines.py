@@ -83,6 +83,11 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
         ),
         (f.JobCancelRequestedV1(job=ALICE, by="acme.bob"), ("acme.bob wants it to end", "R14")),
         (f.JobCancelRequestedV1(job=ALICE, by="acme.bob", reason="typo"), ("acme.bob wants it to end: typo", "R14")),
+        (f.JobRequeueRequestedV1(job=ALICE, attempt=1, by="acme.bob"), ("acme.bob wants it back in line", "R29")),
+        (
+            f.JobRequeueRequestedV1(job=ALICE, attempt=1, by="acme.bob", reason="slow node"),
+            ("acme.bob wants it back in line: slow node", "R29"),
+        ),
         (
             f.LeaseGrantedV1(
                 **BASE, rank=1, node="n", pool="hall", amounts={"cpu": 1_000, "job": 1}, resume_from="/c", rule="R27"

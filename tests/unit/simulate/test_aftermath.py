@@ -22,10 +22,16 @@ def test_what_admission_said_is_kept_with_its_moment_and_the_rest_is_not():
     site.say(came, by="admission")
     aftermath.note(record(came, f.WishesJudgedV1(through=1)), site.state)
     site.now += SECOND
+    requeued = f.JobRequeueRequestedV1(job="default.ann.a", attempt=1, by="ann")
     site.say(cancelled, by="admission")
     aftermath.note(record(cancelled), site.state)
+    aftermath.note(record(requeued), site.state)
     aftermath.note(record(f.NodeLostV1(node="n1", silent_for=0)), site.state)
-    assert aftermath.moments == [Moment(at=5 * SECOND, stated=(came,)), Moment(at=6 * SECOND, stated=(cancelled,))]
+    assert aftermath.moments == [
+        Moment(at=5 * SECOND, stated=(came,)),
+        Moment(at=6 * SECOND, stated=(cancelled,)),
+        Moment(at=6 * SECOND, stated=(requeued,)),
+    ]
     assert aftermath.came() == [came]
 
 

@@ -193,6 +193,7 @@ class TestNames:
               - {at: 1s, fail: k}
               - {at: 1s, node_lost: n}
               - {at: 1s, node_back: n-3}
+              - {at: 1s, requeue: l}
               - {at: 1s, fail: j-2}
               - {at: 1s, node_lost: n-2}
             """) == [
@@ -201,6 +202,7 @@ class TestNames:
             "line 6: timeline[3].fail: no job k has been submitted by then; with a count they are NAME-1 ...",
             "line 7: timeline[4].node_lost: there is no node n; with a count they are NAME-1 ...",
             "line 8: timeline[5].node_back: there is no node n-3; with a count they are NAME-1 ...",
+            "line 9: timeline[6].requeue: no job l has been submitted by then; with a count they are NAME-1 ...",
         ]
 
     def test_a_job_is_there_from_its_moment_on_wherever_it_stands_in_the_file(self):

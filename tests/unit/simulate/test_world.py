@@ -42,6 +42,16 @@ def test_entries_may_stand_in_any_order(play):
     assert played.failed == [[]]
 
 
+def test_a_job_can_be_requeued(play):
+    played = play("""
+      - {at: 0s, submit: {name: a, queue: q/one, duration: 10s}}
+      - {at: 5s, requeue: a}
+      - {at: 14s, expect: {jobs: {a: running}}}
+      - {at: 15s, expect: {jobs: {a: succeeded}}}
+    """)
+    assert played.failed == [[], []]
+
+
 def test_a_job_can_be_finished_failed_and_cancelled(play):
     played = play("""
       - {at: 0s, submit: {name: a, queue: q/one}}

@@ -12,6 +12,7 @@ from headrace.contracts.facts.admission import (
     JobAdmittedV1,
     JobCancelRequestedV1,
     JobRejectedV1,
+    JobRequeueRequestedV1,
     RefusalsCountedV1,
     WishesJudgedV1,
     WishRefusedV1,
@@ -100,6 +101,7 @@ AnyFact = (
     | JobRejectedV1
     | WishRefusedV1
     | JobCancelRequestedV1
+    | JobRequeueRequestedV1
     | RefusalsCountedV1
     | WishesJudgedV1
     | LeaseGrantedV1
@@ -152,6 +154,7 @@ __all__ = [
     "JobDismissedV1",
     "JobEndedV1",
     "JobRejectedV1",
+    "JobRequeueRequestedV1",
     "JobRequeuedV1",
     "LeaseEndedV1",
     "LeaseGrantedV1",

@@ -69,6 +69,15 @@ class JobCancelRequestedV1(Fact, frozen=True, kw_only=True, tag="job.cancel_requ
     reason: str = ""
 
 
+class JobRequeueRequestedV1(Fact, frozen=True, kw_only=True, tag="job.requeue_requested.v1"):
+    """The owner wants the job to leave where this attempt of it is, and to wait again (R29)."""
+
+    job: str
+    attempt: int
+    by: str
+    reason: str = ""
+
+
 class RefusalsCountedV1(Fact, frozen=True, kw_only=True, tag="refusals.counted.v1"):
     """So many refusals of one kind within a second: a flood is one fact, not one each (R14)."""
 

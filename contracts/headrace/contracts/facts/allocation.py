@@ -89,11 +89,11 @@ class GrowthEndedV1(Fact, frozen=True, kw_only=True, tag="growth.ended.v1"):
 class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     """The job is pending again and keeps its admission time.
 
-    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`; for one that was
-    suspended also `suspend_max`, `device_lost`, `suspension_lost` (it ended meanwhile). `min_runtime` is the job's own from now on, doubled
-    after each preemption (R29); `not_before` holds it back after a loss (R32); microseconds. Until `avoid_until` it is kept away from the
-    nodes in `avoid`, which did not start it (R36). `may_overlap`: its node was lost without a word, so the old attempt may still run while
-    the next one does (R32).
+    `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`, `requeued` (its
+    owner's wish); for one that was suspended also `suspend_max`, `device_lost`, `suspension_lost` (it ended meanwhile). `min_runtime` is
+    the job's own from now on, doubled after each preemption (R29); `not_before` holds it back after a loss (R32); microseconds. Until
+    `avoid_until` it is kept away from the nodes in `avoid`, which did not start it (R36). `may_overlap`: its node was lost without a word,
+    so the old attempt may still run while the next one does (R32).
     """
 
     job: str
