@@ -472,7 +472,11 @@ class Auditor:
         held, cut = 0, Counter[tuple[str, str]]()
         for lease in self.leases.values():
             if lease.pool == pool:
-                slices = {device: lease.devices[device] for device in lease.slices} if key == "gpu" else {}
+                slices = (
+                    {device: lease.devices[device] for device in lease.slices if device in lease.devices}
+                    if key == "gpu"
+                    else {}
+                )
                 held += lease.amounts.get(key, 0) - sum(slices.values())
                 cut.update({(lease.node, device): units for device, units in slices.items()})
         return held + sum(min(units, GPU_UNITS) for units in cut.values())
