@@ -246,7 +246,7 @@ class Auditor:
         if not lease.suspended:
             self.whole[job.key, rank] = lease
             rest = {key: value for key, value in lease.amounts.items() if key != "gpu"}
-            self.leases[job.key, rank] = lease._replace(devices={}, amounts=rest, suspended=True)
+            self.leases[job.key, rank] = lease._replace(devices={}, slices={}, amounts=rest, suspended=True)
         job.started.pop(rank, None)
         if all(held.suspended for held in self._held_by(job)):
             job.yields = False
@@ -472,11 +472,7 @@ class Auditor:
         held, cut = 0, Counter[tuple[str, str]]()
         for lease in self.leases.values():
             if lease.pool == pool:
-                slices = (
-                    {device: lease.devices[device] for device in lease.slices if device in lease.devices}
-                    if key == "gpu"
-                    else {}
-                )
+                slices = {device: lease.devices[device] for device in lease.slices} if key == "gpu" else {}
                 held += lease.amounts.get(key, 0) - sum(slices.values())
                 cut.update({(lease.node, device): units for device, units in slices.items()})
         return held + sum(min(units, GPU_UNITS) for units in cut.values())
