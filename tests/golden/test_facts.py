@@ -49,6 +49,7 @@ LATER_FIELDS: dict[str, set[str]] = {
     "job.admitted.v1": {"mig"},
     "job.requeued.v1": {"avoid", "avoid_until", "may_overlap"},
     "lease.granted.v1": {"over_budget"},
+    "node.registered.v1": {"levels"},
     "preemption.ordered.v1": {"ladders"},
 }
 """Fields, all with defaults, that a fact got after its golden record was written."""

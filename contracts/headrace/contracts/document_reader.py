@@ -17,6 +17,7 @@ from headrace.contracts.amounts import GPU, GPU_UNITS, Amounts, format_amount
 from headrace.contracts.document_forms import Complaint, Several, Shape, Table, read_as
 from headrace.contracts.document_tree import Tree
 from headrace.contracts.durations import SECOND
+from headrace.contracts.isolation import ANY
 from headrace.contracts.mig import FAMILIES, charge, slices_of
 
 REPLICAS_MAX = 1_000  # a gang's grants stand in one record, which holds so many facts (R2)
@@ -144,7 +145,7 @@ PROFILE = Shape(
         "replicas": w.whole(1, REPLICAS_MAX),
         "gpu_models": Several(w.MODEL),
         "mig": w.MIG_SLICE,
-        "isolation": w.choice("any", "cooperative", "driver", "kernel", "hardware"),
+        "isolation": w.choice(ANY, "cooperative", "driver", "kernel", "hardware"),
         "pools": Several(w.TOKEN, least=1),
         "reclaim_before_spill": w.FLAG,
         "policy_order": w.PATHS,

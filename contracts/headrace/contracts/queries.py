@@ -286,7 +286,8 @@ class NodeView(Value, frozen=True, kw_only=True):
     """A node; `state` is `ready`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
 
     `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode those that are held or kept, such as
-    `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21).
+    `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21). `isolation`: the level that it has
+    proved for each kind of part of a GPU; `unfit`: why nothing is granted on a device, by its name.
     """
 
     name: str
@@ -304,6 +305,8 @@ class NodeView(Value, frozen=True, kw_only=True):
     last_heard: int = 0
     slices: dict[str, tuple[str, ...]] = {}
     dedicated_to: str = ""
+    isolation: dict[str, str] = {}
+    unfit: dict[str, str] = {}
 
 
 class ServiceView(Value, frozen=True, kw_only=True):

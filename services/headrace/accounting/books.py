@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 from headrace.accounting import attempts
-from headrace.accounting.describe import about, job_row, new_lease, node_row, rejected_row, suspended_leases
+from headrace.accounting.describe import SUPPLY, about, job_row, new_lease, node_row, rejected_row, suspended_leases
 from headrace.accounting.meter import Meter, PastUse, order_of
 from headrace.accounting.rows import (
     ATTEMPT_COLUMNS,
@@ -41,9 +41,6 @@ from headrace.domain.state import JobRecord, NodeState, State
 
 MEMORY = 10 * SECOND
 """How far back the meters remember, in log time; a release that becomes known later than that is looked up in what was stored."""
-
-_SUPPLY = frozenset({f.NodeRegisteredV1, f.NodeStoppedV1, f.NodeLostV1, f.PoolAppliedV1, f.PoolDeletedV1})
-"""Facts after which a pool may have more or less than before."""
 
 _attempt_row = attrgetter(*ATTEMPT_COLUMNS)
 _lease_row = attrgetter(*LEASE_COLUMNS)
@@ -127,7 +124,7 @@ class Books:
             handler = self._HANDLERS.get(kind)
             if handler is not None:
                 handler(self, fact, record, sequence * PLACES + place)
-            supply = supply or kind in _SUPPLY
+            supply = supply or kind in SUPPLY
         if supply:
             self._enter_supply(sequence)
 

@@ -14,6 +14,19 @@ from headrace.domain.state import FINAL, JobRecord, NodeState, State
 ABOUT_MAX = 200
 """Characters; a node may name what it likes, and an index of the database has no room for that."""
 
+SUPPLY = frozenset(
+    {
+        f.NodeRegisteredV1,
+        f.NodeStoppedV1,
+        f.NodeLostV1,
+        f.DeviceDrainedV1,
+        f.DeviceReturnedV1,
+        f.PoolAppliedV1,
+        f.PoolDeletedV1,
+    }
+)
+"""Facts after which a pool may have more or less than before."""
+
 _NAMED_BY = ("job", "node", "name", "handle")
 _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
 

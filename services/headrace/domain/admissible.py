@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, MEMORY, format_amount
+from headrace.contracts.isolation import LEVELS
 from headrace.contracts.mig import slices_of
 from headrace.contracts.reasons import RejectReason
 from headrace.domain.access import may_enter
@@ -90,7 +91,17 @@ def _unsuitable(pool: PoolState, request: Request, possible: int) -> str:
     if mig and mig not in offered:
         there = f"there are {', '.join(offered)}" if offered else "none of its GPUs is in MIG mode"
         return f"pool {name} has no slice {mig}: {there}"
+    least, best = request.shape.isolation, _best_isolation(pool, request)
+    if best is not None and best < least:
+        return f"its profile wants isolation {LEVELS[least]} at the least, the nodes of pool {name} reach {LEVELS[best]}"
     return f"no node of pool {name} could hold it"
+
+
+def _best_isolation(pool: PoolState, request: Request) -> int | None:
+    """The rank that some node reaches for what it takes of a GPU; None where there is no node, or it takes no GPU."""
+    shape = request.shape
+    reached = [level for node in pool.nodes.values() if (level := shape.isolation_on(node.levels)) is not None]
+    return max(reached, default=None)
 
 
 def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool) -> Rejection | None:

@@ -91,7 +91,7 @@ def _would_be_free(node: NodeState, places: list[Place]) -> bool:
 def _when_all_have_ended(node: NodeState) -> tuple[int, int, dict[str, int]]:
     """cpu, memory and units of each device that would be open on the node."""
     cpu, memory = node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated
-    units = {device.name: 0 if device.mig else device.free - device.nominated for device in node.devices}
+    units = {device.name: 0 if device.mig or device.unfit else device.free - device.nominated for device in node.devices}
     for lease in node.leases.values():
         if may_end(lease):
             held = held_by(lease)

@@ -41,6 +41,8 @@ class DeviceState:
     In MIG mode its `family` says how it is cut, `slices` are those that leases hold, `kept` those that are kept (R4); such a device takes
     nothing but slices, and any other takes none (R3). What its mode was when a lease began may have changed since: that is left over, and
     while it is there the device takes nothing.
+
+    `unfit`: why its node has drained it; nothing is granted on it before the node takes that back.
     """
 
     name: str
@@ -52,27 +54,30 @@ class DeviceState:
     family: str = ""
     slices: tuple[tuple[int, str], ...] = EMPTY
     kept: tuple[tuple[int, str], ...] = EMPTY
+    unfit: str = ""
 
     @property
     def open(self) -> int:
         """Units that anybody may be granted as fractions, or as a whole."""
-        return 0 if self.is_cut else max(0, self.free - self.nominated)
+        return 0 if self.is_apart else max(0, self.free - self.nominated)
 
     @property
-    def is_cut(self) -> bool:
-        """Whether it is in slices now, or some are left over from before."""
-        return bool(self.mig or self.slices or self.kept)
+    def is_apart(self) -> bool:
+        """Whether no units of it are given: it is in slices now, some are left over from before, or it is unfit."""
+        return bool(self.mig or self.slices or self.kept or self.unfit)
 
     @property
     def layout(self) -> Layout | None:
         """What lies on it, or will; None where nobody may be granted a slice of it."""
-        if not self.mig or self.free < GPU_UNITS or self.nominated:
+        if not self.mig or self.free < GPU_UNITS or self.nominated or self.unfit:
             return None
         return tuple(sorted(self.slices + self.kept)) if self.kept else self.slices
 
     @property
     def idle(self) -> int:
         """Units that nobody holds and that are kept for nobody; a device in MIG mode counts with at most one GPU (R4)."""
+        if self.unfit:
+            return 0
         charged = sum(charge(name, (self.family,)) for _, name in self.slices + self.kept)
         return max(0, self.free - self.nominated - charged)
 

@@ -23,8 +23,8 @@ DEVICES_MAX = 1_024
 DEVICE_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 """A device's name stands in every grant of it, so one bad node must not make it large, or two devices alike."""
 
-_OF_A_LEASE = (f.LeaseStartedV1, f.LeaseRungV1, f.LeaseSuspendedV1, f.LeaseResumedV1, f.LeaseEndedV1)
-_OF_THE_NODE = (f.NodeRegisteredV1, f.NodeStoppedV1)
+_OF_A_LEASE = (f.LeaseStartedV1, f.LeaseOverranV1, f.LeaseRungV1, f.LeaseSuspendedV1, f.LeaseResumedV1, f.LeaseEndedV1)
+_OF_THE_NODE = (f.NodeRegisteredV1, f.NodeStoppedV1, f.DeviceDrainedV1, f.DeviceReturnedV1)
 
 
 def objection(state: State, record: Record, writer: str, stamped: int) -> str:

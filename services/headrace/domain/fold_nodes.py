@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.isolation import ranks
 from headrace.contracts.mig import family_of
 from headrace.domain import capacity
 from headrace.domain.attempts import Ending
@@ -33,6 +34,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         node.pool.index.remove(node)
     capacity.tally(node, -1)
     node.labels, node.isolation, node.status, node.registered_at = dict(fact.labels), fact.isolation, "ready", state.now
+    node.levels = ranks(fact.isolation, fact.levels)
     _starts_again(state, node)
     node.cpu_free += fact.cpu - node.cpu
     node.memory_free += fact.memory - node.memory
@@ -65,6 +67,7 @@ def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> Non
             GPU_UNITS,
             mig=device.mig,
             family=family_of(device.model, device.memory) if device.mig else "",
+            unfit=device.unfit,
         )
         for device in fact.devices
     ]
@@ -78,9 +81,32 @@ def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> Non
         for share in place.devices if place.node == node.name else ():
             if share.device in there:
                 there[share.device].keep(share, 1)
-    node.has_mig = any(device.is_cut for device in node.devices)
+    node.has_apart = any(device.is_apart for device in node.devices)
     models = sorted({device.model for device in fact.devices})
     node.model = "+".join(models)
+
+
+def _device_drained(state: State, fact: f.DeviceDrainedV1, _sequence: int, _place: int) -> None:
+    _set_unfit(state, fact.node, fact.device, fact.message or fact.cause)
+
+
+def _device_returned(state: State, fact: f.DeviceReturnedV1, _sequence: int, _place: int) -> None:
+    _set_unfit(state, fact.node, fact.device, "")
+
+
+def _set_unfit(state: State, name: str, device: str, why: str) -> None:
+    """What a device can give has changed, as if it had gone or come (R6); leases on it stay."""
+    node = state.nodes.get(name)
+    mine = next((one for one in node.devices if one.name == device), None) if node is not None else None
+    if node is None or mine is None or mine.unfit == why:
+        return
+    mine.unfit = why
+    node.has_apart = any(one.is_apart for one in node.devices)
+    if node.pool is not None:
+        node.pool.index.put(node)
+        recount(node.pool)
+        state.stir()
+        node.pool.openings += 1
 
 
 def _node_stopped(state: State, fact: f.NodeStoppedV1, _sequence: int, _place: int) -> None:
@@ -116,6 +142,10 @@ def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place:
             watch(state, job)
         state.stir()
         lift_bar(state, job.key)
+
+
+def _lease_overran(_state: State, _fact: f.LeaseOverranV1, _sequence: int, _place: int) -> None:
+    """The node kills it, and says next how it ended: that is what counts."""
 
 
 def _starts_again(state: State, node: NodeState) -> None:
@@ -196,7 +226,10 @@ def held(state: State, key: str, attempt: int, rank: int) -> LeaseState | None:
 HANDLERS: dict[type, Any] = {
     f.NodeRegisteredV1: _node_registered,
     f.NodeStoppedV1: _node_stopped,
+    f.DeviceDrainedV1: _device_drained,
+    f.DeviceReturnedV1: _device_returned,
     f.LeaseStartedV1: _lease_started,
+    f.LeaseOverranV1: _lease_overran,
     f.LeaseRungV1: _lease_rung,
     f.CheckpointRegisteredV1: _checkpoint_registered,
     f.LeaseEndedV1: _lease_ended,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from headrace.contracts import documents
+from headrace.contracts import documents, isolation
 from headrace.contracts.facts import admission, fact, preemption
 from headrace.domain import attempts, capacity, devices, mix, phases, requests, searches, state, takings, terms
 from headrace.domain.node_index import NodeIndex
@@ -26,7 +26,7 @@ from headrace.domain.pending import Pending
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-MODULES = (documents, fact, admission, preemption, attempts, devices, mix, requests, searches, state, takings, terms)
+MODULES = (documents, fact, admission, preemption, isolation, attempts, devices, mix, requests, searches, state, takings, terms)
 """Where the classes are declared; what else stands in the state is refused by name."""
 
 _AT_HAND = 2_000

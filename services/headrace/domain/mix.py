@@ -52,11 +52,15 @@ class Mix:
     stated_of: int = 0
 
     def count(self, request: Request) -> None:
-        """A job has been admitted that may come here. Slices are none of the mix: they are weighed by the placements they cost (R4)."""
+        """A job has been admitted that may come here. Slices are none of the mix: they are weighed by the placements they cost (R4).
+
+        How well it is to be isolated is no part of it: that changes nothing in what it takes.
+        """
         if request.shape.mig:
             return
         replicas = min(request.replicas, REPLICAS_COUNTED)
-        self.counts[request.shape] = self.counts.get(request.shape, 0) + replicas
+        shape = request.shape._replace(isolation=0) if request.shape.isolation else request.shape
+        self.counts[shape] = self.counts.get(shape, 0) + replicas
         self.asked += replicas
         self.counted += replicas
         while self.counted > COUNTED_MAX or len(self.counts) > SHAPES_MAX:
@@ -73,7 +77,7 @@ class Mix:
         by_weight = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(
             UsualRequest(whole=whole, fraction=fraction, cpu=cpu, memory=memory, models=models, weight=weight)
-            for (whole, fraction, cpu, memory, models, _), weight in by_weight[:STATED_MAX]
+            for (whole, fraction, cpu, memory, models, *_), weight in by_weight[:STATED_MAX]
         )
 
     def holds_until(self) -> int:

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.isolation import UNPROVED, Ranks
 from headrace.contracts.mig import charge, open_starts, placements_lost
 from headrace.domain.fragmentation import Room
 
@@ -28,6 +29,8 @@ class Tag(NamedTuple):
     """GPU model, and how many cpus there are for each GPU."""
     owner: str
     """The tenant or policy that a dedication gives the node to (R21); "" where it is anybody's."""
+    levels: Ranks = UNPROVED
+    """How well they isolate jobs."""
 
 
 class ClassKey(NamedTuple):
@@ -88,6 +91,8 @@ class NodeClass:
         if shape.mig and not any(open_starts(family, layout, shape.mig) for family, layout in key.mig):
             return False
         if shape.fraction and (not key.opens or key.opens[-1] < shape.fraction):
+            return False
+        if shape.isolation and not shape.is_isolated_by(self.tag.levels):
             return False
         return not shape.models or self.tag.site.model in shape.models or not shape.needs_device
 

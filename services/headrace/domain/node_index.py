@@ -59,7 +59,8 @@ class NodeIndex:
             self._remove(node)
             return
         seat, has, owner = self._seats.get(node.name), Amount(len(node.devices) * GPU_UNITS, node.cpu), _owner(node)
-        if seat is None or seat.has != has or (seat.section.tag.site.model, seat.section.tag.owner) != (node.model, owner):
+        apart = (node.model, owner, node.levels)
+        if seat is None or seat.has != has or (seat.section.tag.site.model, *seat.section.tag[1:]) != apart:
             self._remove(node)
             tag = _tag(node)
             section = self._sections.get(tag)
@@ -147,7 +148,7 @@ class NodeIndex:
 
 
 def _tag(node: NodeState) -> Tag:
-    return Tag(site_of(node), _owner(node))
+    return Tag(site_of(node), _owner(node), node.levels)
 
 
 def _owner(node: NodeState) -> str:
@@ -155,7 +156,7 @@ def _owner(node: NodeState) -> str:
 
 
 def _key(node: NodeState) -> ClassKey:
-    if node.has_mig:
+    if node.has_apart:
         return _mixed_key(node)
     opens = [device.free - device.nominated for device in node.devices]
     opens.sort()
@@ -165,7 +166,7 @@ def _key(node: NodeState) -> ClassKey:
 
 
 def _mixed_key(node: NodeState) -> ClassKey:
-    """Of a node some of whose devices are, or were, in MIG mode."""
+    """Of a node some of whose devices are, or were, in MIG mode, or are unfit."""
     opens = sorted(device.open for device in node.devices if not device.mig)
     mig = sorted((device.family, layout) for device in node.devices if (layout := device.layout) is not None)
     return ClassKey(node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated, tuple(opens), tuple(mig))

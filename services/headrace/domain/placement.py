@@ -121,9 +121,10 @@ def may_hold(node: NodeState, job: JobRecord) -> bool:
 
 
 def suits(node: NodeState, job: JobRecord) -> bool:
-    """Whether the node's GPU model is one that the profile names, if it names any, and the node is dedicated to nobody else (R21)."""
+    """Whether the node's model is one that the profile names, it isolates well enough, and is dedicated to nobody else (R21)."""
     is_open = node.pool is None or may_use(node.pool.document, node, job.policy.key)
-    return is_open and model_allowed(node.model, job.request.shape)
+    shape = job.request.shape
+    return is_open and model_allowed(node.model, shape) and shape.is_isolated_by(node.levels)
 
 
 def model_allowed(model: str, shape: Shape) -> bool:
@@ -138,7 +139,7 @@ def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) ->
 
 
 def _replicas_on_empty(node: NodeState, shape: Shape) -> int:
-    if not model_allowed(node.model, shape):
+    if not model_allowed(node.model, shape) or not shape.is_isolated_by(node.levels):
         return 0
     if shape.mig:
         return min(sum(most_of(device.family, shape.mig) for device in node.devices), *_by_host(node.cpu, node.memory, shape))

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, times
+from headrace.contracts.isolation import rank
 from headrace.contracts.mig import charge, family_of
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Profile
+    from headrace.contracts.isolation import Ranks
     from headrace.domain.state import State
 
 
 class Shape(NamedTuple):
     """What one replica needs of a node (R3): `whole` devices, `fraction` units of one, or the slice `mig` of one (R4).
 
-    cpu in millicores, memory in MiB.
+    cpu in millicores, memory in MiB. `isolation`: the least that its GPU part is to be isolated, by rank.
     """
 
     whole: int
@@ -26,6 +28,20 @@ class Shape(NamedTuple):
     memory: int
     models: tuple[str, ...]
     mig: str = ""
+    isolation: int = 0
+
+    def is_isolated_by(self, levels: Ranks) -> bool:
+        """Whether a node that reaches these levels keeps it as well apart from others as it asks for."""
+        reached = self.isolation_on(levels)
+        return reached is None or reached >= self.isolation
+
+    def isolation_on(self, levels: Ranks) -> int | None:
+        """The rank that such a node reaches for what it takes of a GPU; None where it takes none."""
+        if self.mig:
+            return levels.slice
+        if self.fraction:
+            return levels.fraction
+        return levels.whole if self.whole else None
 
     @property
     def needs_device(self) -> bool:
@@ -59,18 +75,18 @@ class Request:
 def intern_request(
     known: dict[tuple[object, ...], Request], amounts: Amounts, replicas: int, profile: Profile | None, mig: str = ""
 ) -> Request:
-    """The one `Request` for these amounts, replicas, models and slice; `known` is the state's table of them."""
-    models = _models(profile)
-    key = (tuple(sorted(amounts.items())), replicas, models, mig)
+    """The one `Request` for these amounts, replicas, models, slice and isolation; `known` is the state's table of them."""
+    models, least = _models(profile), _least(profile)
+    key = (tuple(sorted(amounts.items())), replicas, models, mig, least)
     request = known.get(key)
     if request is None:
-        request = known[key] = _make(dict(key[0]), replicas, models, mig, len(known))
+        request = known[key] = _make(dict(key[0]), replicas, models, mig, least, len(known))
     return request
 
 
 def make_request(amounts: Amounts, replicas: int, profile: Profile | None, mig: str = "") -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
-    return _make(amounts, replicas, _models(profile), mig, -1)
+    return _make(amounts, replicas, _models(profile), mig, _least(profile), -1)
 
 
 def asked_by(state: State, profile: Profile) -> Amounts:
@@ -89,10 +105,15 @@ def _models(profile: Profile | None) -> tuple[str, ...]:
     return tuple(sorted(profile.gpu_models)) if profile else ()
 
 
-def _make(amounts: Amounts, replicas: int, models: tuple[str, ...], mig: str, order: int) -> Request:
+def _least(profile: Profile | None) -> int:
+    """The least isolation it is content with, by rank; `any` is no level, and so the weakest."""
+    return rank(profile.isolation) if profile else 0
+
+
+def _make(amounts: Amounts, replicas: int, models: tuple[str, ...], mig: str, least: int, order: int) -> Request:
     gpu = 0 if mig else amounts.get(GPU, 0)
     whole, fraction = (gpu // GPU_UNITS, 0) if gpu >= GPU_UNITS else (0, gpu)
-    shape = Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig)
+    shape = Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least)
     total = times(amounts, replicas)
     total[JOB] = 1
     return Request(amounts, replicas, shape, total, order)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts.amounts import plus
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
 from headrace.contracts.durations import HOUR
+from headrace.contracts.isolation import UNPROVED, Ranks
 from headrace.domain.deadlines import Deadlines
 from headrace.domain.devices import CutDevices, DeviceState
 from headrace.domain.mix import Mix
@@ -146,8 +147,10 @@ class NodeState:
     memory_nominated: int = 0
     leases: dict[str, LeaseState] = field(default_factory=dict)
     model: str = ""
-    has_mig: bool = False
-    """Whether any of its devices is cut into slices (R4)."""
+    has_apart: bool = False
+    """Whether any of its devices is not given in units: it is cut into slices (R4), or unfit."""
+    levels: Ranks = UNPROVED
+    """How well it has proved to isolate jobs, by what they take of a GPU."""
 
     @property
     def healthy(self) -> bool:

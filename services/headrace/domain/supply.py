@@ -24,7 +24,7 @@ def recount(pool: PoolState) -> None:
     nodes = list(pool.nodes.values())
     pool.governed = frozenset({GPU, *pool.document.capacity})
     pool.known = _under_ceilings(pool.document, _with_new(pool, nodes))
-    pool.usable = _under_ceilings(pool.document, _sum([node for node in nodes if node.healthy]))
+    pool.usable = _under_ceilings(pool.document, _in_order([node for node in nodes if node.healthy]))
     pool.families = frozenset(device.family for node in nodes for device in node.devices if device.family)
 
 
@@ -100,6 +100,13 @@ def _sum(nodes: list[NodeState]) -> Amounts:
     total: Amounts = dict.fromkeys(HARDWARE, 0)
     for node in nodes:
         add_to(total, {GPU: len(node.devices) * GPU_UNITS, CPU: node.cpu, MEMORY: node.memory})
+    return total
+
+
+def _in_order(nodes: list[NodeState]) -> Amounts:
+    """What these nodes bring, without the devices that they have drained."""
+    total = _sum(nodes)
+    total[GPU] -= GPU_UNITS * sum(bool(device.unfit) for node in nodes for device in node.devices)
     return total
 
 

@@ -263,7 +263,7 @@ class Vacated:
         self._whole, self._fraction, self._cpu_each, self._memory_each = shape.whole, shape.fraction, shape.cpu, shape.memory
         self._cpu = node.cpu_free - node.cpu_nominated
         self._memory = node.memory_free - node.memory_nominated
-        opens = self._open = {device.name: device.free - device.nominated for device in node.devices if not device.is_cut}
+        opens = self._open = {device.name: device.free - device.nominated for device in node.devices if not device.is_apart}
         self._cut = {device.name: replace(device) for device in node.devices if device.mig} if shape.mig else {}
         self._parts = 0  # whole devices for a whole-GPU request, parts of devices for a fraction, slices (R3, R4)
         if shape.mig:

@@ -92,6 +92,7 @@ OF_A_JOB: dict[type, _Shown] = {
     f.LeaseRevokedV1: _Shown("lease", "revoked", (*_LEASE, "cause")),
     f.LeaseOverdueV1: _Shown("lease", "overdue", (*_LEASE, "node")),
     f.LeaseStartedV1: _Shown("lease", "started", (*_LEASE, "isolation", "at")),
+    f.LeaseOverranV1: _Shown("lease", "overran", (*_LEASE, "device", "limit", "used", "at")),
     f.LeaseSuspendedV1: _Shown("lease", "suspended", (*_LEASE, "how", "at")),
     f.ResumeOrderedV1: _Shown("job", "resuming", ("job", "attempt", "min_runtime")),
     f.LeaseResumedV1: _Shown("lease", "resumed", (*_LEASE, "at")),
@@ -326,7 +327,7 @@ def _gated(_projector: Projector, fact: f.PolicyGatedV1) -> tuple[Piece, ...]:
 
 def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[Piece]:
     """Without the leases it holds, which are many tenants'."""
-    names = ("labels", "devices", "cpu", "memory", "executor", "isolation")
+    names = ("labels", "devices", "cpu", "memory", "executor", "isolation", "levels")
     public = {name: getattr(fact, name) for name in names}
     return projector.tell_node("registered", fact, fact.node, public | {"at_node": fact.at})
 
@@ -358,6 +359,15 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     f.ObjectClosedV1: Projector.tell_closed,
     f.NodeRegisteredV1: _registered,
     f.NodeStoppedV1: lambda projector, fact: projector.tell_node("stopped", fact, fact.node, {"at_node": fact.at}),
+    f.DeviceDrainedV1: lambda projector, fact: projector.tell_node(
+        "device-drained",
+        fact,
+        fact.node,
+        {"device": fact.device, "cause": fact.cause, "code": fact.code, "message": fact.message, "at_node": fact.at},
+    ),
+    f.DeviceReturnedV1: lambda projector, fact: projector.tell_node(
+        "device-returned", fact, fact.node, {"device": fact.device, "message": fact.message, "at_node": fact.at}
+    ),
     f.NodeLostV1: lambda projector, fact: projector.tell_node("lost", fact, fact.node, {"silent_for": fact.silent_for}),
     f.NodeCordonedV1: lambda projector, fact: projector.tell_node("cordoned", fact, fact.node, {}),
     f.NodeSetAsideV1: lambda projector, fact: projector.tell_node("set-aside", fact, fact.node, {}),

@@ -165,6 +165,10 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.PreemptionSettledV1: _settled,
     f.LeaseOverdueV1: lambda fact: (f"{fact.node} has not stopped it in time{_replica(fact.rank)}", "R28"),
     f.LeaseStartedV1: lambda fact: (f"started, isolation {fact.isolation}{_replica(fact.rank)}", "R35"),
+    f.LeaseOverranV1: lambda fact: (
+        f"held {fact.used} MiB of {fact.device}, {fact.limit} MiB are its own: killed{_replica(fact.rank)}",
+        "R28",
+    ),
     f.LeaseSuspendedV1: lambda fact: (
         f"suspended{_replica(fact.rank)}: its devices are free for others, its place in memory is kept" + _by(fact.how),
         "R29",

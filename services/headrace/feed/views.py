@@ -8,6 +8,7 @@ import msgspec
 
 from headrace.contracts.amounts import GPU
 from headrace.contracts.ids import split_job_key
+from headrace.contracts.isolation import KINDS, LEVELS
 from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.contracts.why import WhyView
 from headrace.domain.closings import queue_closing
@@ -290,6 +291,8 @@ def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
         dedicated_to=owner_of(node.pool.document, node.labels) if node.pool is not None else "",
+        isolation=dict(zip(KINDS, (LEVELS[level] for level in node.levels), strict=True)),
+        unfit={device.name: device.unfit for device in node.devices if device.unfit},
     )
 
 

@@ -184,7 +184,7 @@ class Machines:
             cpu=nodes.cpus * CPU_UNITS,
             memory=nodes.memory,
             executor="simulated",
-            isolation="simulated",
+            isolation=nodes.isolation,
             at=now,
         )
 

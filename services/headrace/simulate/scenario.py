@@ -13,6 +13,7 @@ from headrace.contracts.document_tree import Path, Tree
 from headrace.contracts.documents import DEFAULT_TENANT, Documents
 from headrace.contracts.durations import DAY, SECOND
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.isolation import LEVELS
 from headrace.contracts.mig import family_of
 from headrace.simulate.names import numbered
 
@@ -46,7 +47,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Nodes(Part, frozen=True, kw_only=True):
-    """`count` nodes called `name-1` ..., or one called `name`. cpu in cores, memory in MiB. `suspends`: they can suspend jobs (R29)."""
+    """`count` nodes called `name-1` ..., or one called `name`. cpu in cores, memory in MiB. `suspends`: they can suspend jobs (R29).
+
+    `isolation`: how well they are taken to keep jobs apart.
+    """
 
     name: str
     count: int = 1
@@ -57,6 +61,7 @@ class Nodes(Part, frozen=True, kw_only=True):
     memory: int = 1024 * 1024
     mig: bool = False
     suspends: bool = True
+    isolation: str = "hardware"
 
 
 class Submit(Part, frozen=True, kw_only=True):
@@ -257,6 +262,7 @@ NODES = Shape(
         "memory": w.MEMORY_AMOUNT,
         "mig": w.FLAG,
         "suspends": w.FLAG,
+        "isolation": w.choice(*LEVELS),
     },
     check=_check_nodes,
 )

@@ -1,12 +1,14 @@
 """R13: what can ever run, and why not."""
 
+import msgspec
 import pytest
 
 from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Share, Tenant
 from headrace.contracts.reasons import RejectReason
 from headrace.domain.admissible import Rejection, never_fits
-from headrace.domain.requests import intern_request
+from headrace.domain.requests import intern_request, make_request
 from tests.unit.domain.hall import Hall, gpus
 
 
@@ -77,3 +79,17 @@ def test_a_profile_whose_pools_are_all_gone_can_run_nowhere():
     policy = hall.policy("p")
     hall.say("governance", f.PoolDeletedV1(author="a.b", name="hall"))
     assert judge(hall, policy, gpus(1)).reason is RejectReason.NO_SUITABLE_NODE
+
+
+def test_a_profile_that_wants_better_isolation_than_any_node_has_is_told_how_good_the_best_is():
+    hall = Hall()
+    policy = hall.policy("p")
+    profile = msgspec.structs.replace(hall.state.profile("acme", "p"), isolation="kernel")
+    request = make_request(gpus(1), 1, profile)
+    rejection = never_fits(hall.state, policy, profile, request, preemptible=True, beyond=False)
+    assert rejection == (
+        RejectReason.NO_SUITABLE_NODE,
+        "its profile wants isolation kernel at the least, the nodes of pool hall reach watchdog",
+    )
+    half = make_request({GPU: GPU_UNITS // 2}, 1, msgspec.structs.replace(profile, isolation="any"))
+    assert never_fits(hall.state, policy, profile, half, preemptible=True, beyond=False) is None

@@ -78,7 +78,9 @@ def test_a_node_speaks_of_itself_and_of_leases_on_itself_only():
     started = f.LeaseStartedV1(job=job.key, attempt=1, at=START)
     saved = f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="u", at=START)
     registered = f.NodeRegisteredV1(node="n1", cpu=1, memory=1, at=START)
-    for fact in (started, saved, registered):
+    drained = f.DeviceDrainedV1(node="n1", device="gpu0", cause="lost", at=START)
+    overran = f.LeaseOverranV1(job=job.key, attempt=1, device="gpu0", limit=1, used=2, at=START)
+    for fact in (started, saved, registered, drained, overran):
         assert judged(hall, record("node.n1", fact)) == ""
         assert judged(hall, record("node.n2", fact)).startswith("it speaks of ")
 

@@ -2,6 +2,8 @@
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.isolation import Ranks
+from headrace.domain.placement import find_places
 from headrace.domain.state import JobState
 from tests.unit.domain.hall import START, Hall
 
@@ -63,3 +65,48 @@ def test_a_victims_parts_of_time_are_noted_when_it_is_told_exits_and_is_released
     moments = (preemption.signalled_at, preemption.exited_at, preemption.released_at, preemption.all_left_at)
     assert [(moment - START) // 1_000_000 for moment in moments] == [1, 4, 6, 6]
     assert preemption.leaving == set()
+
+
+def drained(device, message="XID 79"):
+    return f.DeviceDrainedV1(node="n1", device=device, cause="xid", code=79, message=message, at=START)
+
+
+def test_of_a_device_that_its_node_has_drained_nothing_is_granted_until_it_returns():
+    hall = Hall(devices=2)
+    hall.policy("p", size=2)
+    hall.say("node.n1", drained("g1"))
+    node, job = hall.state.nodes["n1"], hall.admit("p", "j")
+    assert ([device.open for device in node.devices], node.devices[1].unfit) == ([GPU_UNITS, 0], "XID 79")
+    assert (hall.pool.known[GPU], hall.pool.usable[GPU]) == (2 * GPU_UNITS, GPU_UNITS)
+    assert find_places(hall.state, job, hall.pool) is None
+    hall.say("node.n1", f.DeviceReturnedV1(node="n1", device="g1", at=START))
+    assert [share.device for share in find_places(hall.state, job, hall.pool)[0].devices] == ["g0", "g1"]
+    assert hall.pool.usable[GPU] == 2 * GPU_UNITS
+
+
+def test_what_runs_on_a_device_that_is_drained_keeps_its_lease():
+    hall = Hall(devices=1)
+    hall.policy("p")
+    job = hall.run("p", "j", ("n1", 0, 1))
+    hall.say("node.n1", drained("g0"))
+    assert (job.state, sorted(job.leases), hall.state.nodes["n1"].devices[0].idle) == (JobState.RUNNING, [0], 0)
+    hall.end(job)
+    assert hall.state.nodes["n1"].devices[0].free == GPU_UNITS
+
+
+def test_news_of_a_device_that_nobody_knows_change_nothing():
+    hall = Hall(devices=1)
+    hall.say("node.n1", drained("g7"), f.DeviceDrainedV1(node="n7", device="g0", cause="lost", at=START))
+    hall.say("node.n1", f.DeviceReturnedV1(node="n1", device="g0", at=START))
+    assert (hall.state.nodes["n1"].devices[0].unfit, hall.pool.usable[GPU]) == ("", GPU_UNITS)
+
+
+def test_a_node_may_register_with_a_device_that_is_in_no_order_and_says_how_well_it_isolates():
+    hall = Hall(nodes=0)
+    devices = (f.nodes.Device(device="g0", model="A", memory=1, unfit="lost"), f.nodes.Device(device="g1", model="A", memory=1))
+    levels = {"whole": "hardware", "slice": "none"}
+    hall.say(
+        "node.n1", f.NodeRegisteredV1(node="n1", devices=devices, cpu=1, memory=1, isolation="driver", levels=levels, at=START)
+    )
+    node = hall.state.nodes["n1"]
+    assert ([device.open for device in node.devices], node.levels) == ([0, GPU_UNITS], Ranks(6, 4, 0))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Dedication, Owner
+from headrace.contracts.isolation import Ranks
 from headrace.domain import node_section
 from headrace.domain.devices import DeviceState
 from headrace.domain.expected_use import Amount, Site
@@ -133,6 +134,7 @@ SHAPES = st.builds(
     st.integers(0, 4),
     st.sampled_from([(), ("H100",), ("A100", "H100")]),
     st.just(""),
+    st.sampled_from([0, 0, 3]),
 ) | st.builds(
     Shape,
     st.integers(0, 3),
@@ -141,6 +143,7 @@ SHAPES = st.builds(
     st.integers(0, 4),
     st.sampled_from([(), ("A100",)]),
     st.just(""),
+    st.sampled_from([0, 0, 3]),
 )
 MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 3)), max_size=3, unique_by=lambda entry: entry[0])
 STEPS = st.lists(
@@ -167,6 +170,7 @@ def find_among_all(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, 
             and sum(units == GPU_UNITS for units in opens) >= asked.whole
             and (not asked.fraction or any(units >= asked.fraction for units in opens))
             and (not on_device or not asked.models or one.model in asked.models)
+            and (not on_device or (one.levels.whole if asked.whole else one.levels.fraction) >= asked.isolation)
         )
         if not fits:
             continue
@@ -199,6 +203,7 @@ def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack,
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(node_section, "SLACK", slack)
         nodes = {name: node(name, GPU_UNITS, GPU_UNITS, model="A100" if name == "e" else "H100") for name in "abcde"}
+        nodes["b"].levels = nodes["e"].levels = Ranks(whole=4, fraction=3, slice=0)
         index, there, known, mix = NodeIndex(), set(), {}, []
         for step in steps + [("find", one) for one in asked]:
             match step:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.documents import Profile
+from headrace.contracts.isolation import Ranks
 from headrace.domain.requests import Shape, intern_request, make_request
 
 ANY = Profile(name="any", request={}, pools=())
@@ -72,3 +73,26 @@ def test_leases_always_sum_up_to_the_total(amounts, replicas):
         for key, value in request.lease_amounts(rank).items():
             summed[key] += value
     assert summed == request.total
+
+
+@pytest.mark.parametrize(
+    ("shape", "reached"),
+    [
+        pytest.param(Shape(2, 0, 0, 0, ()), 6, id="whole GPUs"),
+        pytest.param(Shape(0, 9, 0, 0, ()), 3, id="a part of one"),
+        pytest.param(Shape(0, 0, 0, 0, (), "1g.10gb"), 5, id="a slice"),
+        pytest.param(Shape(0, 0, 9, 9, ()), None, id="what takes no GPU needs none to be isolated"),
+    ],
+)
+def test_how_well_a_node_isolates_depends_on_what_is_taken(shape, reached):
+    levels = Ranks(whole=6, fraction=3, slice=5)
+    assert shape.isolation_on(levels) == reached
+    assert [shape._replace(isolation=least).is_isolated_by(levels) for least in (2, 4, 6)] == [
+        reached is None or reached >= least for least in (2, 4, 6)
+    ]
+
+
+def test_the_least_isolation_of_the_profile_stands_in_the_shape_and_makes_another_request():
+    known, safe = {}, Profile(name="safe", request={}, pools=(), isolation="kernel")
+    one, other = (intern_request(known, {GPU: GPU_UNITS}, 1, profile) for profile in (ANY, safe))
+    assert (one.shape.isolation, other.shape.isolation, one is other) == (0, 5, False)

@@ -61,6 +61,11 @@ def test_every_public_field_is_a_field_of_its_fact():
     ("fact", "subject", "public"),
     [
         (
+            f.LeaseOverranV1(job=MINE, attempt=1, device="g0", limit=10, used=12, at=5),
+            f"acme.lease.overran.{ULID}",
+            {**LEASE, "rank": 0, "device": "g0", "limit": 10, "used": 12, "at_node": 5},
+        ),
+        (
             f.JobAdmittedV1(
                 job=MINE,
                 policy="dev",
@@ -424,9 +429,23 @@ def test_nodes_are_heard_by_those_who_see_their_pool_without_the_leases_on_them(
             "memory": 2,
             "executor": "",
             "isolation": "watchdog",
+            "levels": {},
             "at_node": 5,
         }
     }
+    drained = f.DeviceDrainedV1(node="gpu01", device="g0", cause="xid", code=79, message="off the bus", at=5)
+    assert tell(drained) == {
+        "acme.node.device-drained.gpu01": {
+            "node": "gpu01",
+            "device": "g0",
+            "cause": "xid",
+            "code": 79,
+            "message": "off the bus",
+            "at_node": 5,
+        }
+    }
+    returned = {"node": "gpu01", "device": "g0", "message": "in order"}
+    assert tell(f.DeviceReturnedV1(**returned, at=5)) == {"acme.node.device-returned.gpu01": {**returned, "at_node": 5}}
     assert tell(f.NodeStoppedV1(node="gpu01", at=5)) == {"acme.node.stopped.gpu01": {"node": "gpu01", "at_node": 5}}
     assert tell(f.NodeLostV1(node="gpu01", silent_for=60)) == {"acme.node.lost.gpu01": {"node": "gpu01", "silent_for": 60}}
     own = {"author": "acme.alice", "reason": "dust"}

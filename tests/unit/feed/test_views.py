@@ -274,6 +274,7 @@ def test_nodes_show_what_is_free_and_own_leases_only(hall):
             memory_free=65_536,
             leases=1,
             last_heard=77,
+            isolation={"whole": "watchdog", "fraction": "watchdog", "slice": "watchdog"},
         )
     ]
 

@@ -272,7 +272,7 @@ def test_a_node_says_what_it_has_when_it_comes_up():
         cpu=4_000,
         memory=1_024,
         executor="simulated",
-        isolation="simulated",
+        isolation="hardware",
         at=7,
     )
 

@@ -57,7 +57,10 @@ from headrace.contracts.facts.governance import (
 )
 from headrace.contracts.facts.nodes import (
     CheckpointRegisteredV1,
+    DeviceDrainedV1,
+    DeviceReturnedV1,
     LeaseEndedV1,
+    LeaseOverranV1,
     LeaseResumedV1,
     LeaseRungV1,
     LeaseStartedV1,
@@ -129,6 +132,9 @@ AnyFact = (
     | NodeLostV1
     | NodeRegisteredV1
     | NodeStoppedV1
+    | DeviceDrainedV1
+    | DeviceReturnedV1
+    | LeaseOverranV1
     | LeaseStartedV1
     | LeaseRungV1
     | LeaseSuspendedV1
@@ -142,6 +148,8 @@ __all__ = [
     "AnyFact",
     "CalendarStatedV1",
     "CheckpointRegisteredV1",
+    "DeviceDrainedV1",
+    "DeviceReturnedV1",
     "Fact",
     "GroupAppliedV1",
     "GroupDeletedV1",
@@ -159,6 +167,7 @@ __all__ = [
     "LeaseEndedV1",
     "LeaseGrantedV1",
     "LeaseOverdueV1",
+    "LeaseOverranV1",
     "LeaseResumedV1",
     "LeaseRevokedV1",
     "LeaseRungV1",

@@ -9,16 +9,20 @@ from headrace.contracts.facts.fact import Fact, Value, Whole
 
 
 class Device(Value, frozen=True, kw_only=True):
-    """One GPU as the node sees it. `memory` in MiB."""
+    """One GPU as the node sees it. `memory` in MiB. `unfit`: why nothing may be granted on it; empty where it is in order."""
 
     device: str
     model: str
     memory: Whole
     mig: bool = False
+    unfit: str = ""
 
 
 class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"):
-    """The node is here, with this hardware. Said at every start; `holding` are the leases whose jobs still run on it."""
+    """The node is here, with this hardware. Said at every start; `holding` are the leases whose jobs still run on it.
+
+    `isolation` is the level that it has proved; `levels` says, for the kinds `whole`, `fraction` and `slice`, where that is another.
+    """
 
     node: str
     labels: dict[str, str] = {}
@@ -28,6 +32,31 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
     executor: str = ""
     isolation: str = "watchdog"
     holding: tuple[str, ...] = ()
+    levels: dict[str, str] = {}
+    at: Whole
+
+
+class DeviceDrainedV1(Fact, frozen=True, kw_only=True, tag="device.drained.v1"):
+    """A device is in no order: nothing more is granted on it. What runs there goes on as long as it can.
+
+    `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `unreachable`; `code` is the number that came with it (the
+    XID, the recovery action, the count of errors), `message` the same for people.
+    """
+
+    node: str
+    device: str
+    cause: str
+    code: Whole = 0
+    message: str = ""
+    at: Whole
+
+
+class DeviceReturnedV1(Fact, frozen=True, kw_only=True, tag="device.returned.v1"):
+    """A device that was drained is in order again; `message` says what was seen."""
+
+    node: str
+    device: str
+    message: str = ""
     at: Whole
 
 
@@ -46,6 +75,18 @@ class LeaseStartedV1(Fact, frozen=True, kw_only=True, tag="lease.started.v1"):
     rank: Whole = 0
     at: Whole
     isolation: str = "watchdog"
+
+
+class LeaseOverranV1(Fact, frozen=True, kw_only=True, tag="lease.overran.v1"):
+    """The job held more memory of a device than it was given, and is killed for it. `limit` and `used` in MiB."""
+
+    job: str
+    attempt: Whole
+    rank: Whole = 0
+    device: str
+    limit: Whole
+    used: Whole
+    at: Whole
 
 
 class LeaseRungV1(Fact, frozen=True, kw_only=True, tag="lease.rung.v1"):
