@@ -26,6 +26,7 @@ SHELLS = (
     "headrace.node_executor",  # runs processes; its core is pure, see PURE_AGAIN
     "headrace.contracts.durations",  # writes moments as dates; never asks what time it is
     "headrace.contracts.document_file",  # reads documents and scenarios
+    "headrace.contracts.protos",  # runs protoc
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.simulate.command",  # reads the scenario file
     "headrace.simulate.whatif",  # plays two worlds
@@ -36,8 +37,8 @@ SHELLS = (
     "headrace.accounting.usage",  # reads them
     "headrace.governance.zones",  # reads the time zone database
     "headrace.feed.outlet",  # publishes
-    "headrace.feed.past",  # reads the ledger again
-    "headrace.feed.queries",  # answers
+    "headrace.views.past",  # reads the ledger again
+    "headrace.views.queries",  # answers
     "headrace.feed.texts",  # opens sealed texts, which takes a key from the store
 )
 """Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""

@@ -1,7 +1,8 @@
 """The generated descriptions of everything on the bus, for those who do not read Python: JSON Schemas and one AsyncAPI document.
 
-`python -m headrace.contracts.schemas` writes them to `contracts/schemas/`; with `--check` it names those that are not current and
-exits 1. Nothing is described here a second time: subjects, structs and the law of who may state what come from their own modules.
+`python -m headrace.contracts.schemas` writes them to `contracts/schemas/`, and what `protos` makes of the API to its package; with
+`--check` it names those that are not current and exits 1. Nothing is described here a second time: subjects, structs and the law of
+who may state what come from their own modules.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from headrace.contracts import facts, orders, queries, subjects, why, wishes
+from headrace.contracts import facts, orders, protos, queries, subjects, why, wishes
 from headrace.contracts.documents import Documents
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.writers import LAWS, NODE, SERVICES
@@ -24,6 +25,7 @@ from headrace.contracts.writers import LAWS, NODE, SERVICES
 Schema = dict[str, Any]
 
 FOLDER = Path(__file__).parents[2] / "schemas"
+API = "contracts/headrace/contracts/api"
 FACT_TYPES: tuple[type[facts.Fact], ...] = get_args(facts.AnyFact)
 
 PLAIN = (("wishes", wishes), ("orders", orders), ("queries", queries), ("queries", why))
@@ -195,27 +197,36 @@ def _cleaned(part: Any) -> Any:
     return [_cleaned(element) for element in part] if isinstance(part, list) else part
 
 
-def main(arguments: list[str] | None = None, folder: Path = FOLDER) -> int:
+def main(arguments: list[str] | None = None, folder: Path = FOLDER, code: Path = protos.CODE) -> int:
     """Write the files, or with `--check` only look; the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m headrace.contracts.schemas", description="Write or check the generated schemas."
+        prog="python -m headrace.contracts.schemas", description="Write or check the generated files."
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and name what is not current")
     check = parser.parse_args(arguments).check
-    current = generate()
-    written = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.json")}
-    reasons = stale(written, current)
+    described = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.json")}
+    try:
+        places = ((folder, "contracts/schemas", described, generate()), (code, API, protos.written(code), protos.generate()))
+    except protos.ProtosBroken as error:
+        print(f"contracts/proto: {error}", file=sys.stderr)
+        return 1
+    reasons = [f"{name}/{reason}" for _, name, written, current in places for reason in stale(written, current)]
     if check:
         for reason in reasons:
-            print(f"contracts/schemas/{reason}; run: make schemas", file=sys.stderr)
+            print(f"{reason}; run: make schemas", file=sys.stderr)
         return 1 if reasons else 0
+    for place, _, written, current in places:
+        _write(place, written, current)
+    print(f"{sum(len(current) for _, _, _, current in places)} generated files, {len(reasons)} of them new or changed")
+    return 0
+
+
+def _write(folder: Path, written: Mapping[str, str], current: Mapping[str, str]) -> None:
     for path in written.keys() - current.keys():
         (folder / path).unlink()
     for path, text in current.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
-    print(f"{len(current)} files in contracts/schemas, {len(reasons)} of them new or changed")
-    return 0
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ The question it answers: *what does this node have to do, and what may this tena
 
 Facts read: all. Facts written: none; everything it says is derived and can be said again.
 
-- `orders` and `texts`: what a node is to run and to stop, with the jobs' texts opened. `facts_out`, `visibility` and `heads`: the
-  messages on FEED, one for each tenant that may know, without other tenants' names. `roster` and `history` find jobs quickly;
-  `views` and `lines` show them; `queries` answers `hr.query.feed.…`. All of these are pure but for what `texts` and `queries` read.
+- `orders` and `texts`: what a node is to run and to stop, with the jobs' texts opened. `facts_out` and `heads`: the messages on FEED, one
+  for each tenant that may know, without other tenants' names. All of these are pure but for what `texts` reads.
+- What it answers to `hr.query.feed.…`, and who may see what, is in `headrace.views`.
 - `outlet` publishes FEED, `service` follows the ledger and connects the rest to the bus: orders first, FEED after.
 
 It never decides, keeps no second truth, and shows a tenant nothing of another but totals.

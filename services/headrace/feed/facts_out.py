@@ -20,7 +20,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.ids import IdError
 from headrace.contracts.implied import spelled_out
 from headrace.contracts.subjects import feed, parse_cancel, parse_requeue, parse_submit
-from headrace.feed.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
+from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.contracts.records import Record
     from headrace.domain.state import JobRecord, State
     from headrace.feed.heads import Head
-    from headrace.feed.roster import Queue
+    from headrace.views.roster import Queue
 
 
 class Outgoing(NamedTuple):

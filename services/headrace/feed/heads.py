@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.waits import wait_of
-from headrace.feed.visibility import hide_others
+from headrace.views.visibility import hide_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.domain.state import JobRecord, State
-    from headrace.feed.roster import Queue, Roster
+    from headrace.views.roster import Queue, Roster
 
 HEADS_AT_ONCE = 8
 

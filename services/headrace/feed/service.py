@@ -33,21 +33,21 @@ from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, node_query, 
 from headrace.feed import orders as node_orders
 from headrace.feed.facts_out import Place, Projector
 from headrace.feed.heads import Heads
-from headrace.feed.history import History
 from headrace.feed.outlet import Outlet
-from headrace.feed.queries import Queries, Sources
-from headrace.feed.roster import Roster, jobs_of
 from headrace.feed.texts import Open, Texts
 from headrace.service.answering import serve, status
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.together import together
+from headrace.views.history import History
+from headrace.views.queries import Queries, Sources
+from headrace.views.roster import Roster, jobs_of
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from headrace.bus.connection import Connection
     from headrace.contracts.records import Record
-    from headrace.feed.roster import Changes
+    from headrace.views.roster import Changes
 
 T = TypeVar("T")
 

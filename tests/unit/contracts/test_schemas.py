@@ -17,20 +17,23 @@ def test_every_fact_has_a_schema_under_its_type():
 
 
 def test_checking_names_what_is_missing_changed_or_left(tmp_path, capsys: pytest.CaptureFixture[str]):
-    assert schemas.main([], tmp_path) == 0
+    folders = (tmp_path / "schemas", tmp_path / "api")
+    assert schemas.main([], *folders) == 0
     capsys.readouterr()
-    assert schemas.main(["--check"], tmp_path) == 0
-    (tmp_path / "record.json").write_text("{}")
-    (tmp_path / "asyncapi.json").unlink()
-    (tmp_path / "facts" / "job.beamed.v1.json").write_text("{}")
-    assert schemas.main(["--check"], tmp_path) == 1
+    assert schemas.main(["--check"], *folders) == 0
+    (folders[0] / "record.json").write_text("{}")
+    (folders[0] / "asyncapi.json").unlink()
+    (folders[0] / "facts" / "job.beamed.v1.json").write_text("{}")
+    (folders[1] / "jobs_pb2.py").unlink()
+    assert schemas.main(["--check"], *folders) == 1
     assert capsys.readouterr().err.splitlines() == [
         "contracts/schemas/asyncapi.json is missing; run: make schemas",
         "contracts/schemas/facts/job.beamed.v1.json describes what is no more; run: make schemas",
         "contracts/schemas/record.json is not current; run: make schemas",
+        "contracts/headrace/contracts/api/jobs_pb2.py is missing; run: make schemas",
     ]
-    assert schemas.main([], tmp_path) == 0
-    assert schemas.main(["--check"], tmp_path) == 0
+    assert schemas.main([], *folders) == 0
+    assert schemas.main(["--check"], *folders) == 0
 
 
 def test_the_bus_is_described_with_who_may_say_what():

@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.feed.heads import Head, Heads
-from headrace.feed.roster import Roster, jobs_of
+from headrace.views.roster import Roster, jobs_of
 
 DEV_ONE = ("acme", "dev", "one")
 AT_LIMIT = "the policy is at its limit: policy acme/dev uses 1 gpu of a limit of 1, it asks for 1"

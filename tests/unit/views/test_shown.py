@@ -12,8 +12,8 @@ from headrace.contracts.facts.fact import Ladder, Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.queries import AttemptView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.contracts.why import WhyView
-from headrace.feed.roster import Rejected, Roster, jobs_of
-from headrace.feed.views import (
+from headrace.views.roster import Rejected, Roster, jobs_of
+from headrace.views.shown import (
     Waits,
     job_view,
     node_views,

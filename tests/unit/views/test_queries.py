@@ -14,11 +14,11 @@ from headrace.contracts.orders import LogsAnswer, LogsRequest
 from headrace.contracts.queries import JobRequest, JobsRequest
 from headrace.contracts.subjects import node_logs
 from headrace.contracts.why import WhyView
-from headrace.feed import queries as module
-from headrace.feed.history import History
-from headrace.feed.queries import Queries, Sources
-from headrace.feed.roster import Roster, jobs_of
 from headrace.service.answering import Refused
+from headrace.views import queries as module
+from headrace.views.history import History
+from headrace.views.queries import Queries, Sources
+from headrace.views.roster import Roster, jobs_of
 
 REJECTED = "acme.alice.01k00000000000000000000009"
 

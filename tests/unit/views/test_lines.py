@@ -12,7 +12,7 @@ from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.queries import FactView
 from headrace.contracts.records import Record
-from headrace.feed.lines import lines_of
+from headrace.views.lines import lines_of
 
 ALICE = "acme.alice.01k00000000000000000000001"
 ALICE_2 = "acme.alice.01k00000000000000000000002"
@@ -164,7 +164,7 @@ def test_a_victim_that_loses_nothing_reads_that():
 
 
 def test_every_fact_about_a_job_has_a_line_but_a_mere_plan():
-    from headrace.feed.lines import _OF_THE_JOB
+    from headrace.views.lines import _OF_THE_JOB
 
     about_jobs = {kind for kind in get_args(f.AnyFact) if "job" in kind.__struct_fields__}
     assert about_jobs - set(_OF_THE_JOB) == {f.PreemptionProposedV1}

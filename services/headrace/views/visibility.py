@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
 
 SOMEBODY = "another tenant"
+EVERYBODY = ""
+"""The asker who sees all: the provider."""
 
 
 def tenants_of(state: State) -> tuple[str, ...]:
@@ -26,6 +28,8 @@ def tenants_of(state: State) -> tuple[str, ...]:
 def sees_pool(tenant: str, pool: Pool) -> bool:
     """Whether the pool is one that the tenant, or a group of it, may use (R12), and not dedicated to another (R21)."""
     access = pool.access
+    if tenant == EVERYBODY:
+        return True
     if tenant in access.deny or not (pool.dedicated_to is None or _is_own(tenant, pool.dedicated_to)):
         return False
     return not access.allow or any(entry.partition("/")[0] == tenant for entry in access.allow)
@@ -43,6 +47,8 @@ def _is_own(tenant: str, owner: Owner) -> bool:
 def pool_for(state: State, tenant: str, pool: Pool) -> dict[str, Any]:
     """The document without others' names: who else has access, what is dedicated to others, profiles of others."""
     shown: dict[str, Any] = msgspec.to_builtins(pool)
+    if tenant == EVERYBODY:
+        return shown
     shown.pop("access", None)
     shown["profile_order"] = [name for name in pool.profile_order if state.profile(tenant, name) is not None]
     shown["dedicated"] = [msgspec.to_builtins(part) for part in pool.dedicated if _is_own(tenant, part.to)]
@@ -52,6 +58,8 @@ def pool_for(state: State, tenant: str, pool: Pool) -> dict[str, Any]:
 def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:
     """The document without the names of others' policies."""
     shown: dict[str, Any] = msgspec.to_builtins(profile)
+    if tenant == EVERYBODY:
+        return shown
     own = [name.removeprefix(f"{tenant}/") for name in profile.policy_order]
     shown["policy_order"] = [name for name in own if (tenant, name) in state.policies]
     return shown
@@ -59,4 +67,6 @@ def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:
 
 def hide_others(text: str, tenant: str) -> str:
     """A sentence as `tenant` may read it: other tenants' jobs lose their names."""
+    if tenant == EVERYBODY:
+        return text
     return _JOB_KEY.sub(lambda match: match[0] if match[1] == tenant else f"a job of {SOMEBODY}", text)

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -24,11 +24,11 @@ from headrace.contracts.orders import LogsAnswer, LogsRequest
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView
 from headrace.contracts.subjects import node_logs
 from headrace.domain.state import JobState
-from headrace.feed import views
-from headrace.feed.lines import lines_of
-from headrace.feed.past import Past
-from headrace.feed.roster import Rejected
 from headrace.service.answering import Refused
+from headrace.views import shown
+from headrace.views.lines import lines_of
+from headrace.views.past import Past
+from headrace.views.roster import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from headrace.bus.log import Log
     from headrace.domain.attempts import Attempt
     from headrace.domain.state import JobRecord, State
-    from headrace.feed.history import History
-    from headrace.feed.outlet import Wire
-    from headrace.feed.roster import Roster
     from headrace.service.answering import Handler
+    from headrace.views.history import History
+    from headrace.views.roster import Roster
 
 T = TypeVar("T")
 
@@ -49,6 +48,23 @@ AT_ONCE = 500
 LOGS_TIMEOUT = 2.0
 ENVELOPE = 64 * 1024
 """Room for what stands around a body in its message."""
+
+
+class Answered(Protocol):
+    """An answer from the bus."""
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+
+
+class Wire(Protocol):
+    """What is needed of a connection (`headrace.bus.connection`)."""
+
+    async def ask(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = LOGS_TIMEOUT
+    ) -> Answered:
+        """Send, and wait so many seconds for the answer; raises `LogUnavailable`, `LogRefused`."""
 
 
 class Sources(NamedTuple):
@@ -79,17 +95,17 @@ class Queries:
             "facts": self.facts,
             "logs": self.logs,
             "queues": lambda tenant, _user, _payload: list(
-                views.queue_views(self._from.state, self._from.roster, tenant, self._from.clock())
+                shown.queue_views(self._from.state, self._from.roster, tenant, self._from.clock())
             ),
-            "pools": lambda tenant, _user, _payload: list(views.pool_views(self._from.state, self._from.roster, tenant)),
-            "nodes": lambda tenant, _user, _payload: list(views.node_views(self._from.state, self._from.heard, tenant)),
+            "pools": lambda tenant, _user, _payload: list(shown.pool_views(self._from.state, self._from.roster, tenant)),
+            "nodes": lambda tenant, _user, _payload: list(shown.node_views(self._from.state, self._from.heard, tenant)),
         }
 
     async def jobs(self, tenant: str, _user: str, payload: bytes) -> list[JobView]:
         """The tenant's jobs that pass the filters, newest first."""
         request = _read(payload, JobsRequest)
         limit = min(max(request.limit, 1), JOBS_MAX)
-        waits = views.Waits(self._from.state, self._now())
+        waits = shown.Waits(self._from.state, self._now())
         found: list[JobView] = []
         for number, job in enumerate(self._from.roster.newest(tenant), 1):
             looks = waits.looks
@@ -106,7 +122,7 @@ class Queries:
     def job(self, tenant: str, user: str, payload: bytes) -> JobView:
         """One job with all its attempts."""
         job = self._find(tenant, user, _read(payload, JobRequest).job)
-        return _view(job, views.Waits(self._from.state, self._now()), all_attempts=True)
+        return _view(job, shown.Waits(self._from.state, self._now()), all_attempts=True)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
         """Why one job waits, or what became of it; now, or as it was behind a record or at a moment."""
@@ -117,7 +133,7 @@ class Queries:
         if 0 < request.sequence < state.sequence or 0 < request.at < now:
             return self._why_then(tenant, user, request)
         job = self._find(tenant, user, request.job)
-        return views.rejected_why(job) if isinstance(job, Rejected) else views.why_view(state, job, now)
+        return shown.rejected_why(job) if isinstance(job, Rejected) else shown.why_view(state, job, now)
 
     async def _why_then(self, tenant: str, user: str, request: JobRequest) -> Answer:
         """The answer of the past, which says by itself which record it reflects."""
@@ -125,12 +141,12 @@ class Queries:
         state = await self._past.behind(request.sequence, request.at, self._from.state.sequence)
         job = next((state.jobs[key] for key in keys if key in state.jobs), None)
         if job is not None:
-            view = views.why_view(state, job, max(state.now, request.at))
+            view = shown.why_view(state, job, max(state.now, request.at))
         else:
             rejected = next((found for key in keys if isinstance(found := self._from.roster.find(key), Rejected)), None)
             if rejected is None or rejected.at > max(state.now, request.at):
                 raise Refused("NOT_FOUND", f"tenant {tenant} had no job {request.job} behind record {state.sequence}")
-            view = views.rejected_why(rejected)
+            view = shown.rejected_why(rejected)
         return Answer(sequence=state.sequence, body=msgspec.Raw(encode(view)))
 
     async def facts(self, tenant: str, user: str, payload: bytes) -> list[FactView]:
@@ -219,7 +235,7 @@ def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
     if isinstance(job, Rejected):
         key, queue, state = job.fact.job, f"{job.fact.policy}/{job.fact.profile}", JobState.REJECTED.value
     else:
-        key, queue, state = job.key, job.queue, views.state_of(job)
+        key, queue, state = job.key, job.queue, shown.state_of(job)
     return (
         (not request.states or state in request.states)
         and (not request.queue or queue == request.queue)
@@ -227,8 +243,8 @@ def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
     )
 
 
-def _view(job: JobRecord | Rejected, waits: views.Waits, *, all_attempts: bool) -> JobView:
-    return views.rejected_view(job) if isinstance(job, Rejected) else views.job_view(job, waits, all_attempts=all_attempts)
+def _view(job: JobRecord | Rejected, waits: shown.Waits, *, all_attempts: bool) -> JobView:
+    return shown.rejected_view(job) if isinstance(job, Rejected) else shown.job_view(job, waits, all_attempts=all_attempts)
 
 
 def _attempt(job: JobRecord, number: int) -> Attempt:

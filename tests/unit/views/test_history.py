@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.feed.history import History
+from headrace.views.history import History
 
 
 def test_the_records_about_a_job_are_known_in_order():

@@ -8,9 +8,9 @@ import pytest
 
 from headrace.bus.log import LogUnavailable
 from headrace.bus.memory import MemoryLog
-from headrace.feed import past as module
-from headrace.feed.past import Past
 from headrace.service.answering import Refused
+from headrace.views import past as module
+from headrace.views.past import Past
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4])

@@ -10,7 +10,7 @@ from headrace.contracts.durations import format_duration, format_time
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.implied import spelled_out
 from headrace.contracts.queries import FactView
-from headrace.feed.visibility import SOMEBODY, hide_others
+from headrace.views.visibility import SOMEBODY, hide_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Access, Dedication, Owner, Pool, Profile
-from headrace.feed.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
+from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
 
 
 @pytest.mark.parametrize(

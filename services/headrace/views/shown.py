@@ -19,8 +19,8 @@ from headrace.domain.meters import hours, name_of, used
 from headrace.domain.scopes import borrowed, free_of
 from headrace.domain.state import HOLDING, JobState
 from headrace.domain.waits import wait_of
-from headrace.feed.roster import Line, Rejected
-from headrace.feed.visibility import hide_others, sees_node, sees_pool
+from headrace.views.roster import Line, Rejected
+from headrace.views.visibility import EVERYBODY, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.domain.devices import DeviceState
     from headrace.domain.pending import JobGroup
     from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
-    from headrace.feed.roster import Roster
+    from headrace.views.roster import Roster
 
 LOOKS_MAX = 100
 
@@ -244,7 +244,7 @@ def _pool_key_view(pool: PoolState, key: str) -> PoolKeyView:
 
 
 def _running_in(state: State, tenant: str, pool: str) -> int:
-    holders = (job for key, policy in state.policies.items() if key[0] == tenant for job in policy.jobs.values())
+    holders = (job for key, policy in state.policies.items() if tenant in (EVERYBODY, key[0]) for job in policy.jobs.values())
     return sum(any(lease.pool == pool for lease in job.leases.values()) for job in holders)
 
 
@@ -252,7 +252,7 @@ def _pending_for(state: State, roster: Roster, tenant: str, pool: str) -> int:
     """Waiting jobs that may go to the pool."""
     total = 0
     for (owner, _, name), line in roster.lines.items():
-        profile = state.profile(tenant, name) if owner == tenant else None
+        profile = state.profile(owner, name) if tenant in (EVERYBODY, owner) else None
         if profile is not None and pool in profile.pools:
             total += line.pending
     return total
@@ -287,7 +287,7 @@ def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
         cpu_free=node.cpu_free - node.cpu_nominated,
         memory=node.memory,
         memory_free=node.memory_free - node.memory_nominated,
-        leases=sum(lease.job.tenant == tenant for lease in node.leases.values()),
+        leases=sum(tenant in (EVERYBODY, lease.job.tenant) for lease in node.leases.values()),
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
         dedicated_to=owner_of(node.pool.document, node.labels) if node.pool is not None else "",

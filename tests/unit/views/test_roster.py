@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, SECOND
-from headrace.feed.roster import Changes, Rejected, Roster, jobs_of
+from headrace.views.roster import Changes, Rejected, Roster, jobs_of
 
 DEV_ONE = ("acme", "dev", "one")
 

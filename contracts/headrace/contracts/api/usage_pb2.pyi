@@ -1,0 +1,60 @@
+import datetime
+
+from google.api import annotations_pb2 as _annotations_pb2
+from google.api import field_behavior_pb2 as _field_behavior_pb2
+from google.api import resource_pb2 as _resource_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetUsageRequest(_message.Message):
+    __slots__ = ("parent", "since", "until", "by")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, parent: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UsageReport(_message.Message):
+    __slots__ = ("lines", "sequence")
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    lines: _containers.RepeatedCompositeFieldContainer[UsageLine]
+    sequence: str
+    def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
+
+class UsageLine(_message.Message):
+    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact")
+    class GroupEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    HOURS_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_HOURS_FIELD_NUMBER: _ClassVar[int]
+    BORROWED_HOURS_FIELD_NUMBER: _ClassVar[int]
+    LOST_HOURS_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
+    group: _containers.ScalarMap[str, str]
+    key: str
+    hours: str
+    reserved_hours: str
+    borrowed_hours: str
+    lost_hours: str
+    jobs: int
+    exact: str
+    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ...) -> None: ...
