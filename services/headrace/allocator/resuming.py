@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from headrace.contracts.amounts import Amounts
-    from headrace.contracts.facts.fact import Place
+    from headrace.contracts.facts.fact import DeviceShare, Place
     from headrace.domain.ranking import Rank
     from headrace.domain.state import JobRecord, PoolState, State
 
@@ -72,13 +72,17 @@ class Resuming:
         self._by_pool[pool.document.name].remove(job)
 
     def _could(self, job: JobRecord) -> bool:
-        """Whether all its devices are there, free, and on nodes in service, and nobody goes first there (R27)."""
+        """Whether all its devices are there, free for all its replicas, and on nodes in service, and nobody goes first there (R27)."""
+        devices: dict[str, list[DeviceShare]] = {}
         for lease in job.leases.values():
             node = self._state.nodes[lease.node]
-            if not node.grantable or lease.pool == job.barred_from or not capacity.is_open(node, lease.devices):
+            if not node.grantable or lease.pool == job.barred_from:
                 return False
+            devices.setdefault(node.name, []).extend(lease.devices)
             if node.pool is None or not may_use(node.pool.document, node, job.policy.key):
                 return False
+        if not all(capacity.is_open(self._state.nodes[name], shares) for name, shares in devices.items()):
+            return False
         return may_start(self._state, job, next(iter(job.leases.values())).pool)
 
     def _rank(self, job: JobRecord, pool: PoolState) -> Rank | None:

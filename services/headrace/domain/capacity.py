@@ -6,6 +6,7 @@ same functions; nobody else touches these numbers. Conservation is asserted: a d
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
@@ -60,10 +61,15 @@ def gpu_part(lease: LeaseState) -> Place:
     return Place(node=lease.node, devices=lease.devices, amounts={GPU: lease.amounts.get(GPU, 0)})
 
 
-def is_open(node: NodeState, devices: tuple[DeviceShare, ...]) -> bool:
-    """Whether these units, or these slices, of these devices of the node are there, and could be granted now."""
-    there = {device.name: device for device in node.devices}
-    return all(share.device in there and there[share.device].could_give(share) for share in devices)
+def is_open(node: NodeState, devices: Iterable[DeviceShare]) -> bool:
+    """Whether these units, or these slices, of these devices of the node are there, and could be granted now, all together."""
+    there = {device.name: replace(device) for device in node.devices}
+    for share in devices:
+        device = there.get(share.device)
+        if device is None or not device.could_give(share):
+            return False
+        device.take(share, 1)
+    return True
 
 
 def freed_by(lease: LeaseState) -> LeaseState | Place:

@@ -121,6 +121,18 @@ def test_a_gang_goes_on_as_a_whole_or_not_at_all():
     assert best(told) is job
 
 
+def test_a_gang_on_one_device_goes_on_when_all_of_it_has_room_there():
+    told = hall(2)
+    job = told.run("low/half", replicas=2)
+    suspend(told, job)
+    other = told.run("ml/half")
+    assert {lease.devices for lease in (*job.leases.values(), *other.leases.values())} == {other.leases[0].devices}
+
+    assert best(told) is None
+    told.end(other, 0)
+    assert best(told) is job
+
+
 def asks(**amounts: int) -> tuple[Place, ...]:
     return (Place(node="n1", devices=(), amounts={GPU: GPU_UNITS, **amounts}),)
 

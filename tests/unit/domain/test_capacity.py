@@ -42,6 +42,16 @@ def test_a_device_can_never_hold_more_than_it_has():
         capacity.take(hall.state, job, hall.pool, place)
 
 
+def test_what_is_open_is_open_for_all_that_is_asked_for_together():
+    hall = Hall(devices=2)
+    node, half = hall.state.nodes["n1"], shares(0, 0.5)[0]
+    assert capacity.is_open(node, [half, half, *shares(1, 1)])
+    assert not capacity.is_open(node, [half, half, half])
+    assert not capacity.is_open(node, [*shares(0, 1), half])
+    assert not capacity.is_open(node, shares(2, 1))
+    assert [device.free for device in node.devices] == [GPU_UNITS, GPU_UNITS]
+
+
 def test_what_yields_is_held_but_counts_in_no_test_and_what_is_kept_counts_for_its_preemptor():
     hall = Hall(devices=4)
     lender, owner = hall.policy("lender", reservation=0, size=4), hall.policy("owner", reservation=4, size=4)
