@@ -228,7 +228,7 @@ class Auditor:
         self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, slices, fact["amounts"])
         self._check_place(self.leases[job.key, rank])
         if rank == job.replicas - 1:
-            self._check_accounts(job, pool)
+            self._check_accounts(job, pool, {key for key, value in job.total.items() if value})
 
     def _lease_started(self, fact: Json) -> None:
         job = self._job_of(fact)
@@ -265,7 +265,7 @@ class Auditor:
             self.leases[job.key, rank] = self.whole.pop((job.key, rank))
         for rank in range(job.replicas):
             self._check_place(self.leases[job.key, rank])
-        self._check_accounts(job, held[0].pool)
+        self._check_accounts(job, held[0].pool, {"gpu"})  # all the rest it has held, and been charged for, all along
 
     def _lease_resumed(self, fact: Json) -> None:
         job = self._job_of(fact)
@@ -477,16 +477,16 @@ class Auditor:
                 cut.update({(lease.node, device): units for device, units in slices.items()})
         return held + sum(min(units, GPU_UNITS) for units in cut.values())
 
-    def _check_accounts(self, job: Job, pool: str) -> None:
-        """After a grant: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation."""
+    def _check_accounts(self, job: Job, pool: str, granted: set[str]) -> None:
+        """After a grant of these keys: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation."""
         governed = self._governed(pool)
         for key in governed:
             held = self._held_in(pool, key)
-            if job.total.get(key) and held > self._usable(pool, key):
+            if key in granted and held > self._usable(pool, key):
                 self._complain(f"pool {pool} has {self._usable(pool, key)} {key}, its leases hold {held}")
         beyond = job.key.split(".")[1] in self.policies[job.policy].get("beyond_limit", ())
         for account in self._accounts(job.policy, pool):
-            for key in governed & {key for key, value in job.total.items() if value}:
+            for key in governed & granted:
                 used = self._used(account, key)
                 if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
                     self._complain(f"{account} is granted {job.key} and uses {used} {key}")
