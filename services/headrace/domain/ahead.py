@@ -96,13 +96,6 @@ class Ranks:
         return _Queue(reaches, borrows, static, scopes_of(state, policy, pool), with_reservation(state, policy, pool))
 
 
-def group_for(state: State, job: JobRecord) -> JobGroup:
-    """The group in which it stands; one of its own where it stands aside, or is no job but a question."""
-    return state.pending.group_of(job) or JobGroup(
-        job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from
-    )
-
-
 def position(state: State, job: JobRecord) -> int:
     """The job's place in its queue, from 1; 0 when it does not stand in line (a dependency, a nomination)."""
     if state.pending.group_of(job) is None:
@@ -117,7 +110,7 @@ def groups_ahead(state: State, job: JobRecord, pool: PoolState) -> Iterator[tupl
 
     Beside those who may be granted something there, all of its own policy count: they wait for the same limit and reservation.
     """
-    ranks, group, own = Ranks(state, pool), group_for(state, job), place_in_line(job)
+    ranks, group, own = Ranks(state, pool), state.pending.group_for(job), place_in_line(job)
     mine = ranks.at_least(group)
     fellows = state.pending.by_policy.get(job.policy.key, {})
     for other in state.pending.groups.values():

@@ -7,6 +7,7 @@ another profile of the same policy, to be preemptible, another queue, to wait lo
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import ChangeView
 from headrace.domain.access import is_member
 from headrace.domain.admissible import never_fits
+from headrace.domain.ahead import groups_ahead
 from headrace.domain.holdings import hold, holding_of, let_go
 from headrace.domain.requests import asked_by, make_request
 from headrace.domain.waits import pools_of, wait_in
@@ -48,8 +50,10 @@ def cheapest_change(
     waiting = _waiting(job, forecast)
     if wait.reason in _ONLY_TIME_HELPS or (waiting is not None and (waiting.start or 0) - now <= A_LITTLE):
         return waiting
-    for change, other in _changes(state, job):
-        pool = _starts_in(state, other, now)
+    for change, changed in _changes(state, job):
+        other = _submitted_now(state, changed, now)
+        with _in_its_stead(state, job, other):
+            pool = _starts_in(state, other, now)
         if pool is not None:
             return msgspec.structs.replace(change, start=now, pool=pool)
     return waiting or _without_one(state, job, pools, now)
@@ -146,6 +150,41 @@ def _other_policies(state: State, job: JobRecord) -> list[PolicyState]:
         for policy in found
         if not policy.document.group or is_member(state.group(job.tenant, policy.document.group), job.user)
     ]
+
+
+@contextmanager
+def _in_its_stead(state: State, job: JobRecord, other: JobRecord) -> Iterator[None]:
+    """Meanwhile nothing is kept for the job itself (R16), unless somebody else would go before `other` there then."""
+    holds, own = state.holds, state.holds.get(job.key)
+    if own is not None and not _anybody_before(state, job, other, state.pools[own.pool]):
+        state.holds = {key: hold for key, hold in holds.items() if hold is not own}
+    try:
+        yield
+    finally:
+        state.holds = holds
+
+
+def _anybody_before(state: State, job: JobRecord, other: JobRecord, pool: PoolState) -> bool:
+    """Whether anybody but `job` ranks before `other` in the pool, or may go on there where it was suspended (R29)."""
+    name = pool.document.name
+    if any(lease.pool == name for suspended in state.suspended.values() for lease in suspended.leases.values()):
+        return True
+    return any(before is not job for _, members in groups_ahead(state, other, pool) for before in members)
+
+
+def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:
+    """As it would stand in line if it were submitted now: behind all that are there, with no past of its own."""
+    return replace(
+        job,
+        admitted_at=now,
+        pending_since=now,
+        order=(state.sequence + 1, 0),
+        barred_from="",
+        not_before=0,
+        avoids={},
+        avoiding=(),
+        nomination=None,
+    )
 
 
 def _starts_in(state: State, job: JobRecord, now: int) -> str | None:

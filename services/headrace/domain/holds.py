@@ -75,8 +75,12 @@ def _open_on(state: State, name: str) -> Amounts:
 
 
 def rank_in_line(state: State, job: JobRecord, pool: PoolState) -> Rank | None:
-    """What a job that stands in line is ordered by in a pool (R15), be it the head of its group or not; None: it does not."""
-    group = state.pending.group_of(job)
+    """What a job that stands in line is ordered by in a pool (R15), be it the head of its group or not; None: it does not.
+
+    One that is not there, and only asked about, stands where it would.
+    """
+    is_there = state.jobs.get(job.key) is job
+    group = state.pending.group_of(job) if is_there else state.pending.group_for(job)
     return None if group is None else rank(state, group, job, pool, inside=is_inside(state, group, pool))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.domain.ahead import GroupRank, Ranks, group_for
+from headrace.domain.ahead import GroupRank, Ranks
 from headrace.domain.pending import Place, place_in_line
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Line:
         self.ranked = 0
         self._state = state
         self._ranks = {name: Ranks(state, pool) for name, pool in pools.items()}
-        mine = group_for(state, job)
+        mine = state.pending.group_for(job)
         groups = [group for group in state.pending.groups.values() if group is not mine]
         self._groups: list[JobGroup] = [*groups, mine]
         self._heads: list[JobRecord | None] = [*(group.head() for group in groups), mine.head() or job]

@@ -161,7 +161,13 @@ class Pending:
     def group_of(self, job: JobRecord) -> JobGroup | None:
         """The group in which the job stands in line, if it does."""
         group = self.groups.get(_key(job))
-        return group if group is not None and job.key in group.members else None
+        return group if group is not None and group.members.get(job.key) is job else None
+
+    def group_for(self, job: JobRecord) -> JobGroup:
+        """The group in which it stands; one of its own where it stands aside, or is no job but a question."""
+        return self.group_of(job) or JobGroup(
+            job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from
+        )
 
     def ripen(self, now: int) -> None:
         """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""

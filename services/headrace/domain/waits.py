@@ -21,9 +21,8 @@ from headrace.domain.closings import pool_closing, queue_closing, sentence
 from headrace.domain.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.gates import budget_exhausted, outside_window
 from headrace.domain.growth import growing_for
-from headrace.domain.holds import has_room, has_room_beside_holds, holds_before
+from headrace.domain.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.placement import suits
-from headrace.domain.ranking import is_inside, rank
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
 from headrace.domain.searches import search_key
 from headrace.domain.supply import left_for, sums_fit
@@ -302,11 +301,8 @@ def _behind_higher_rank(case: Case) -> Grounds | None:
         return Grounds(f"it made room for {shown(job, preemptor)}, which goes first", blockers)
     if pool.search is None or not case.has_room:
         return None
-    mine, better = state.pending.group_of(job), state.pending.group_of(pool.search.job)
-    if mine is None or better is None:
-        return None
-    theirs = rank(state, better, pool.search.job, pool, inside=is_inside(state, better, pool))
-    if rank(state, mine, job, pool, inside=is_inside(state, mine, pool)) < theirs:
+    mine, theirs = rank_in_line(state, job, pool), rank_in_line(state, pool.search.job, pool)
+    if mine is None or theirs is None or mine < theirs:
         return None
     first = pool.search.job
     numbers = f"what is free in pool {case.name} is kept for {shown(job, first.key)} while victims are looked for"

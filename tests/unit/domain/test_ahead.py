@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.contracts import facts as f
 from headrace.contracts.documents import PolicyProfile
 from headrace.contracts.facts.admission import Dependency
-from headrace.domain.ahead import Ranks, group_for, groups_ahead, position
+from headrace.domain.ahead import Ranks, groups_ahead, position
 from tests.unit.domain.hall import Hall
 
 
@@ -63,9 +63,9 @@ def test_a_queue_that_does_not_borrow_is_closed_beyond_its_reservation():  # R12
     )
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=document))
     job = hall.admit("p", "a")
-    assert Ranks(hall.state, hall.pool).of(group_for(hall.state, job)) == (0, 0, 0, 0, 0)
+    assert Ranks(hall.state, hall.pool).of(hall.state.pending.group_for(job)) == (0, 0, 0, 0, 0)
     hall.run("p", "b", ("n1", 0, 1))
-    assert Ranks(hall.state, hall.pool).of(group_for(hall.state, job)) is None
+    assert Ranks(hall.state, hall.pool).of(hall.state.pending.group_for(job)) is None
 
 
 def test_those_outside_their_window_are_before_nobody():  # R33

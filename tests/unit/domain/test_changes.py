@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Group, PolicyProfile
 from headrace.contracts.durations import SECOND
@@ -104,6 +105,51 @@ def test_work_of_another_tenant_has_no_name():
     assert cheapest(site, site.admit("b")) == ChangeView(
         kind="wait", text="wait for work of another tenant to end", start=site.now + 60 * SECOND
     )
+
+
+def told_to_keep(site, job, *places):
+    site.say(f.HoldPlacedV1(job=job.key, pool="hall", places=places), by="allocator")
+
+
+def test_what_is_kept_for_those_before_it_is_no_room_for_anything_smaller():  # R16
+    site = Site(policy(profiles=(PolicyProfile(name="two"),)))
+    site.node(count=2)
+    site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
+    first, second = site.admit("a", "dev/two"), site.admit("b", "dev/two")
+    assert cheapest(site, second).request == gpus(1)
+    told_to_keep(site, first, place("n1", 0, 1))
+    assert cheapest(site, second) is None
+
+
+def test_what_is_kept_for_the_job_itself_is_room_for_the_changed_one_where_nobody_is_before_it():  # R16
+    site = Site(policy(profiles=(PolicyProfile(name="two"),)))
+    site.node(count=2)
+    site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
+    job = site.admit("a", "dev/two")
+    told_to_keep(site, job, place("n1", 0, 1))
+    assert cheapest(site, job).request == gpus(1)
+    site.admit("b", "dev/two")
+    assert cheapest(site, job).kind == "wait"
+
+
+def test_nor_is_it_where_somebody_may_go_on_there():  # R29
+    site = Site(policy(profiles=(PolicyProfile(name="two"),)))
+    site.node(count=2)
+    site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
+    asleep = site.run("s", place("n1", 1), queue="dev/two", request=gpus(1))
+    site.say(f.LeaseSuspendedV1(job=asleep.key, attempt=1, rank=0, at=site.now), by="node.n1")
+    job = site.admit("a", "dev/two")
+    told_to_keep(site, job, place("n1", 0, 1))
+    assert cheapest(site, job).kind == "wait"
+
+
+def test_the_changed_job_has_no_past():  # R27, R32, R36
+    site = Site(policy(profiles=(PolicyProfile(name="two"),)))
+    site.node(count=2)
+    site.run("r", place("n1", 0), queue="dev/two", request=gpus(1))
+    job = site.admit("a", "dev/two")
+    job.barred_from, job.avoids, job.avoiding = "hall", {"n1": site.now + SECOND}, ("n1",)
+    assert cheapest(site, job).request == gpus(1)
 
 
 def test_where_nothing_helps_there_is_none():

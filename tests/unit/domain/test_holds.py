@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.domain.holds import OutOfReach, as_seen_by, holds_before, rank_in_line
@@ -67,3 +69,14 @@ def test_who_stands_in_no_line_has_no_rank_and_is_kept_from_nothing():
 
     assert rank_in_line(site.state, aside, hall) is None
     assert holds_before(site.state, aside, hall) == []
+
+
+def test_who_is_not_there_and_only_asked_about_is_kept_from_what_is_kept_for_those_before_it():
+    site, holder = crowded()
+    hall, real = site.state.pools["hall"], site.admit("b")
+    asked = replace(real, order=(site.state.sequence + 1, 0))
+    urgent = replace(asked, priority=9)
+
+    assert rank_in_line(site.state, real, hall) < rank_in_line(site.state, asked, hall)
+    assert [hold.job for hold in holds_before(site.state, asked, hall)] == [holder]
+    assert holds_before(site.state, urgent, hall) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -150,6 +151,25 @@ def test_a_job_that_is_barred_from_a_pool_stands_in_a_group_of_its_own():  # R27
     site.order(preemptor, (victim,), place("n1", 0))
     site.leave(victim, requeue="preempted")
     assert (groups(site.state.pending), aside(site.state.pending)) == ([["free"], ["victim"]], ["preemptor"])
+
+
+def test_what_is_only_asked_about_stands_in_a_group_of_its_own_be_it_like_a_job_that_is_there():
+    site = Site()
+    pending, job = site.state.pending, site.admit("a")
+    asked = replace(job, preemptible=False)
+    group = pending.group_for(asked)
+    assert (pending.group_for(job), pending.group_of(asked), pending.group_of(replace(job))) == (
+        pending.group_of(job),
+        None,
+        None,
+    )
+    assert (group.policy, group.profile, group.request, group.preemptible, group.head()) == (
+        job.policy,
+        "one",
+        job.request,
+        False,
+        None,
+    )
 
 
 def test_an_empty_group_is_gone_and_a_new_one_takes_its_place():
