@@ -36,6 +36,10 @@ SHELLS = (
     "headrace.accounting.store",  # writes the books
     "headrace.accounting.usage",  # reads them
     "headrace.governance.zones",  # reads the time zone database
+    "headrace.identity.jwks",  # fetches the keys of providers
+    "headrace.identity.providers",  # reads who they are
+    "headrace.identity.signing",  # keeps the keys of the embedded issuer
+    "headrace.identity.verifier",  # looks at the clock
     "headrace.feed.outlet",  # publishes
     "headrace.views.past",  # reads the ledger again
     "headrace.views.queries",  # answers

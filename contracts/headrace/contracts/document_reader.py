@@ -63,6 +63,12 @@ def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
         yield ("request", GPU), f"from one GPU up a request is whole (R3); write {below} or {above}"
 
 
+def _check_group(group: d.Group) -> Iterator[Complaint]:
+    for index, account in enumerate(group.on_behalf):
+        if account not in group.service_accounts:
+            yield ("on_behalf", index), f"{account} is no service account of this group; name it in service_accounts as well"
+
+
 def _check_owner(owner: d.Owner) -> Iterator[Complaint]:
     if bool(owner.policy) == bool(owner.tenant):
         yield (), "write one of policy and tenant, such as {policy: acme/inference}"
@@ -84,7 +90,7 @@ SHARE = Shape(d.Share, {"pool": w.TOKEN, **_SCOPE}, key=("pool",), check=_check_
 SUBMIT_RATE = Shape(d.SubmitRate, {"per_second": w.whole(1, 1_000_000), "burst": w.whole(0, 1_000_000_000)})
 TENANT = Shape(
     d.Tenant,
-    {"name": w.TOKEN, "display_name": w.LINE, "shares": Several(SHARE), "submit_rate": SUBMIT_RATE},
+    {"name": w.TOKEN, "display_name": w.LINE, "admins": w.TOKENS, "shares": Several(SHARE), "submit_rate": SUBMIT_RATE},
     key=("name",),
 )
 
@@ -96,8 +102,16 @@ RUNTIME = Shape(
 )
 GROUP = Shape(
     d.Group,
-    {"tenant": w.TOKEN, "name": w.TOKEN, "members": w.TOKENS, "service_accounts": w.TOKENS, "runtime": RUNTIME},
+    {
+        "tenant": w.TOKEN,
+        "name": w.TOKEN,
+        "members": w.TOKENS,
+        "service_accounts": w.TOKENS,
+        "on_behalf": w.TOKENS,
+        "runtime": RUNTIME,
+    },
     key=("tenant", "name"),
+    check=_check_group,
 )
 
 OWNER = Shape(d.Owner, {"policy": w.TENANT_PATH, "tenant": w.TOKEN}, check=_check_owner)

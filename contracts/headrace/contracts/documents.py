@@ -34,16 +34,20 @@ class SubmitRate(Document, frozen=True, kw_only=True):
 
 
 class Tenant(Document, frozen=True, kw_only=True):
-    """A workspace: its people, policies and jobs are seen by nobody else."""
+    """A workspace: its people, policies and jobs are seen by nobody else. `admins`: the users who run it."""
 
     name: str
     display_name: str = ""
+    admins: tuple[str, ...] = ()
     shares: tuple[Share, ...] = ()
     submit_rate: SubmitRate | None = None
 
 
 class User(Document, frozen=True, kw_only=True):
-    """A person. The handle stands in subjects and facts; subject and email identify the person at the identity provider."""
+    """A person. The handle stands in subjects and facts.
+
+    `subject` is who that is at the identity provider: the provider's name here, a bar, and the `sub` of its tokens (`oidc|248289761001`).
+    """
 
     tenant: str = DEFAULT_TENANT
     handle: str
@@ -64,12 +68,13 @@ class RuntimeRules(Document, frozen=True, kw_only=True):
 
 
 class Group(Document, frozen=True, kw_only=True):
-    """People and service accounts that a policy gives access to."""
+    """People and service accounts that a policy gives access to. `on_behalf`: the latter that may submit for the former."""
 
     tenant: str = DEFAULT_TENANT
     name: str
     members: tuple[str, ...] = ()
     service_accounts: tuple[str, ...] = ()
+    on_behalf: tuple[str, ...] = ()
     runtime: RuntimeRules = RuntimeRules()
 
 

@@ -51,6 +51,8 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.NodeDrainOrderedV1, "a node", "registered"),
     Law(GOVERNANCE, f.PreemptionForcedV1, "a job", "starting, running"),
     Law(GOVERNANCE, f.NodeConfirmedEmptyV1, "a node", "away, or with overdue leases"),
+    Law(GOVERNANCE, f.TokenCreatedV1, "a token", "unknown"),
+    Law(GOVERNANCE, f.TokenRevokedV1, "a token, or all of a bearer", "any"),
     Law(ADMISSION, f.JobAdmittedV1, "a job", "unknown"),
     Law(ADMISSION, f.JobRejectedV1, "a job", "unknown"),
     Law(ADMISSION, f.WishRefusedV1, "a message on SUBMIT", "not judged"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.implied import spelled_out
-from headrace.domain import fold_governance, fold_holds, fold_jobs, fold_nodes, fold_preemption, fold_suspension
+from headrace.domain import fold_governance, fold_holds, fold_jobs, fold_nodes, fold_preemption, fold_suspension, fold_tokens
 from headrace.domain.attempts import Answered
 from headrace.domain.meters import turn
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
@@ -29,6 +29,7 @@ HANDLERS: dict[type, Handler] = {
     **fold_nodes.HANDLERS,
     **fold_preemption.HANDLERS,
     **fold_suspension.HANDLERS,
+    **fold_tokens.HANDLERS,
 }
 """Type of fact to `handler(state, fact, sequence, place in the record)`; the time is `state.now`."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
+from headrace.domain.fold_tokens import outdate
 from headrace.domain.meters import set_meters
 from headrace.domain.phases import watch
 from headrace.domain.scopes import policy_scope
@@ -49,6 +50,7 @@ def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
 
 
 def _tenant_deleted(state: State, fact: f.TenantDeletedV1, sequence: int, _place: int) -> None:
+    outdate(state, fact.name, "", sequence)
     state.tenants.pop(fact.name, None)
     _open(state, "tenant", "", fact.name)
     for key in [key for key in state.shares if key[0] == fact.name]:
@@ -60,7 +62,8 @@ def _user_applied(state: State, fact: f.UserAppliedV1, sequence: int, _place: in
     state.users[fact.user.tenant, fact.user.handle] = Written(fact.user, sequence)
 
 
-def _user_deleted(state: State, fact: f.UserDeletedV1, _sequence: int, _place: int) -> None:
+def _user_deleted(state: State, fact: f.UserDeletedV1, sequence: int, _place: int) -> None:
+    outdate(state, fact.tenant, fact.handle, sequence)
     state.users.pop((fact.tenant, fact.handle), None)
 
 

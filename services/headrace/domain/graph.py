@@ -19,14 +19,29 @@ import msgspec
 
 from headrace.contracts import documents, isolation
 from headrace.contracts.facts import admission, fact, preemption
-from headrace.domain import attempts, capacity, devices, mix, phases, requests, searches, state, takings, terms
+from headrace.domain import attempts, capacity, devices, mix, phases, requests, searches, state, takings, terms, tokens
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-MODULES = (documents, fact, admission, preemption, isolation, attempts, devices, mix, requests, searches, state, takings, terms)
+MODULES = (
+    documents,
+    fact,
+    admission,
+    preemption,
+    isolation,
+    attempts,
+    devices,
+    mix,
+    requests,
+    searches,
+    state,
+    takings,
+    terms,
+    tokens,
+)
 """Where the classes are declared; what else stands in the state is refused by name."""
 
 _AT_HAND = 2_000

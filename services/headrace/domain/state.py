@@ -22,6 +22,7 @@ from headrace.domain.mix import Mix
 from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
 from headrace.domain.terms import Terms
+from headrace.domain.tokens import Tokens
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
@@ -334,6 +335,7 @@ class State:
     """(tenant, pool) to the tenant's share there; a tenant without one is transparent (R7)."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
+    tokens: Tokens = field(default_factory=Tokens)
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     pending: Pending = field(default_factory=Pending, metadata=AID)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 
 from msgspec import structs
 
@@ -13,6 +14,8 @@ from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, tree_of
 from headrace.contracts.document_writer import write_document
 from headrace.contracts.documents import KINDS, Documents
+from headrace.contracts.durations import SECOND
+from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
 from headrace.contracts.queries import (
     ApplyAnswer,
     ApplyRequest,
@@ -24,6 +27,7 @@ from headrace.contracts.queries import (
     NodeRequest,
 )
 from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.calendars import Zones
@@ -32,9 +36,12 @@ from headrace.governance.findings import unknown
 from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
+from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.governance.zones import known_zones, offsets_of
+from headrace.identity.signing import IDENTITY, SigningKeys
 from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
+from headrace.service.fold import wall_clock
 from headrace.service.records import records
 
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
@@ -51,7 +58,7 @@ ZONES = Zones(offsets_of, known_zones)
 async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
     deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
-    desk = Desk(deciding)
+    desk = Desk(deciding, SigningKeys(service.data / IDENTITY))
     ledger = JetStreamLog(service.connection, LEDGER_STREAM)
     await deciding.run({**desk.handlers(), "records": records(ledger)})
 
@@ -59,11 +66,12 @@ async def main(service: Service) -> None:
 class Desk:
     """Takes questions from the bus and hands wishes to the decider. A question waits until the ledger has been read to its tip."""
 
-    def __init__(self, deciding: Deciding) -> None:
+    def __init__(self, deciding: Deciding, keys: SigningKeys) -> None:
         decider = deciding.decider
         if not isinstance(decider, Governance):
             raise TypeError("the desk hands wishes to governance only")
         self._deciding = deciding
+        self._keys = keys
         self._governance = decider
 
     def handlers(self) -> dict[str, Handler]:
@@ -77,6 +85,9 @@ class Desk:
             "drain": self.drain,
             "confirm-empty": self.confirm_empty,
             "preempt": self.preempt,
+            "token-create": self.create_token,
+            "token-revoke": self.revoke_token,
+            "tokens": self.tokens,
         }
 
     async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
@@ -121,6 +132,27 @@ class Desk:
     async def preempt(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """What a job holds is to be taken by force (R24)."""
         return await self._decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
+
+    async def create_token(self, tenant: str, user: str, payload: bytes) -> TokenAnswer:
+        """Somebody is to be given a token: stated first, signed when that holds, told once."""
+        request, now = decode(payload, TokenRequest), wall_clock()
+        grant = grant_of(request, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
+        if isinstance(grant, str):
+            raise Refused("INVALID", grant)
+        await self._decided(granting(grant, _administrator(tenant, user), request.reason))
+        token = await asyncio.to_thread(self._keys.sign, grant)
+        return TokenAnswer(token=token, id=grant.id, expires_at=grant.expires_at * SECOND)
+
+    async def revoke_token(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """A token, or all of a bearer, is to count no more."""
+        return await self._decided(revoking(decode(payload, RevokeRequest), _administrator(tenant, user)))
+
+    async def tokens(self, tenant: str, user: str, payload: bytes) -> TokensAnswer:
+        """The tokens that there are, without the tokens themselves, which nobody keeps."""
+        _administrator(tenant, user)
+        request = decode(payload, TokensRequest)
+        await self._deciding.caught_up.wait()
+        return tokens_of(self._governance.state, request)
 
     async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
         """Documents as they are in force, with the revision that a change is to be based on."""

@@ -26,6 +26,7 @@ AUTHOR = {"author": "a.b"}
         (f.ProfileDeletedV1(name="half", **AUTHOR), "half"),
         (f.PolicyDeletedV1(tenant="acme", name="p", **AUTHOR), "acme/p"),
         (f.RefusalsCountedV1(tenant="acme", user="alice", reason="TOO_FAST", count=3), "acme"),
+        (f.TokenCreatedV1(token="t", role="user", tenant="acme", handle="alice", expires_at=1, **AUTHOR), "acme/alice"),
         (f.WishesJudgedV1(through=3), ""),
         (f.MixLearnedV1(pool="hq", requests=()), "hq"),
     ],

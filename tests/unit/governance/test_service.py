@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from headrace.contracts.codec import Malformed, encode
+from headrace.contracts.durations import DAY
 from headrace.contracts.queries import (
     ApplyAnswer,
     ApplyRequest,
@@ -15,9 +16,11 @@ from headrace.contracts.queries import (
     GetRequest,
     NodeRequest,
 )
+from headrace.contracts.tokens import RevokeRequest, TokenRequest, TokensRequest, spoken_for
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
 from headrace.governance.service import Desk, find, fitting
+from headrace.identity.signing import SigningKeys
 from headrace.service.answering import Refused
 
 ZONES = Zones(lambda _zone, since, _until: ((since, 3_600),), lambda: ["Europe/Berlin"])
@@ -41,8 +44,8 @@ class FakeDeciding:
 
 
 @pytest.fixture
-def desk(site):
-    return Desk(FakeDeciding(site))
+def desk(site, tmp_path):
+    return Desk(FakeDeciding(site), SigningKeys(tmp_path))
 
 
 async def ask(desk, what, request):
@@ -98,7 +101,7 @@ async def test_questions_wait_until_the_ledger_has_been_read(desk, site):
 async def test_bytes_that_are_no_request_are_malformed(desk):
     for what, handler in desk.handlers().items():
         with pytest.raises(Malformed):
-            await handler("acme", "ann", b"{" if what == "get" else b'{"kind": 3, "node": 3}')
+            await handler("acme", "ann", b"{" if what == "get" else b'{"kind": 3, "node": 3, "token": 3, "tenant": 3}')
 
 
 async def test_an_accident_in_judging_reaches_who_asked_and_the_next_is_served(desk, monkeypatch):
@@ -109,12 +112,47 @@ async def test_an_accident_in_judging_reaches_who_asked_and_the_next_is_served(d
     assert await ask(desk, "apply", ApplyRequest(documents={})) == ApplyAnswer(changes=(), applied=True)
 
 
-async def test_a_desk_serves_governance_only():
+async def test_a_desk_serves_governance_only(tmp_path):
     class Other:
         decider = object()
 
     with pytest.raises(TypeError):
-        Desk(Other())
+        Desk(Other(), SigningKeys(tmp_path))
+
+
+class TestTokens:
+    async def test_a_token_is_stated_before_it_is_signed_and_told_once(self, desk, site):
+        request = TokenRequest(role="user", tenant="default", handle="ann", lifetime=DAY, reason="new here")
+        made = await ask(desk, "token-create", request)
+        (name, stated), *others = site.state.tokens.known.items()
+        assert (name, stated.handle, stated.author, stated.expires_at, others) == (
+            made.id,
+            "ann",
+            "acme.ann",
+            made.expires_at,
+            [],
+        )
+        assert spoken_for(made.token) == ("user", "default", "ann")
+        assert [view.id for view in (await ask(desk, "tokens", TokensRequest())).tokens] == [made.id]
+
+    async def test_a_token_that_is_revoked_is_listed_as_such(self, desk):
+        made = await ask(desk, "token-create", TokenRequest(role="admin", handle="ops"))
+        await ask(desk, "token-revoke", RevokeRequest(token=made.id))
+        (view,) = (await ask(desk, "tokens", TokensRequest())).tokens
+        assert view.revoked_at > 0
+
+    @pytest.mark.parametrize(
+        ("request_", "code", "says"),
+        [
+            (TokenRequest(role="root", handle="ann"), "INVALID", "role: there is no role root"),
+            (TokenRequest(role="user", handle="Ann"), "INVALID", "handle: 'Ann' is no name"),
+            (TokenRequest(role="user", handle="nobody"), "NOT_FOUND", "there is no user default/nobody"),
+        ],
+    )
+    async def test_a_token_for_nobody_is_refused(self, desk, site, request_, code, says):
+        with pytest.raises(Refused, match=says) as refused:
+            await ask(desk, "token-create", request_)
+        assert (refused.value.code, site.state.tokens.known) == (code, {})
 
 
 class TestFitting:

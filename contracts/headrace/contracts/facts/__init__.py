@@ -52,6 +52,8 @@ from headrace.contracts.facts.governance import (
     ProfileDeletedV1,
     TenantAppliedV1,
     TenantDeletedV1,
+    TokenCreatedV1,
+    TokenRevokedV1,
     UserAppliedV1,
     UserDeletedV1,
 )
@@ -99,6 +101,8 @@ AnyFact = (
     | NodeUncordonedV1
     | NodeDrainOrderedV1
     | NodeConfirmedEmptyV1
+    | TokenCreatedV1
+    | TokenRevokedV1
     | PreemptionForcedV1
     | JobAdmittedV1
     | JobRejectedV1
@@ -203,6 +207,8 @@ __all__ = [
     "StopOrderedV1",
     "TenantAppliedV1",
     "TenantDeletedV1",
+    "TokenCreatedV1",
+    "TokenRevokedV1",
     "UserAppliedV1",
     "UserDeletedV1",
     "WishRefusedV1",

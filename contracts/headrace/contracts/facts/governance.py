@@ -142,6 +142,27 @@ class PreemptionForcedV1(AuthoredFact, frozen=True, kw_only=True, tag="preemptio
     attempt: int
 
 
+class TokenCreatedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.created.v1"):
+    """Somebody was given a token, which is good until `expires_at` (microseconds) and as long as it is not revoked.
+
+    `token` is its id (a ULID); `role` is a `tokens.TokenRole`. `handle` is the user, service account or node that it speaks for.
+    """
+
+    token: str
+    role: str
+    tenant: str = ""
+    handle: str
+    expires_at: int
+
+
+class TokenRevokedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.revoked.v1"):
+    """The token of that id is good no more; without an id: none that this bearer was given up to now, by whichever issuer."""
+
+    token: str = ""
+    tenant: str = ""
+    handle: str = ""
+
+
 class NodeConfirmedEmptyV1(AuthoredFact, frozen=True, kw_only=True, tag="node.confirmed_empty.v1"):
     """An operator has seen that nothing runs on the node any more of what is overdue there, or, if it is away, of anything (R28, R32)."""
 

@@ -1,0 +1,126 @@
+"""Tokens: whom the embedded issuer gives one, what stands in it, and the questions by which *governance* makes and revokes them."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from headrace.contracts.durations import DAY
+from headrace.contracts.facts.fact import Value
+
+ISSUER = "headrace"
+"""The embedded issuer, as `iss` names it."""
+AUDIENCE = "headrace"
+"""For whom every token has to be made, as `aud` says."""
+
+LIFETIME = 30 * DAY
+LIFETIME_MAX = 366 * DAY
+"""Microseconds. A node or a pipeline that is given one for a year is given the next one before."""
+
+NODE_TENANT = ""
+PROVIDER_TENANT = "default"
+
+
+class TokenRole(StrEnum):
+    """For what a token was made. What its bearer may do is decided when it is shown (`headrace.identity.directory`)."""
+
+    USER = "user"
+    SERVICE_ACCOUNT = "service-account"
+    NODE = "node"
+    ADMIN = "admin"
+    VIEWER = "viewer"
+
+
+class Grant(NamedTuple):
+    """A token to be signed. Times in seconds since 1970."""
+
+    id: str
+    role: TokenRole
+    tenant: str
+    handle: str
+    issued_at: int
+    expires_at: int
+
+
+class Spoken(NamedTuple):
+    """Whom a token speaks for, as its bearer reads it, unverified: enough to know which subjects are one's own."""
+
+    role: str
+    tenant: str
+    handle: str
+
+
+class TokenRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `token-create`: a token for a user, a service account, a node, or an administrator of the installation.
+
+    `lifetime` in microseconds, 0 for the usual one.
+    """
+
+    role: str
+    handle: str
+    tenant: str = ""
+    lifetime: int = 0
+    reason: str = ""
+
+
+class TokenAnswer(Value, frozen=True, kw_only=True):
+    """The token itself, which is told once and kept by nobody, and its id. `expires_at` in microseconds since 1970."""
+
+    token: str
+    id: str
+    expires_at: int
+
+
+class RevokeRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `token-revoke`: one token by its id, or all that a bearer was given up to now, by whichever issuer."""
+
+    token: str = ""
+    tenant: str = ""
+    handle: str = ""
+    reason: str = ""
+
+
+class TokensRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `tokens`: those that are good, of one tenant or of all."""
+
+    tenant: str = ""
+
+
+class TokenView(Value, frozen=True, kw_only=True):
+    """A token of the embedded issuer that has not expired; times in microseconds since 1970, `revoked_at` 0 where it is good."""
+
+    id: str
+    role: str
+    tenant: str
+    handle: str
+    author: str
+    created_at: int
+    expires_at: int
+    revoked_at: int = 0
+
+
+class TokensAnswer(Value, frozen=True, kw_only=True):
+    """The tokens, newest first."""
+
+    tokens: tuple[TokenView, ...] = ()
+
+
+class _Payload(msgspec.Struct):
+    role: str = TokenRole.USER
+    tenant: str = ""
+    handle: str = ""
+
+
+def spoken_for(token: str) -> Spoken | None:
+    """What a token of the embedded issuer says of its bearer; None for another issuer's, or what is no token. Nothing is verified."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        payload = msgspec.json.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)), type=_Payload)
+    except (ValueError, RecursionError):
+        return None
+    return Spoken(payload.role, payload.tenant, payload.handle) if payload.handle else None

@@ -1,0 +1,47 @@
+"""The fold of who was given a token, and whose counts no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.domain.tokens import REVOCATION_KEPT, Token
+
+if TYPE_CHECKING:
+    from headrace.domain.state import State
+
+
+def _created(state: State, fact: f.TokenCreatedV1, sequence: int, _place: int) -> None:
+    tokens = state.tokens
+    for expired in [name for name, token in tokens.known.items() if token.expires_at <= state.now]:
+        del tokens.known[expired]
+    token = Token(fact.role, fact.tenant, fact.handle, fact.author, state.now, fact.expires_at, sequence)
+    tokens.known.setdefault(fact.token, token)
+
+
+def _revoked(state: State, fact: f.TokenRevokedV1, sequence: int, _place: int) -> None:
+    if not fact.token:
+        outdate(state, fact.tenant, fact.handle, sequence)
+        return
+    tokens = state.tokens
+    for old in [name for name, at in tokens.revoked.items() if at + REVOCATION_KEPT <= state.now]:
+        del tokens.revoked[old]
+    known = tokens.known.get(fact.token)
+    if known is None:
+        tokens.revoked[fact.token] = state.now
+    else:
+        known.revoked_at = known.revoked_at or state.now
+
+
+def outdate(state: State, tenant: str, handle: str, sequence: int) -> None:
+    """Nothing counts any more that this bearer, or, without a handle, anybody of the tenant, was given up to now."""
+    state.tokens.outdated[tenant, handle] = (sequence, state.now)
+    for token in state.tokens.known.values():
+        if token.tenant == tenant and handle in ("", token.handle):
+            token.revoked_at = token.revoked_at or state.now
+
+
+HANDLERS: dict[type, Any] = {
+    f.TokenCreatedV1: _created,
+    f.TokenRevokedV1: _revoked,
+}

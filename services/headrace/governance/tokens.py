@@ -1,0 +1,121 @@
+"""Who is given a token and whose counts no more, as facts. Pure; the token itself is signed by the service once the fact holds."""
+
+from __future__ import annotations
+
+from headrace.contracts import facts as f
+from headrace.contracts.durations import SECOND, format_duration
+from headrace.contracts.ids import is_token
+from headrace.contracts.queries import ApplyAnswer, Change
+from headrace.contracts.tokens import (
+    LIFETIME,
+    LIFETIME_MAX,
+    NODE_TENANT,
+    PROVIDER_TENANT,
+    Grant,
+    RevokeRequest,
+    TokenRequest,
+    TokenRole,
+    TokensAnswer,
+    TokensRequest,
+    TokenView,
+)
+from headrace.domain.state import State
+from headrace.governance.decide import Decision, Wish
+from headrace.governance.findings import unknown
+from headrace.governance.objects import REASON_MAX
+from headrace.identity.directory import is_known
+
+
+def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
+    """What is to be signed, or what is wrong with the request, in one line. `name`: the token's id; `now` in microseconds."""
+    if request.role not in TokenRole.__members__.values():
+        return f"role: {unknown('role', request.role, TokenRole)}"
+    role = TokenRole(request.role)
+    if not is_token(request.handle):
+        return f"handle: {request.handle[:80]!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'"
+    lifetime = request.lifetime or LIFETIME
+    if not SECOND <= lifetime <= LIFETIME_MAX:
+        return f"expires: a token lives for 1s to {format_duration(LIFETIME_MAX)}"
+    begins = now // SECOND
+    tenant = {TokenRole.NODE: NODE_TENANT, TokenRole.ADMIN: PROVIDER_TENANT, TokenRole.VIEWER: PROVIDER_TENANT}.get(
+        role, request.tenant or PROVIDER_TENANT
+    )
+    return Grant(name, role, tenant, request.handle, begins, begins + lifetime // SECOND)
+
+
+def granting(grant: Grant, author: str, reason: str) -> Wish:
+    """The wish that somebody be given a token; refused where nobody has written of them."""
+
+    def wish(state: State, _now: int) -> Decision:
+        if not is_known(state, grant.role, grant.tenant, grant.handle):
+            where = "the service_accounts of a group" if grant.role is TokenRole.SERVICE_ACCOUNT else "a group, or into users"
+            error = (
+                f"handle: there is no {grant.role} {grant.tenant}/{grant.handle}; write them into {where}, and apply that first"
+            )
+            return Decision(ApplyAnswer(changes=()), code="NOT_FOUND", error=error)
+        fact = f.TokenCreatedV1(
+            author=author,
+            reason=reason[:REASON_MAX],
+            token=grant.id,
+            role=grant.role,
+            tenant=grant.tenant,
+            handle=grant.handle,
+            expires_at=grant.expires_at * SECOND,
+        )
+        return Decision(_changed(grant.id, "create"), (fact,))
+
+    return wish
+
+
+def revoking(request: RevokeRequest, author: str, within: str = "") -> Wish:
+    """The wish that a token, or all of a bearer, count no more. `within`: only those of this tenant may be named."""
+
+    def wish(state: State, _now: int) -> Decision:
+        known = state.tokens.known.get(request.token)
+        if bool(request.token) == bool(request.handle):
+            return _refused(
+                "INVALID", "token: name one by its id, or a bearer by tenant and handle; `headrace token list` shows them"
+            )
+        if len(request.token) > 200 or (request.handle and not is_token(request.handle)):
+            return _refused("INVALID", "token: this is the name of none; `headrace token list` shows them")
+        if within and (known.tenant if known is not None else request.tenant) != within:
+            return _refused("NOT_FOUND", f"there is no such token in {within}")
+        if known is not None and known.revoked_at:
+            return Decision(_changed(request.token, "keep"))
+        fact = f.TokenRevokedV1(
+            author=author,
+            reason=request.reason[:REASON_MAX],
+            token=request.token,
+            tenant=request.tenant,
+            handle=request.handle,
+        )
+        return Decision(_changed(request.token or f"{request.tenant}/{request.handle}", "delete"), (fact,))
+
+    return wish
+
+
+def tokens_of(state: State, request: TokensRequest) -> TokensAnswer:
+    """The tokens of the embedded issuer that have not expired, newest first."""
+    views = [
+        TokenView(
+            id=name,
+            role=token.role,
+            tenant=token.tenant,
+            handle=token.handle,
+            author=token.author,
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+            revoked_at=token.revoked_at,
+        )
+        for name, token in state.tokens.known.items()
+        if token.expires_at > state.now and request.tenant in ("", token.tenant)
+    ]
+    return TokensAnswer(tokens=tuple(reversed(views)))
+
+
+def _changed(name: str, action: str) -> ApplyAnswer:
+    return ApplyAnswer(changes=(Change(kind="token", name=name, action=action),), applied=True)
+
+
+def _refused(code: str, error: str) -> Decision:
+    return Decision(ApplyAnswer(changes=()), code=code, error=error)

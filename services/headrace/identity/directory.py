@@ -1,0 +1,162 @@
+"""What a bearer is today, asked of the fold. Pure: the same state and the same claims give the same caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.documents import Group, Tenant, User
+from headrace.contracts.ids import is_token
+from headrace.contracts.tokens import NODE_TENANT, PROVIDER_TENANT, TokenRole
+from headrace.domain.access import is_member
+from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.domain.state import State
+    from headrace.domain.tokens import Token
+
+REVOKED = "the token has been revoked; ask an administrator for another"
+UNKNOWN = "nobody here is who this token speaks for; ask an administrator to write them into a group"
+
+
+class Ours(NamedTuple):
+    """What a verified token of the embedded issuer says: its id. All else stands in the ledger. Times in microseconds."""
+
+    token: str
+    expires_at: int
+
+
+class Theirs(NamedTuple):
+    """What a verified token of a provider says, in the words of its settings (`providers.Provider`).
+
+    `subjects`: as users' documents may name the bearer. `role`: one that the provider's groups give, if any. `groups` None: stored
+    membership decides; else the claims do.
+    """
+
+    subjects: tuple[str, ...]
+    tenant: str
+    handle: str
+    role: Role | None
+    groups: tuple[str, ...] | None
+    token: str
+    issued_at: int
+    expires_at: int
+
+
+def resolve(state: State, said: Ours | Theirs) -> Caller:
+    """The caller that a verified token speaks for; `Unauthenticated` where it is revoked, or speaks for nobody here."""
+    return _ours(state, said) if isinstance(said, Ours) else _theirs(state, said)
+
+
+def act_for(state: State, caller: Caller, handle: str) -> Caller:
+    """The caller, acting for a user: a service account that one of their common groups trusts with it (`on_behalf`)."""
+    allowed = caller.role is Role.SERVICE_ACCOUNT and any(
+        caller.handle in group.on_behalf and handle in group.members for group in _groups(state, caller.tenant)
+    )
+    if not allowed:
+        raise Denied("on_behalf_of: you may not act for this user; a group of both has to name you in on_behalf")
+    return Caller(caller.role, caller.tenant, caller.handle, caller.groups, handle, caller.token, caller.expires_at)
+
+
+def groups_of(state: State, tenant: str, handle: str) -> tuple[str, ...]:
+    """The groups of a tenant that somebody is in, sorted."""
+    return tuple(sorted(group.name for group in _groups(state, tenant) if is_member(group, handle)))
+
+
+def is_known(state: State, role: TokenRole, tenant: str, handle: str) -> bool:
+    """Whether documents speak of such a bearer, so that a token for them means something."""
+    if role in (TokenRole.ADMIN, TokenRole.VIEWER, TokenRole.NODE):
+        return True
+    if not state.has_tenant(tenant):
+        return False
+    if role is TokenRole.SERVICE_ACCOUNT:
+        return _is_service_account(state, tenant, handle)
+    return _is_person(state, tenant, handle)
+
+
+def is_admin(state: State, tenant: str, handle: str) -> bool:
+    """Whether a user runs a tenant."""
+    written = state.tenants.get(tenant)
+    return written is not None and isinstance(written.document, Tenant) and handle in written.document.admins
+
+
+def _ours(state: State, said: Ours) -> Caller:
+    """What the ledger says of a token counts, not what the token says: one that was signed and never stated is good for nothing."""
+    token = state.tokens.known.get(said.token)
+    if token is None or token.revoked_at:
+        raise Unauthenticated(REVOKED)
+    return _caller(state, token, said)
+
+
+def _caller(state: State, token: Token, said: Ours) -> Caller:
+    tenant, handle, ends = token.tenant, token.handle, min(said.expires_at, token.expires_at)
+    role = TokenRole(token.role)
+    if not is_known(state, role, tenant, handle):
+        raise Unauthenticated(UNKNOWN)
+    if role is TokenRole.NODE:
+        return Caller(Role.NODE, NODE_TENANT, handle, token=said.token, expires_at=ends)
+    if role in (TokenRole.ADMIN, TokenRole.VIEWER):
+        provider = Role.PROVIDER_ADMIN if role is TokenRole.ADMIN else Role.PROVIDER_VIEWER
+        return Caller(provider, PROVIDER_TENANT, handle, token=said.token, expires_at=ends)
+    groups = groups_of(state, tenant, handle)
+    if role is TokenRole.SERVICE_ACCOUNT:
+        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, groups, token=said.token, expires_at=ends)
+    return Caller(_person(state, tenant, handle), tenant, handle, groups, token=said.token, expires_at=ends)
+
+
+def _theirs(state: State, said: Theirs) -> Caller:
+    if said.token in state.tokens.revoked:
+        raise Unauthenticated(REVOKED)
+    tenant, handle = _named(state, said)
+    if state.tokens.is_outdated((tenant, handle), 0, said.issued_at):
+        raise Unauthenticated(REVOKED)
+    if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
+        return Caller(said.role, PROVIDER_TENANT, handle, token=said.token, expires_at=said.expires_at)
+    stored = groups_of(state, tenant, handle)
+    claimed = None if said.groups is None else tuple(sorted(set(said.groups) & {g.name for g in _groups(state, tenant)}))
+    is_account = _is_service_account(state, tenant, handle) and not _is_member_by_name(state, tenant, handle)
+    if is_account:
+        return Caller(Role.SERVICE_ACCOUNT, tenant, handle, stored, token=said.token, expires_at=said.expires_at)
+    if not claimed and said.role is None and not _is_person(state, tenant, handle):
+        raise Unauthenticated(UNKNOWN)
+    role = said.role or _person(state, tenant, handle)
+    return Caller(role, tenant, handle, stored if claimed is None else claimed, token=said.token, expires_at=said.expires_at)
+
+
+def _named(state: State, said: Theirs) -> tuple[str, str]:
+    """(tenant, handle) of a provider's bearer: the user whose document names them, else what the claims say."""
+    for (tenant, handle), written in state.users.items():
+        if isinstance(written.document, User) and written.document.subject in said.subjects:
+            return (tenant, handle)
+    tenant, handle = said.tenant, said.handle
+    if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
+        tenant = PROVIDER_TENANT
+    if not is_token(tenant) or not is_token(handle) or not state.has_tenant(tenant):
+        raise Unauthenticated(UNKNOWN)
+    user = state.users.get((tenant, handle))
+    if user is not None and isinstance(user.document, User) and user.document.subject:
+        raise Unauthenticated(UNKNOWN)  # that handle is another person's
+    return (tenant, handle)
+
+
+def _person(state: State, tenant: str, handle: str) -> Role:
+    return Role.TENANT_ADMIN if is_admin(state, tenant, handle) else Role.TENANT_MEMBER
+
+
+def _is_person(state: State, tenant: str, handle: str) -> bool:
+    return (tenant, handle) in state.users or is_admin(state, tenant, handle) or _is_member_by_name(state, tenant, handle)
+
+
+def _is_member_by_name(state: State, tenant: str, handle: str) -> bool:
+    return any(handle in group.members for group in _groups(state, tenant))
+
+
+def _is_service_account(state: State, tenant: str, handle: str) -> bool:
+    return any(handle in group.service_accounts for group in _groups(state, tenant))
+
+
+def _groups(state: State, tenant: str) -> Iterator[Group]:
+    for (owner, _), written in state.groups.items():
+        if owner == tenant and isinstance(written.document, Group):
+            yield written.document

@@ -1,0 +1,140 @@
+"""What each role may do: one table, method by method, which is also the test. Pure.
+
+A method is called as the API calls it (`SubmitJobs`). For each role the table says how far it reaches with it: not at all, to what is
+its own, to its own tenant, or everywhere. The provider's own objects (tenants, pools, nodes, profiles without a tenant) belong to no
+tenant: a role that reaches its own tenant sees of them what `visibility` projects, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from headrace.contracts.tokens import TokenRole
+from headrace.identity.caller import Caller, Denied, Role
+
+
+class Reach(IntEnum):
+    """How far a role reaches with a method."""
+
+    NOBODY = 0
+    SELF = 1
+    """Its own: jobs it submitted."""
+    TENANT = 2
+    ALL = 3
+
+
+class Row(NamedTuple):
+    """One row of the table: a reach for each role, in the order of `Role`."""
+
+    provider_admin: Reach
+    provider_viewer: Reach
+    tenant_admin: Reach
+    tenant_member: Reach
+    service_account: Reach
+    node: Reach
+
+
+_NOBODY, _SELF, _TENANT, _ALL = Reach
+
+_READ = Row(_ALL, _ALL, _TENANT, _TENANT, _TENANT, _NOBODY)
+"""Everybody reads what is their tenant's."""
+_RUN = Row(_ALL, _NOBODY, _TENANT, _NOBODY, _NOBODY, _NOBODY)
+"""A tenant's administrator writes what is the tenant's."""
+_PROVIDE = Row(_ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
+"""The provider alone writes."""
+_INSPECT = Row(_ALL, _ALL, _NOBODY, _NOBODY, _NOBODY, _NOBODY)
+"""The provider alone reads: what it shows is everybody's."""
+_OVERSEE = Row(_ALL, _ALL, _TENANT, _NOBODY, _NOBODY, _NOBODY)
+"""Who runs a tenant reads what is not every member's business."""
+_WORK = Row(_ALL, _NOBODY, _TENANT, _SELF, _SELF, _NOBODY)
+"""Jobs are their submitter's, and the administrators'."""
+_SUBMIT = Row(_ALL, _NOBODY, _SELF, _SELF, _SELF, _NOBODY)
+"""Everybody submits in their own name; the provider in anybody's, as the owner of a laptop does."""
+
+
+def _resource(one: str, many: str, write: Row, read: Row = _READ) -> dict[str, Row]:
+    return {
+        f"List{many}": read,
+        f"Get{one}": read,
+        f"Create{one}": write,
+        f"Update{one}": write,
+        f"Delete{one}": write,
+    }
+
+
+TABLE: dict[str, Row] = {
+    **_resource("Tenant", "Tenants", _PROVIDE),
+    "EraseTenant": _PROVIDE,
+    **_resource("Pool", "Pools", _PROVIDE),
+    **_resource("Profile", "Profiles", _RUN),
+    **_resource("User", "Users", _RUN),
+    **_resource("Group", "Groups", _RUN),
+    **_resource("ServiceAccount", "ServiceAccounts", _RUN),
+    **_resource("Policy", "Policies", _RUN),
+    "ListQueues": _READ,
+    "GetQueue": _READ,
+    "ApplyDocuments": _RUN,
+    "ListNodes": _READ,
+    "GetNode": _READ,
+    "CordonNode": _PROVIDE,
+    "UncordonNode": _PROVIDE,
+    "DrainNode": _PROVIDE,
+    "ConfirmNodeEmpty": _PROVIDE,
+    "SubmitJobs": _SUBMIT,
+    "GetJob": _READ,
+    "ListJobs": _READ,
+    "ExplainJob": _READ,
+    "WatchJobs": _READ,
+    "TellJob": _READ,
+    "GetJobLogs": _WORK,
+    "CancelJob": _WORK,
+    "RequeueJob": _WORK,
+    "PreemptJob": _PROVIDE,
+    "GetUsage": _READ,
+    "ListRecords": _INSPECT,
+    "GetState": _INSPECT,
+    "WhatIf": _INSPECT,
+    "CreateToken": _RUN,
+    "ListTokens": _OVERSEE,
+    "RevokeToken": _RUN,
+    "GetOpenApi": _READ,
+    "GetCaller": _READ,
+}
+"""Every method of the API. A method that is not here is nobody's."""
+
+GRANTED_BY_TENANTS = frozenset({TokenRole.USER, TokenRole.SERVICE_ACCOUNT})
+"""The tokens that a tenant's administrator may make, for their own tenant; all others are the provider's to make."""
+
+_COLUMN: dict[Role, int] = {role: place for place, role in enumerate(Role)}
+NOT_YOURS = "you may not do this here, or there is no such thing"
+
+
+def reach(role: Role, method: str) -> Reach:
+    """How far a role reaches with a method; not at all with one that nobody has put into the table."""
+    row = TABLE.get(method)
+    return Reach.NOBODY if row is None else row[_COLUMN[role]]
+
+
+def authorize(caller: Caller, method: str, tenant: str = "", owner: str = "") -> None:
+    """Let the caller go on, or raise `Denied`.
+
+    `tenant`: whose the thing is; empty for what is the provider's, which only `Reach.ALL` writes, and reads of which are projected for
+    the caller's tenant. `owner`: the handle whose job it is, where it is somebody's.
+    """
+    far = reach(caller.role, method)
+    if far is Reach.ALL:
+        return
+    if far is Reach.NOBODY:
+        raise Denied(f"{method}: a {caller.role} may not do this")
+    if tenant != caller.tenant and not (tenant == "" and TABLE[method] == _READ):
+        raise Denied(NOT_YOURS)
+    if far is Reach.SELF and owner != caller.handle:
+        raise Denied(NOT_YOURS)
+
+
+def authorize_grant(caller: Caller, role: str, tenant: str) -> None:
+    """Let the caller make a token of this role, or raise `Denied`: nobody makes one that may more than themselves."""
+    authorize(caller, "CreateToken", tenant)
+    if caller.role is not Role.PROVIDER_ADMIN and role not in GRANTED_BY_TENANTS:
+        raise Denied(f"role: a {caller.role} makes tokens for users and service accounts only")

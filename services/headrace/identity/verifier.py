@@ -1,0 +1,96 @@
+"""The one door: a bearer token in, a caller out. Signatures are checked once a minute for each token, everything else every time."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.contracts.tokens import ISSUER
+from headrace.domain.state import State
+from headrace.identity.caller import Caller, Unauthenticated
+from headrace.identity.directory import Ours, Theirs, resolve
+from headrace.identity.jwks import Fetch, Jwks
+from headrace.identity.jwt_checks import BAD, NO_TOKEN, NOT_OURS, heading, verified, verified_ours
+from headrace.identity.providers import ISSUERS, Provider, read_providers, theirs
+from headrace.identity.signing import IDENTITY, SigningKeys
+
+REMEMBERED_FOR = 60.0
+REMEMBERED_MAX = 10_000
+"""Seconds, and tokens: of those whose signature has been checked, a digest is kept."""
+
+_BEARER = "bearer "
+
+
+class _Remembered(NamedTuple):
+    until: float
+    said: Ours | Theirs
+
+
+class Verifier:
+    """Checks tokens against the embedded issuer's keys and the providers'. `clock` gives seconds since 1970."""
+
+    def __init__(
+        self,
+        keys: SigningKeys,
+        providers: Iterable[Provider] = (),
+        *,
+        fetch: Fetch | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keys = keys
+        self._providers = {provider.issuer: (provider, Jwks(provider, fetch)) for provider in providers}
+        self._clock = clock
+        self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
+
+    @classmethod
+    def of(cls, data: Path) -> Verifier:
+        """The verifier of an installation, by its data directory. Raises `ProviderError`."""
+        return cls(SigningKeys(data / IDENTITY), read_providers(data / ISSUERS))
+
+    async def caller(self, state: State, token: str) -> Caller:
+        """Who shows this token, as the fold knows them now. Raises `Unauthenticated`."""
+        return resolve(state, await self.said(token))
+
+    async def said(self, token: str) -> Ours | Theirs:
+        """What a token says that holds now, whoever its bearer may be."""
+        digest = sha256(token.encode("utf-8", "replace")).digest()
+        now = self._clock()
+        remembered = self._remembered.get(digest)
+        if remembered is not None and now < remembered.until:
+            return remembered.said
+        said = await self._check(token)
+        self._remembered[digest] = _Remembered(min(now + REMEMBERED_FOR, said.expires_at / 1_000_000), said)
+        if len(self._remembered) > REMEMBERED_MAX:
+            self._remembered.popitem(last=False)
+        return said
+
+    async def _check(self, token: str) -> Ours | Theirs:
+        named = heading(token)
+        if named.issuer == ISSUER:
+            key = self._keys.public(named.key)
+            if key is None:
+                raise Unauthenticated(BAD)
+            claims = verified_ours(token, key)
+            name = claims.get("jti")
+            if not isinstance(name, str):
+                raise Unauthenticated(BAD)
+            return Ours(name, int(claims["exp"]) * 1_000_000)
+        known = self._providers.get(named.issuer)
+        if known is None:
+            raise Unauthenticated(NOT_OURS)
+        provider, published = known
+        if named.algorithm not in provider.algorithms:
+            raise Unauthenticated(BAD)
+        claims = verified(token, await published.key(named.key), provider.algorithms, provider.issuer, provider.audience)
+        return theirs(provider, claims, only=len(self._providers) == 1)
+
+
+def bearer(header: str) -> str:
+    """The token in an `Authorization` header; `Unauthenticated` where there is none."""
+    if not header.lower().startswith(_BEARER) or not (token := header[len(_BEARER) :].strip()):
+        raise Unauthenticated(NO_TOKEN)
+    return token

@@ -1,0 +1,79 @@
+"""Tokens as the fold keeps them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.durations import DAY
+from headrace.domain.snapshot import dump, load
+from headrace.domain.tokens import REVOCATION_KEPT
+from tests.unit.domain.site import START, Site
+from tests.unit.domain.snapshot import snapshot
+
+
+def created(name="t1", tenant="acme", handle="ann", role="user", expires_at=START + DAY):
+    return f.TokenCreatedV1(author="default.root", token=name, role=role, tenant=tenant, handle=handle, expires_at=expires_at)
+
+
+def revoked(token="", tenant="", handle=""):
+    return f.TokenRevokedV1(author="default.root", token=token, tenant=tenant, handle=handle)
+
+
+class Book(Site):
+    """A site whose records may be told when they are written."""
+
+    def say(self, *facts, at=START, by="governance"):
+        self.now = at
+        return super().say(*facts, by=by)
+
+
+@pytest.fixture
+def site():
+    return Book()
+
+
+def good(site):
+    return sorted(name for name, token in site.state.tokens.known.items() if not token.revoked_at)
+
+
+def test_a_token_is_good_until_it_is_revoked_and_remembered_until_it_expires(site):
+    site.say(created("t1"), created("t2"))
+    site.say(revoked("t1"))
+    assert good(site) == ["t2"]
+    site.say(created("t3", expires_at=START + 9 * DAY), at=START + 2 * DAY)
+    assert list(site.state.tokens.known) == ["t3"]
+
+
+def test_all_of_a_bearer_go_at_once_and_the_next_is_good(site):
+    site.say(created("t1"), created("t2", handle="bob"), created("t3", tenant="other"))
+    site.say(revoked(tenant="acme", handle="ann"))
+    site.say(created("t4"))
+    assert good(site) == ["t2", "t3", "t4"]
+
+
+def test_a_user_or_tenant_that_is_deleted_takes_its_tokens_with_it(site):
+    site.say(created("t1"), created("t2", handle="bob"), created("t3", tenant="other"))
+    site.say(f.UserDeletedV1(author="a.b", tenant="acme", handle="ann"))
+    assert good(site) == ["t2", "t3"]
+    site.say(f.TenantDeletedV1(author="a.b", name="acme"))
+    assert good(site) == ["t3"]
+
+
+def test_a_token_of_another_issuer_stays_revoked_for_longer_than_any_lives(site):
+    site.say(revoked("theirs"))
+    site.say(revoked("later"), at=START + REVOCATION_KEPT - 1)
+    assert set(site.state.tokens.revoked) == {"theirs", "later"}
+    site.say(revoked("last"), at=START + 2 * REVOCATION_KEPT)
+    assert set(site.state.tokens.revoked) == {"last"}
+
+
+def test_a_name_that_is_given_twice_stays_the_first_ones(site):
+    site.say(created("t1"), created("t1", handle="mallory"))
+    assert site.state.tokens.known["t1"].handle == "ann"
+
+
+def test_tokens_are_in_the_snapshot(site):
+    site.say(created("t1"), revoked("theirs"), revoked(tenant="acme", handle="bob"))
+    assert snapshot(load(dump(site.state)))["tokens"] == snapshot(site.state)["tokens"]
+    assert load(dump(site.state)).tokens.outdated == site.state.tokens.outdated != {}

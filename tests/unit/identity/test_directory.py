@@ -1,0 +1,171 @@
+"""What a bearer is today, by what the ledger says."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.documents import Group, Tenant, User
+from headrace.contracts.tokens import TokenRole
+from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
+from headrace.identity.directory import REVOKED, UNKNOWN, Ours, Theirs, act_for, resolve
+from tests.unit.identity.issuing import NOW, SECOND, Ledger, grant
+
+ENDS = (NOW + 600) * SECOND
+
+
+@pytest.fixture
+def ledger():
+    return Ledger()
+
+
+def given(ledger, **said):
+    """Who shows a token of ours that was made so."""
+    made = grant(**said)
+    ledger.give(made)
+    return resolve(ledger.state, Ours(made.id, made.expires_at * SECOND))
+
+
+def theirs(**said):
+    whole = {
+        "subjects": ("corp|4711",),
+        "tenant": "acme",
+        "handle": "ann",
+        "role": None,
+        "groups": None,
+        "token": "theirs",
+        "issued_at": NOW * SECOND,
+        "expires_at": ENDS,
+    }
+    return Theirs(**{**whole, **said})
+
+
+@pytest.mark.parametrize(
+    ("said", "caller"),
+    [
+        ({}, Caller(Role.TENANT_MEMBER, "acme", "ann", ("audio", "vision"))),
+        ({"handle": "lea"}, Caller(Role.TENANT_ADMIN, "acme", "lea")),
+        ({"handle": "carla"}, Caller(Role.TENANT_MEMBER, "acme", "carla")),
+        ({"role": TokenRole.SERVICE_ACCOUNT, "handle": "ci"}, Caller(Role.SERVICE_ACCOUNT, "acme", "ci", ("vision",))),
+        ({"role": TokenRole.NODE, "tenant": "", "handle": "gpu01"}, Caller(Role.NODE, "", "gpu01")),
+        ({"role": TokenRole.ADMIN, "tenant": "default", "handle": "ops"}, Caller(Role.PROVIDER_ADMIN, "default", "ops")),
+        ({"role": TokenRole.VIEWER, "tenant": "default", "handle": "eye"}, Caller(Role.PROVIDER_VIEWER, "default", "eye")),
+    ],
+)
+def test_a_token_of_ours_is_whom_the_ledger_says(ledger, said, caller):
+    known = Caller(caller.role, caller.tenant, caller.handle, caller.groups, token="t1", expires_at=ENDS)
+    assert given(ledger, **said) == known
+
+
+@pytest.mark.parametrize(
+    "said", [{"handle": "nobody"}, {"role": TokenRole.SERVICE_ACCOUNT, "handle": "ann"}, {"tenant": "gone"}]
+)
+def test_a_token_for_whom_no_document_speaks_of_is_good_for_nothing(ledger, said):
+    with pytest.raises(Unauthenticated, match=UNKNOWN[:30]):
+        given(ledger, **said)
+
+
+def test_a_token_that_was_signed_but_never_stated_is_good_for_nothing(ledger):
+    with pytest.raises(Unauthenticated, match=REVOKED[:20]):
+        resolve(ledger.state, Ours("forged", ENDS))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        f.TokenRevokedV1(author="a.b", token="t1"),
+        f.TokenRevokedV1(author="a.b", tenant="acme", handle="ann"),
+        f.UserDeletedV1(author="a.b", tenant="acme", handle="ann"),
+        f.TenantDeletedV1(author="a.b", name="acme"),
+    ],
+)
+def test_a_revocation_holds_at_once(ledger, fact):
+    given(ledger)
+    ledger.say(fact)
+    with pytest.raises(Unauthenticated):
+        resolve(ledger.state, Ours("t1", ENDS))
+
+
+def test_a_new_member_has_the_group_and_a_former_one_nothing_by_that_act_alone(ledger):
+    given(ledger, handle="bob")
+    ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="audio", members=("bob",))))
+    assert resolve(ledger.state, Ours("t1", ENDS)).groups == ("audio", "vision")
+    for name in ("audio", "vision"):
+        ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name=name)))
+    with pytest.raises(Unauthenticated):
+        resolve(ledger.state, Ours("t1", ENDS))
+
+
+def test_an_administrator_is_one_as_long_as_the_tenants_document_says_so(ledger):
+    assert given(ledger, handle="lea").role is Role.TENANT_ADMIN
+    ledger.say(
+        f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme")),
+        f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle="lea")),
+    )
+    assert resolve(ledger.state, Ours("t1", ENDS)).role is Role.TENANT_MEMBER
+
+
+@pytest.mark.parametrize(
+    ("said", "caller"),
+    [
+        ({}, (Role.TENANT_MEMBER, "acme", "ann", ("audio", "vision"))),
+        ({"subjects": ("corp|0815",), "handle": ""}, (Role.TENANT_MEMBER, "acme", "carla", ())),
+        ({"handle": "ci"}, (Role.SERVICE_ACCOUNT, "acme", "ci", ("vision",))),
+        ({"handle": "lea"}, (Role.TENANT_ADMIN, "acme", "lea", ())),
+        ({"handle": "new", "groups": ("vision", "not-a-group")}, (Role.TENANT_MEMBER, "acme", "new", ("vision",))),
+        ({"handle": "ann", "groups": ("audio",)}, (Role.TENANT_MEMBER, "acme", "ann", ("audio",))),
+        ({"handle": "new", "role": Role.TENANT_ADMIN}, (Role.TENANT_ADMIN, "acme", "new", ())),
+        ({"handle": "ops", "role": Role.PROVIDER_ADMIN}, (Role.PROVIDER_ADMIN, "default", "ops", ())),
+    ],
+)
+def test_a_providers_token_is_whom_documents_and_claims_say(ledger, said, caller):
+    found = resolve(ledger.state, theirs(**said))
+    assert (found.role, found.tenant, found.handle, found.groups) == caller
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"handle": "new"},
+        {"handle": "new", "groups": ("not-a-group",)},
+        {"handle": "carla"},  # that handle is the person's with another subject
+        {"handle": "A.B"},
+        {"handle": "*"},
+        {"tenant": "no-such"},
+        {"tenant": ""},
+    ],
+)
+def test_a_providers_token_that_names_nobody_here_lets_nobody_in(ledger, said):
+    with pytest.raises(Unauthenticated, match=UNKNOWN[:30]):
+        resolve(ledger.state, theirs(**said))
+
+
+@pytest.mark.parametrize("revoked", [{"token": "theirs"}, {"tenant": "acme", "handle": "ann"}])
+def test_a_providers_token_can_be_revoked_here(ledger, revoked):
+    assert resolve(ledger.state, theirs()).handle == "ann"
+    ledger.say(f.TokenRevokedV1(author="a.b", **revoked))
+    with pytest.raises(Unauthenticated, match=REVOKED[:20]):
+        resolve(ledger.state, theirs())
+    later = theirs(token="next", issued_at=(NOW + 60) * SECOND)
+    assert resolve(ledger.state, later).handle == "ann"
+
+
+def test_a_service_account_acts_for_a_member_where_a_group_of_both_trusts_it(ledger):
+    ci = given(ledger, role=TokenRole.SERVICE_ACCOUNT, handle="ci")
+    acting = act_for(ledger.state, ci, "bob")
+    assert (acting.author, acting.acting_for) == ("acme.ci", "bob")
+
+
+@pytest.mark.parametrize(
+    ("role", "handle", "user"),
+    [
+        (TokenRole.SERVICE_ACCOUNT, "ci", "carla"),
+        (TokenRole.SERVICE_ACCOUNT, "cd", "bob"),
+        (TokenRole.USER, "ann", "bob"),
+        (TokenRole.USER, "lea", "bob"),
+    ],
+)
+def test_nobody_else_acts_for_anybody(ledger, role, handle, user):
+    caller = given(ledger, role=role, handle=handle)
+    with pytest.raises(Denied, match="on_behalf_of"):
+        act_for(ledger.state, caller, user)

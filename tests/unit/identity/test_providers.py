@@ -1,0 +1,129 @@
+"""`issuers.yaml`: what may stand there, and what claims mean by it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from headrace.identity.caller import Role, Unauthenticated
+from headrace.identity.providers import Provider, ProviderError, is_trustworthy, read_providers, theirs
+from tests.unit.identity.issuing import CORP, NOW, SECOND, claims
+
+ONE = "issuers: [{name: corp, issuer: 'https://login.example', audience: headrace%s}]"
+
+
+def read(tmp_path, text):
+    path = tmp_path / "issuers.yaml"
+    path.write_text(text)
+    return read_providers(path)
+
+
+def test_a_file_that_is_not_there_names_nobody(tmp_path):
+    assert read_providers(tmp_path / "issuers.yaml") == ()
+
+
+def test_a_provider_is_read_with_its_defaults(tmp_path):
+    (provider,) = read(tmp_path, ONE % ", algorithms: [RS256], tenant: acme, provider_admins: [ops]")
+    assert provider == Provider(
+        name="corp",
+        issuer="https://login.example",
+        audience="headrace",
+        algorithms=("RS256",),
+        tenant="acme",
+        provider_admins=("ops",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("issuers: [{name: corp}]", "missing required field `issuer`"),
+        ("issuer: [{}]", "contains unknown field `issuer`"),
+        (ONE % ", algorithm: RS256", "contains unknown field `algorithm`"),
+        (ONE % ", algorithms: [HS256]", r"issuers\[0\].algorithms: HS256 cannot be used; there are ES256"),
+        (ONE % ", algorithms: [none]", "algorithms: none cannot be used"),
+        (ONE % ", algorithms: []", "algorithms: none cannot be used"),
+        (
+            ONE % ", jwks_uri: 'http://login.example/keys'",
+            "jwks_uri: 'http://login.example/keys' is not fetched; write an https",
+        ),
+        (ONE % ", jwks_uri: 'file:///etc/passwd'", "jwks_uri: 'file:///etc/passwd' is not fetched"),
+        (ONE % ", membership: both", "membership: 'both' is none; write documents or claims"),
+        (ONE % ", tenant: Acme", "tenant: 'Acme' has to be"),
+        (ONE.replace("corp", "Corp") % "", "name: 'Corp' has to be"),
+        (ONE.replace("audience: headrace", "audience: ''") % "", "audience: write for whom"),
+        (ONE.replace("https://login.example", "headrace") % "", "issuer: headrace is another issuer already"),
+        ("issuers: [a", "this is no YAML"),
+        (
+            "issuers: [{name: a, issuer: 'https://a.b', audience: c}, {name: a, issuer: 'https://b.b', audience: c}]",
+            r"issuers\[1\].name: a stands there twice",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text, says):
+    with pytest.raises(ProviderError, match=says):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("url", "trusted"),
+    [
+        ("https://login.example/keys", True),
+        ("http://localhost:9000/keys", True),
+        ("http://127.0.0.1/keys", True),
+        ("http://login.example/keys", False),
+        ("http://localhost.evil.example/", False),
+        ("ftp://login.example/keys", False),
+        ("file:///keys", False),
+        ("https://", False),
+    ],
+)
+def test_keys_are_fetched_over_tls_or_from_this_machine_only(url, trusted):
+    assert is_trustworthy(url) is trusted
+
+
+def test_claims_are_read_as_the_settings_say():
+    said = theirs(CORP, claims(groups=["vision", 7, "operators"]), only=False)
+    assert said._asdict() == {
+        "subjects": ("corp|4711",),
+        "tenant": "acme",
+        "handle": "ann",
+        "role": Role.PROVIDER_ADMIN,
+        "groups": None,
+        "token": "theirs",
+        "issued_at": NOW * SECOND,
+        "expires_at": (NOW + 600) * SECOND,
+    }
+
+
+def test_claimed_membership_and_tenant_are_read_where_the_settings_say_so():
+    provider = structs.replace(CORP, tenant="", tenant_claim="org", membership="claims", groups_claim="teams")
+    said = theirs(provider, claims(org="other", teams=["a", "b"]), only=True)
+    assert (said.tenant, said.groups, said.subjects) == ("other", ("a", "b"), ("corp|4711", "4711"))
+
+
+@pytest.mark.parametrize(
+    ("groups", "role"),
+    [
+        (["operators", "auditors"], Role.PROVIDER_ADMIN),
+        (["auditors", "leads"], Role.PROVIDER_VIEWER),
+        (["leads"], Role.TENANT_ADMIN),
+        (["others"], None),
+        ("operators", None),
+        ({"operators": 1}, None),
+        (None, None),
+    ],
+)
+def test_the_providers_groups_give_the_strongest_role_they_name(groups, role):
+    assert theirs(CORP, claims(groups=groups), only=True).role is role
+
+
+@pytest.mark.parametrize("subject", ["", 5, ["a"]])
+def test_a_subject_that_is_no_text_is_nobody(subject):
+    with pytest.raises(Unauthenticated):
+        theirs(CORP, {**claims(), "sub": subject}, only=True)
+
+
+@pytest.mark.parametrize("handle", [5, ["ann"], {"a": 1}, None])
+def test_a_handle_that_is_no_text_is_none(handle):
+    assert theirs(CORP, claims(preferred_username=handle), only=True).handle == ""

@@ -1,0 +1,120 @@
+"""Every method x every role x own and other tenant x own and others' things: the table, cell by cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.identity.caller import Caller, Denied, Role
+from headrace.identity.roles import NOT_YOURS, TABLE, authorize, authorize_grant, reach
+
+WORDS = {
+    "read": "all all tenant tenant tenant nobody",
+    "run": "all nobody tenant nobody nobody nobody",
+    "provide": "all nobody nobody nobody nobody nobody",
+    "inspect": "all all nobody nobody nobody nobody",
+    "oversee": "all all tenant nobody nobody nobody",
+    "work": "all nobody tenant self self nobody",
+    "submit": "all nobody self self self nobody",
+}
+"""How far each role reaches, in the order of `Role`, by the sort of method."""
+
+KINDS = ("Tenant", "Pool", "Profile", "User", "Group", "ServiceAccount", "Policy")
+PLURALS = {"Policy": "Policies"}
+
+SORTS: dict[str, set[str]] = {
+    "read": {
+        *(f"Get{kind}" for kind in KINDS),
+        *(f"List{PLURALS.get(kind, kind + 's')}" for kind in KINDS),
+        *("ListQueues", "GetQueue", "ListNodes", "GetNode", "GetJob", "ListJobs", "ExplainJob", "WatchJobs", "TellJob"),
+        *("GetUsage", "GetOpenApi", "GetCaller"),
+    },
+    "run": {
+        *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in KINDS if kind not in ("Tenant", "Pool")),
+        *("ApplyDocuments", "CreateToken", "RevokeToken"),
+    },
+    "provide": {
+        *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in ("Tenant", "Pool")),
+        *("EraseTenant", "CordonNode", "UncordonNode", "DrainNode", "ConfirmNodeEmpty", "PreemptJob"),
+    },
+    "inspect": {"ListRecords", "GetState", "WhatIf"},
+    "oversee": {"ListTokens"},
+    "work": {"GetJobLogs", "CancelJob", "RequeueJob"},
+    "submit": {"SubmitJobs"},
+}
+CELLS = [
+    (method, role, far)
+    for sort, methods in SORTS.items()
+    for method in sorted(methods)
+    for role, far in zip(Role, WORDS[sort].split(), strict=True)
+]
+
+
+def may(caller, method, tenant, owner=""):
+    try:
+        authorize(caller, method, tenant, owner)
+    except Denied:
+        return False
+    return True
+
+
+def test_every_method_is_of_one_sort():
+    assert sorted(method for methods in SORTS.values() for method in methods) == sorted(TABLE)
+
+
+@pytest.mark.parametrize(("method", "role", "far"), CELLS)
+def test_each_cell_of_the_table(method, role, far):
+    caller = Caller(role, "acme", "ann")
+    reads = method in SORTS["read"]
+    assert [
+        may(caller, method, "acme", "ann"),
+        may(caller, method, "acme", "bob"),
+        may(caller, method, "other", "ann"),
+        may(caller, method, "other", "bob"),
+        may(caller, method, "", ""),
+    ] == {
+        "all": [True] * 5,
+        "tenant": [True, True, False, False, reads],
+        "self": [True, False, False, False, False],
+        "nobody": [False] * 5,
+    }[far]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_method_that_nobody_wrote_into_the_table_is_nobodys(role):
+    assert reach(role, "FormatDisk") == 0
+    assert not may(Caller(role, "acme", "ann"), "FormatDisk", "acme", "ann")
+
+
+def test_a_refusal_says_the_same_whether_or_not_the_other_tenant_exists():
+    caller = Caller(Role.TENANT_MEMBER, "acme", "ann")
+    for tenant in ("other", "no-such-tenant"):
+        with pytest.raises(Denied) as denied:
+            authorize(caller, "GetJob", tenant)
+        assert str(denied.value) == NOT_YOURS
+
+
+@pytest.mark.parametrize(
+    ("role", "token", "tenant", "allowed"),
+    [
+        (Role.PROVIDER_ADMIN, "admin", "default", True),
+        (Role.PROVIDER_ADMIN, "node", "", True),
+        (Role.PROVIDER_ADMIN, "user", "other", True),
+        (Role.PROVIDER_VIEWER, "user", "acme", False),
+        (Role.TENANT_ADMIN, "user", "acme", True),
+        (Role.TENANT_ADMIN, "service-account", "acme", True),
+        (Role.TENANT_ADMIN, "user", "other", False),
+        (Role.TENANT_ADMIN, "admin", "acme", False),
+        (Role.TENANT_ADMIN, "viewer", "acme", False),
+        (Role.TENANT_ADMIN, "node", "acme", False),
+        (Role.TENANT_MEMBER, "user", "acme", False),
+        (Role.SERVICE_ACCOUNT, "user", "acme", False),
+        (Role.NODE, "node", "", False),
+    ],
+)
+def test_nobody_makes_a_token_that_may_more_than_themselves(role, token, tenant, allowed):
+    caller = Caller(role, "acme", "ann")
+    if allowed:
+        authorize_grant(caller, token, tenant)
+    else:
+        with pytest.raises(Denied):
+            authorize_grant(caller, token, tenant)

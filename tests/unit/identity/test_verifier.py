@@ -1,0 +1,148 @@
+"""The one door, from the token's bytes to the caller."""
+
+from __future__ import annotations
+
+import time
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from headrace.contracts import facts as f
+from headrace.contracts.tokens import TokenRole
+from headrace.identity.caller import Role, Unauthenticated
+from headrace.identity.signing import SigningKeys
+from headrace.identity.verifier import Verifier, bearer
+from tests.unit.identity.issuing import CORP, ED25519, OTHER_RSA, RSA, Ledger, grant, jwks, signed
+
+
+class Door:
+    """A verifier, the ledger behind it, and the means to make tokens."""
+
+    def __init__(self, directory):
+        self.ledger = Ledger()
+        self.keys = SigningKeys(directory)
+        self.fetched = 0
+        self.time = time.time()
+        self.verifier = Verifier(self.keys, (CORP,), fetch=self.fetch, clock=lambda: self.time)
+
+    async def fetch(self, _url):
+        self.fetched += 1
+        return jwks(k1=RSA)
+
+    def give(self, **said):
+        begins = int(self.time)
+        made = grant(**{"issued_at": begins, "expires_at": begins + 600, **said})
+        self.ledger.give(made)
+        return self.keys.sign(made)
+
+    async def enter(self, token):
+        return await self.verifier.caller(self.ledger.state, token)
+
+
+@pytest.fixture
+def door(tmp_path):
+    return Door(tmp_path)
+
+
+def now(**more):
+    moment = int(time.time())
+    return {"iat": moment, "exp": moment + 600, **more}
+
+
+async def test_our_token_and_a_providers_are_both_let_in(door):
+    ours = await door.enter(door.give(role=TokenRole.SERVICE_ACCOUNT, handle="ci"))
+    theirs = await door.enter(signed(**now()))
+    assert (ours.role, ours.author) == (Role.SERVICE_ACCOUNT, "acme.ci")
+    assert (theirs.role, theirs.author, theirs.groups) == (Role.TENANT_MEMBER, "acme.ann", ("audio", "vision"))
+
+
+async def test_a_revocation_is_not_hidden_by_what_is_remembered(door):
+    token = door.give()
+    await door.enter(token)
+    door.ledger.say(f.TokenRevokedV1(author="a.b", token="t1"))
+    with pytest.raises(Unauthenticated, match="revoked"):
+        await door.enter(token)
+
+
+async def test_what_is_remembered_ends_with_the_token(door):
+    token = door.give(expires_at=int(door.time) + 6)
+    await door.enter(token)
+    door.time += 7
+    door.verifier._check = None  # asked again, not remembered
+    with pytest.raises(TypeError):
+        await door.enter(token)
+
+
+async def test_a_providers_token_is_not_fetched_for_every_time_it_is_shown(door):
+    token = signed(**now())
+    for _ in range(5):
+        await door.enter(token)
+    assert door.fetched == 1
+
+
+def forged_as_ours(key, name, **more):
+    claims = now(
+        **{"iss": "headrace", "aud": "headrace", "sub": "acme.ann", "jti": "t1", "handle": "ann", "tenant": "acme", **more}
+    )
+    return jwt.encode(claims, key, algorithm="EdDSA", headers={"kid": name})
+
+
+async def test_no_forged_token_is_let_in(door):
+    good = door.give()
+    name = jwt.get_unverified_header(good)["kid"]
+    forged = {
+        "our issuer, another's key": forged_as_ours(ED25519, name),
+        "our issuer, a key that is not ours": forged_as_ours(ED25519, "k1"),
+        "our issuer, a name that leads elsewhere": forged_as_ours(ED25519, "../../../etc/passwd"),
+        "an issuer nobody knows": signed(**now(iss="https://evil.example")),
+        "a provider, another's key": signed(OTHER_RSA, **now()),
+        "a provider, an unknown key": signed(name="k2", **now()),
+        "a provider that says it is us": signed(**now(iss="headrace")),
+        "an algorithm the provider may not use": signed(Ed25519PrivateKey.generate(), algorithm="EdDSA", **now()),
+        "another audience": signed(**now(aud="grafana")),
+        "nothing": "",
+        "a line": "Bearer x",
+    }
+    for token in forged.values():
+        with pytest.raises(Unauthenticated):
+            await door.enter(token)
+    assert (await door.enter(good)).handle == "ann"
+
+
+async def test_our_key_cannot_speak_for_whom_the_ledger_gave_no_token(door):
+    door.give()
+    name = door.keys.rotate()
+    claims = now(iss="headrace", aud="headrace", sub="default.root", jti="never-stated", role="admin", handle="root")
+    stolen = jwt.encode(claims, door.keys._keys[name].private, algorithm="EdDSA", headers={"kid": name})
+    with pytest.raises(Unauthenticated, match="revoked"):
+        await door.enter(stolen)
+    without_id = {key: value for key, value in claims.items() if key != "jti"}
+    with pytest.raises(Unauthenticated):
+        await door.enter(jwt.encode(without_id, door.keys._keys[name].private, algorithm="EdDSA", headers={"kid": name}))
+
+
+async def test_what_a_token_says_of_itself_beyond_its_id_is_not_believed(door):
+    door.give()
+    name = door.keys.rotate()
+    raised = forged_as_ours(door.keys._keys[name].private, name, role="admin", handle="root", tenant="other")
+    caller = await door.enter(raised)
+    assert (caller.role, caller.author) == (Role.TENANT_MEMBER, "acme.ann")
+
+
+def test_an_installation_has_its_keys_and_providers_in_its_data(tmp_path):
+    (tmp_path / "issuers.yaml").write_text("issuers: [{name: a, issuer: 'https://a.example', audience: headrace}]")
+    verifier = Verifier.of(tmp_path)
+    assert list(verifier._providers) == ["https://a.example"]
+    assert verifier._keys.public("a" * 43) is None
+
+
+@pytest.mark.parametrize("header", ["Bearer abc", "bearer  abc ", "BEARER abc"])
+def test_a_bearer_shows_its_token(header):
+    assert bearer(header) == "abc"
+
+
+@pytest.mark.parametrize("header", ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearerabc"])
+def test_whoever_shows_none_is_told_how(header):
+    with pytest.raises(Unauthenticated, match="Authorization: Bearer TOKEN"):
+        bearer(header)
