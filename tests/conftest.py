@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.mock_nvml import Machine, build, compiler
+
 settings.register_profile("headrace", deadline=None, derandomize=True, database=None)
 settings.load_profile("headrace")
 
@@ -17,3 +19,24 @@ settings.load_profile("headrace")
 def _logging_as_it_was() -> Iterator[None]:
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def mock_machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """The one machine with mock GPUs of this process: libraries are loaded once, and so is the state they map."""
+    if compiler() is None:
+        pytest.skip("the mock of NVML is built by a C compiler, and there is none")
+    return Machine(build(tmp_path_factory.mktemp("mock_nvml")), tmp_path_factory.mktemp("mock_state") / "state")
+
+
+@pytest.fixture
+def machine(mock_machine: Machine) -> Machine:
+    """A machine with two H100 of the mock, as new."""
+    mock_machine.reset()
+    return mock_machine
+
+
+@pytest.fixture
+def no_gpus(machine: Machine) -> None:
+    """A machine that has none."""
+    machine.reset(0, driver="")

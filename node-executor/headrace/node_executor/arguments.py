@@ -13,7 +13,7 @@ from headrace.contracts.amounts import CPU, MEMORY, AmountError, parse_amount
 from headrace.contracts.durations import DurationError, parse_duration
 from headrace.contracts.ids import is_token
 from headrace.node_executor.devices import Devices, DevicesUnknown
-from headrace.node_executor.devices.simulated import SimulatedDevices, simulated
+from headrace.node_executor.devices.found import find_devices
 from headrace.node_executor.link import Address
 
 URL = "HEADRACE_NATS_URL"
@@ -83,16 +83,6 @@ def node_name(hostname: str) -> str:
     return re.sub(r"[^a-z0-9-]+", "-", hostname.lower()).strip("-")[:63] or "node"
 
 
-def devices(text: str) -> Devices:
-    """The devices for `sim:8xH100-80GB`, `none`, or `auto` (what this version can drive: none). Raises `DevicesUnknown`."""
-    kind, _, rest = text.partition(":")
-    if kind == "sim":
-        return simulated(rest)
-    if text in {"none", "auto"}:
-        return SimulatedDevices(())
-    raise DevicesUnknown(f"{text!r}: this version drives simulated devices only; write sim:8xH100-80GB, or none")
-
-
 def labels(text: str) -> dict[str, str]:
     """`site=hq,rack=r7` as a dict. Raises `ValueError`."""
     found = {}
@@ -129,7 +119,7 @@ def _add_what_it_offers(run: argparse.ArgumentParser) -> None:
     host = node_name(socket.gethostname())
     _add(run, "--name", _name, host, "NAME", "the node's name (default: from the hostname)")
     _add(run, "--labels", labels, [], "K=V,...", "what pools select nodes by; may be repeated", action="append")
-    _add(run, "--devices", devices, SimulatedDevices(()), "KIND", "sim:8xH100-80GB[+mig], none or auto (default: none)")
+    _add(run, "--devices", find_devices, "auto", "KIND", "auto, nvml, amd, sim:8xH100-80GB[+mig] or none (default: auto)")
     _add(run, "--cpus", _cpus, (os.cpu_count() or 1) * 1000, "N", "CPUs to offer (default: all)")
     _add(run, "--memory", _mebibytes, _memory(), "SIZE", "memory to offer, as in 256GiB (default: all)")
 

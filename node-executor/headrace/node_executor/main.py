@@ -162,7 +162,7 @@ def registration(settings: Settings) -> NodeRegisteredV1:
     """What the node says of itself."""
     return NodeRegisteredV1(
         node=settings.name,
-        labels=settings.labels,
+        labels={**settings.devices.labels, **settings.labels},
         devices=settings.devices.inventory(),
         cpu=settings.cpu,
         memory=settings.memory,

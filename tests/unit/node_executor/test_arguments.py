@@ -36,7 +36,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
     )
 
 
-def test_nothing_has_to_be_said(tmp_path, monkeypatch) -> None:
+def test_nothing_has_to_be_said(tmp_path, monkeypatch, no_gpus) -> None:
     monkeypatch.chdir(tmp_path)
     settings = parse(["run"], {})
     assert settings.data == f"{tmp_path}/headrace-node"
@@ -52,7 +52,7 @@ def test_nothing_has_to_be_said(tmp_path, monkeypatch) -> None:
     [
         ("run --name GPU_01", "write 1 to 63 of a-z, 0-9 and '-', such as gpu-01"),
         ("run --labels site", "write name=value"),
-        ("run --devices nvml", "this version drives simulated devices only"),
+        ("run --devices tpu", "write auto, nvml, amd, none or sim:8xH100-80GB"),
         ("run --devices sim:eight", "write sim:8xH100-80GB"),
         ("run --cpus many", "is no amount of cpu"),
         ("run --memory 256", "has no unit"),

@@ -35,7 +35,7 @@ def test_a_data_directory_that_cannot_be_used_is_one_clear_line(tmp_path) -> Non
 
 
 def test_a_node_without_devices_claims_no_isolation() -> None:
-    assert registration(parse(["run", "--name", "a"], {})).isolation == "none"
+    assert registration(parse(["run", "--name", "a", "--devices", "none"], {})).isolation == "none"
     assert registration(parse(["run", "--name", "a", "--devices", "sim:1xL4"], {})).isolation == "simulated"
 
 

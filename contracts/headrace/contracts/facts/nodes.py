@@ -39,8 +39,8 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
 class DeviceDrainedV1(Fact, frozen=True, kw_only=True, tag="device.drained.v1"):
     """A device is in no order: nothing more is granted on it. What runs there goes on as long as it can.
 
-    `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `unreachable`; `code` is the number that came with it (the
-    XID, the recovery action, the count of errors), `message` the same for people.
+    `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `foreign_slice`; `code` is the number that came with it
+    (the XID, the recovery action, the count of errors), `message` the same for people.
     """
 
     node: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.mig import family_of
-from headrace.node_executor.devices import DevicesUnknown
+from headrace.node_executor.devices import DevicesUnknown, OnDevice, Sample
+from headrace.node_executor.devices.health import Trouble
 
 _KIND = re.compile(r"(\d{1,4})x([A-Za-z][A-Za-z0-9.]*(?:-[A-Za-z0-9.]+)*)(\+mig)?")
 _MEMORY = re.compile(r"-(\d{1,4})GB$")
@@ -23,6 +24,7 @@ class SimulatedDevices:
     """
 
     isolation = "simulated"
+    quick = True
     suspension = "sigstop"
     """A job that stands still holds nothing on devices that do not exist. No stand-in for moving what is on real ones."""
 
@@ -33,6 +35,11 @@ class SimulatedDevices:
             for number, (model, mig) in enumerate(each)
         )
         self._number = {device.device: str(number) for number, device in enumerate(self._inventory)}
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Nothing that an operator did not say."""
+        return {}
 
     def inventory(self) -> tuple[Device, ...]:
         """Every device, in the order of its number."""
@@ -46,9 +53,35 @@ class SimulatedDevices:
         number = self._number[share.device]
         return f"MIG-sim-{number}-{share.start}-{share.mig}" if share.mig else number
 
+    def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:  # noqa: ARG002 - the face of all devices
+        """None: there is nothing to open."""
+        return ()
+
     def holder(self, shares: Sequence[DeviceShare]) -> str:  # noqa: ARG002 - the face of all devices
         """Nobody: when the processes are gone, nothing is left on a device that does not exist."""
         return ""
+
+    def on_devices(self) -> dict[str, list[OnDevice]]:
+        """Nobody."""
+        return {}
+
+    def samples(self) -> dict[str, Sample]:
+        """Nothing happens on them."""
+        return {}
+
+    def busy_of(self, since: int) -> dict[int, int]:  # noqa: ARG002 - the face of all devices
+        """Nobody uses them."""
+        return {}
+
+    def look(self, at: int) -> dict[str, Trouble | None]:  # noqa: ARG002 - the face of all devices
+        """They never fail."""
+        return {}
+
+    def listen(self, report: Callable[[str, Trouble], None]) -> None:
+        """There is nothing to be heard of them."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 def simulated(text: str) -> SimulatedDevices:

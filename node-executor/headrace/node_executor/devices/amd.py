@@ -1,0 +1,153 @@
+"""AMD's Instinct GPUs: what is there, who is on it and whether it is in order, by `amdsmi`, which comes with ROCm.
+
+Strategy: what `amdsmi` calls a device may be one partition of a GPU. Partitions are as an administrator has set them, and each is a device
+of its own here, whose memory the kernel driver keeps to its size. The library is imported when it is asked for: it is no package of ours,
+and without the driver its import fails in more ways than one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import structlog
+
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.nodes import Device
+from headrace.node_executor.devices import DevicesUnknown, OnDevice, Sample, held_by
+from headrace.node_executor.devices.health import Condition, Look, Trouble
+from headrace.node_executor.devices.names import model_name, short_names
+
+MIB = 1024 * 1024
+CONTROL_NODES = ("/dev/kfd",)
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class _Gpu(NamedTuple):
+    handle: Any
+    uuid: str
+    model: str
+    memory: int
+    render: str
+    number: int
+
+
+def amd_library() -> Any:
+    """The module `amdsmi`, begun. Raises `DevicesUnknown`."""
+    try:
+        library = importlib.import_module("amdsmi")
+        library.amdsmi_init(library.AmdSmiInitFlags.INIT_AMD_GPUS)
+    except Exception as error:  # noqa: BLE001 - without the driver its import raises whatever comes to its mind
+        raise DevicesUnknown(
+            f"AMD's GPUs cannot be asked: {str(error) or type(error).__name__}; is ROCm installed here?"
+        ) from None
+    return library
+
+
+class AmdDevices:
+    """The GPUs, or partitions of them, that `library` shows."""
+
+    isolation = "cooperative"
+    suspension = ""
+    quick = False
+
+    def __init__(self, library: Any, now: Callable[[], int] = lambda: time.time_ns() // 1_000) -> None:
+        self._library = library
+        found = [self._describe(number, handle) for number, handle in enumerate(library.amdsmi_get_processor_handles())]
+        names = short_names([gpu.uuid for gpu in found])
+        self._gpus = {names[gpu.uuid]: gpu for gpu in found}
+        self._conditions = {name: Condition() for name in self._gpus}
+        self.look(now())
+
+    def _describe(self, number: int, handle: Any) -> _Gpu:
+        library = self._library
+        told = self._asked(library.amdsmi_get_gpu_asic_info, handle) or {}
+        vram = self._asked(library.amdsmi_get_gpu_vram_usage, handle) or {}
+        where = self._asked(library.amdsmi_get_gpu_enumeration_info, handle) or {}
+        uuid = str(self._asked(library.amdsmi_get_gpu_device_uuid, handle) or f"amd{number}")
+        memory = int(vram.get("vram_total", 0))
+        model = model_name(str(told.get("market_name", "")), memory)
+        return _Gpu(handle, uuid, model, memory, f"/dev/dri/renderD{where.get('drm_render', 128 + number)}", number)
+
+    def _asked(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """The library's answer; None where this GPU or driver has none."""
+        try:
+            return call(*arguments)
+        except self._library.AmdSmiException as error:
+            _log.debug("amd_unanswered", call=call.__name__, reason=str(error))
+            return None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What a pool may select by."""
+        models = sorted({gpu.model for gpu in self._gpus.values()})
+        return {"gpu.vendor": "amd", "gpu.model": "+".join(models)[:127]}
+
+    def inventory(self) -> tuple[Device, ...]:
+        """Every GPU or partition, in the driver's order."""
+        return tuple(
+            Device(
+                device=name,
+                model=gpu.model,
+                memory=gpu.memory,
+                unfit=trouble.message if (trouble := self._conditions[name].trouble) is not None else "",
+            )
+            for name, gpu in self._gpus.items()
+        )
+
+    def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
+        """The numbers of its GPUs, for the outermost of ROCm's filters: the inner ones would count among those."""
+        return {"ROCR_VISIBLE_DEVICES": ",".join(str(self._gpus[share.device].number) for share in shares)}
+
+    def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
+        """Its GPUs' nodes, and the one that every ROCm program opens."""
+        return (*(self._gpus[share.device].render for share in shares), *CONTROL_NODES) if shares else ()
+
+    def holder(self, shares: Sequence[DeviceShare]) -> str:
+        """Who is still on them."""
+        return held_by(self.on_devices(), shares)
+
+    def on_devices(self) -> dict[str, list[OnDevice]]:
+        """Who is on each GPU; one that does not answer is left out."""
+        found = {}
+        for name, gpu in self._gpus.items():
+            listed = self._asked(self._library.amdsmi_get_gpu_process_list, gpu.handle)
+            if listed is not None:
+                found[name] = [OnDevice(int(one["pid"]), int(one.get("mem", 0)) // MIB) for one in listed]
+        return found
+
+    def samples(self) -> dict[str, Sample]:
+        """What each GPU does; one that does not answer is left out."""
+        found = {}
+        for name, gpu in self._gpus.items():
+            activity = self._asked(self._library.amdsmi_get_gpu_activity, gpu.handle) or {}
+            vram = self._asked(self._library.amdsmi_get_gpu_vram_usage, gpu.handle)
+            busy = activity.get("gfx_activity")
+            if vram is not None:
+                found[name] = Sample(busy if isinstance(busy, int) else None, int(vram.get("vram_used", 0)))
+        return found
+
+    def busy_of(self, since: int) -> dict[int, int]:  # noqa: ARG002 - the face of all devices
+        """Nobody can say."""
+        return {}
+
+    def look(self, at: int) -> dict[str, Trouble | None]:
+        """Look at the errors that each has counted."""
+        looks = {name: self._look_at(gpu) for name, gpu in self._gpus.items()}
+        return {name: self._conditions[name].trouble for name, look in looks.items() if self._conditions[name].seen(look, at)}
+
+    def _look_at(self, gpu: _Gpu) -> Look:
+        errors = self._asked(self._library.amdsmi_get_gpu_total_ecc_count, gpu.handle)
+        if errors is None and self._asked(self._library.amdsmi_get_gpu_device_uuid, gpu.handle) is None:
+            return Look(lost=True)
+        return Look(recovery=0, uncorrected=int((errors or {}).get("uncorrectable_count", 0)))
+
+    def listen(self, report: Callable[[str, Trouble], None]) -> None:
+        """Its driver tells nothing by itself; it is looked at now and then."""
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        self._asked(self._library.amdsmi_shut_down)

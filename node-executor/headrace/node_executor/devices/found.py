@@ -1,0 +1,49 @@
+"""Which devices `--devices` asks for, found and begun."""
+
+from __future__ import annotations
+
+from headrace.node_executor.devices import Devices, DevicesUnknown
+from headrace.node_executor.devices.amd import AmdDevices, amd_library
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.devices.nvml_library import Nvml, NvmlError
+from headrace.node_executor.devices.simulated import SimulatedDevices, simulated
+
+
+def find_devices(text: str) -> Devices:
+    """The devices for `auto`, `nvml`, `amd`, `none` or `sim:8xH100-80GB`. Raises `DevicesUnknown`.
+
+    `auto` takes what there is, NVIDIA's first, and is content with nothing; the others want what they name.
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "sim":
+        return simulated(rest)
+    if text == "none":
+        return SimulatedDevices(())
+    if text == "nvml":
+        return _nvidia()
+    if text == "amd":
+        return AmdDevices(amd_library())
+    if text == "auto":
+        return _whatever()
+    raise DevicesUnknown(f"{text!r} is no kind of devices; write auto, nvml, amd, none or sim:8xH100-80GB")
+
+
+def _nvidia() -> NvmlDevices:
+    try:
+        return NvmlDevices(Nvml())
+    except NvmlError as error:
+        raise DevicesUnknown(
+            f"NVIDIA's GPUs cannot be asked: {error}; is the driver installed, and may this user use it?"
+        ) from None
+
+
+def _whatever() -> Devices:
+    for find in (_nvidia, lambda: AmdDevices(amd_library())):
+        try:
+            found: Devices = find()
+        except DevicesUnknown:
+            continue
+        if found.inventory():
+            return found
+        found.close()
+    return SimulatedDevices(())

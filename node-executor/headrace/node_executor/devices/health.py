@@ -1,0 +1,123 @@
+"""Whether a GPU is in order: what its driver reports, judged. Pure.
+
+Strategy: what a program did wrong (an illegal address, a kernel that ran too long) is the program's fault and none of the GPU's. What says
+by itself that the GPU is broken drains it at once. For everything else the driver's own advice decides, the recovery action that it names
+(driver 570 and later). What was an event once, and is no state that can be looked at, counts until nothing has been wrong for `QUIET`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+QUIET = 30_000_000
+"""Microseconds in which nothing is wrong before a GPU that was drained is taken back."""
+
+OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 94, 109})
+"""XIDs that one program causes or suffers alone; 94 is an uncorrectable error that was contained to it."""
+
+OF_THE_GPU = {
+    48: "an uncorrectable error in its memory",
+    62: "its internal controller has halted",
+    63: "a row of its memory is to be remapped",
+    64: "a row of its memory cannot be remapped",
+    74: "an error of NVLink",
+    79: "it has fallen off the bus",
+    95: "an uncorrectable error that was not contained",
+    119: "its system processor does not answer",
+    120: "its system processor has failed",
+}
+"""XIDs after which nothing more is to be put on it, and what they mean."""
+
+RECOVERY = {
+    1: "the driver wants it reset",
+    2: "the driver wants the node rebooted",
+    3: "the driver wants its links drained",
+    4: "the driver wants it drained and reset",
+    5: "the driver wants its fabric recovered",
+    6: "the driver wants its bus reset",
+    7: "the driver wants the system rebooted",
+}
+NO_RECOVERY = 0
+
+
+class Trouble(NamedTuple):
+    """Why nothing may be granted on a device; as in `device.drained`."""
+
+    cause: str
+    code: int
+    message: str
+
+
+class Look(NamedTuple):
+    """What was seen of a GPU. `recovery`: None where the driver gives no such advice; `uncorrected`: errors since the driver began."""
+
+    lost: bool = False
+    recovery: int | None = None
+    rows_pending: bool = False
+    rows_failed: bool = False
+    uncorrected: int = 0
+
+
+def trouble_of_xid(number: int) -> Trouble | None:
+    """What an XID says of the GPU by itself; None where it is a program's, or the driver's advice has to tell."""
+    meaning = OF_THE_GPU.get(number)
+    return None if meaning is None else Trouble("xid", number, f"XID {number}: {meaning}")
+
+
+@dataclass(slots=True)
+class Condition:
+    """One GPU's health over time. `trouble`: why it is drained; None while it is in order. Moments in microseconds.
+
+    `memory`: what happened, and can only be forgotten; `quiet_since`: since when nothing else is wrong.
+    """
+
+    trouble: Trouble | None = None
+    memory: Trouble | None = None
+    quiet_since: int = 0
+    errors: int | None = None
+
+    def happened(self, trouble: Trouble, at: int) -> bool:
+        """An event; whether it drains the GPU now."""
+        self.memory, self.quiet_since = trouble, at
+        return self._be(self.trouble or trouble)
+
+    def seen(self, look: Look, at: int) -> bool:
+        """It was looked at; whether that drained it, or brought it back."""
+        wrong = _wrong(look)
+        if self.errors is not None and look.uncorrected > self.errors:
+            count = look.uncorrected - self.errors
+            self.memory = Trouble("ecc", count, f"{count} uncorrectable errors in its memory")
+            self.quiet_since = at
+        if not look.lost:
+            self.errors = look.uncorrected
+        if wrong is not None:
+            self.quiet_since = at
+            return self._be(wrong)
+        if self.trouble is None and self.memory is None:
+            return False
+        if self.memory is not None and (look.recovery is None or at - self.quiet_since < QUIET):
+            return self._be(self.trouble or self.memory)
+        if at - self.quiet_since < QUIET:
+            return False
+        self.memory = None
+        return self._be(None)
+
+    def _be(self, trouble: Trouble | None) -> bool:
+        """Whether this is news: it was in order and is not, or the reverse."""
+        news = (self.trouble is None) is not (trouble is None)
+        self.trouble = trouble
+        return news
+
+
+def _wrong(look: Look) -> Trouble | None:
+    """What is wrong with it at this moment."""
+    if look.lost:
+        return Trouble("lost", 0, "the driver has lost it")
+    if look.recovery:
+        return Trouble("recovery_action", look.recovery, RECOVERY.get(look.recovery, "the driver wants it recovered"))
+    if look.rows_failed:
+        return Trouble("row_remap", 0, "rows of its memory could not be remapped: it has to be replaced")
+    if look.rows_pending:
+        return Trouble("row_remap", 0, "rows of its memory are remapped when it is reset")
+    return None

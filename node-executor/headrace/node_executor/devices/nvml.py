@@ -1,0 +1,213 @@
+"""NVIDIA's GPUs: what is there, who is on it and whether it is in order, by NVML.
+
+Strategy: a device is called by its UUID, because numbers change when one of them falls off the bus. Its slices, and whatever else makes it
+differ from one lease to the next, belong to `enforcement`: it says which of them a job sees.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import structlog
+
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.nodes import Device
+from headrace.node_executor.devices import OnDevice, Sample, held_by
+from headrace.node_executor.devices.health import Condition, Look, Trouble, trouble_of_xid
+from headrace.node_executor.devices.names import model_name, short_names
+from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, LOST, Gpu, Nvml, NvmlError
+
+WAIT_MS = 1_000
+SUSPENDS_FROM = 570
+LIMITS_FROM = 615
+CONTROL_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class NvmlDevices:
+    """The GPUs that `nvml` shows. `now`: microseconds since 1970."""
+
+    isolation = "cooperative"
+    quick = False
+
+    def __init__(self, nvml: Nvml, now: Callable[[], int] = lambda: time.time_ns() // 1_000) -> None:
+        self.nvml = nvml
+        self._now = now
+        self._gpus: dict[str, Gpu] = {}
+        names = short_names(list(nvml.uuids))
+        for uuid, name in names.items():
+            self._gpus[name] = nvml.gpu(uuid)
+        self._by_uuid = dict(names)
+        self._driver = nvml.driver
+        self._lock = threading.Lock()
+        self._conditions = {name: Condition() for name in self._gpus}
+        self._listener: threading.Thread | None = None
+        self._closing = threading.Event()
+        self.look(now())  # so that what is wrong already is said at once
+
+    @property
+    def suspension(self) -> str:
+        """None by itself: what moves a job's memory off a GPU is not here."""
+        return ""
+
+    @property
+    def major(self) -> int:
+        """The driver's branch, such as 580."""
+        head = self._driver.partition(".")[0]
+        return int(head) if head.isdecimal() else 0
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What a pool may select by."""
+        models = sorted({device.model for device in self.inventory()})
+        cut = [gpu.mig for gpu in self._gpus.values()]
+        mig = "on" if any(cut) else "off" if any(one is not None for one in cut) else "none"
+        return {
+            "gpu.vendor": "nvidia",
+            "gpu.model": "+".join(models)[:127],
+            "gpu.driver": self._driver,
+            "gpu.cuda": self.nvml.cuda,
+            "gpu.mig": mig,
+            "gpu.checkpoint": "yes" if self.major >= SUSPENDS_FROM else "no",
+            "gpu.memory-limits": "yes" if self.major >= LIMITS_FROM else "no",
+        }
+
+    def gpu(self, device: str) -> Gpu:
+        """What a device is, to NVML."""
+        return self._gpus[device]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All devices."""
+        return tuple(self._gpus)
+
+    def inventory(self) -> tuple[Device, ...]:
+        """Every GPU, in the driver's order."""
+        return tuple(
+            Device(
+                device=name,
+                model=model_name(gpu.model, gpu.memory),
+                memory=gpu.memory,
+                mig=bool(gpu.mig),
+                unfit=trouble.message if (trouble := self._conditions[name].trouble) is not None else "",
+            )
+            for name, gpu in self._gpus.items()
+        )
+
+    def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
+        """Its whole GPUs and fractions by UUID. Of slices nobody can tell the name before they are made (`enforcement.mig`)."""
+        seen = ",".join(self._gpus[share.device].uuid for share in shares if not share.mig)
+        return {"CUDA_VISIBLE_DEVICES": seen, "NVIDIA_VISIBLE_DEVICES": seen or "void", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+    def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
+        """Its GPUs' nodes, and those that every CUDA program opens."""
+        if not shares:
+            return ()
+        return (*(f"/dev/nvidia{self._gpus[share.device].minor}" for share in shares), *CONTROL_NODES)
+
+    def holder(self, shares: Sequence[DeviceShare]) -> str:
+        """Who is still on them."""
+        return held_by(self.on_devices(), shares)
+
+    def on_devices(self) -> dict[str, list[OnDevice]]:
+        """Who is on each GPU; one that does not answer is left out."""
+        found = {}
+        for name, gpu in self._gpus.items():
+            try:
+                found[name] = [OnDevice(*one) for one in self.nvml.processes(gpu.uuid)]
+            except NvmlError as error:
+                self._complain(name, error)
+        return found
+
+    def samples(self) -> dict[str, Sample]:
+        """What each GPU does; one that does not answer is left out."""
+        found = {}
+        for name, gpu in self._gpus.items():
+            try:
+                busy = self.nvml.busy(gpu.uuid)
+                found[name] = Sample(busy[0] if busy is not None else None, self.nvml.used(gpu.uuid))
+            except NvmlError as error:
+                self._complain(name, error)
+        return found
+
+    def busy_of(self, since: int) -> dict[int, int]:
+        """Percent by process, of all GPUs; of one on several the most."""
+        found: dict[int, int] = {}
+        for name, gpu in self._gpus.items():
+            try:
+                for pid, percent in self.nvml.busy_processes(gpu.uuid, since).items():
+                    found[pid] = max(found.get(pid, 0), percent)
+            except NvmlError as error:
+                self._complain(name, error)
+        return found
+
+    def _complain(self, name: str, error: NvmlError) -> None:
+        if error.code != LOST:  # that is seen by `look`, and said once
+            _log.warning("gpu_unanswering", device=name, reason=str(error))
+
+    # Health
+
+    def look(self, at: int) -> dict[str, Trouble | None]:
+        """Look at all; those whose state has changed."""
+        looks = {name: self._look_at(name, gpu) for name, gpu in self._gpus.items()}
+        with self._lock:
+            return {
+                name: self._conditions[name].trouble
+                for name, look in looks.items()
+                if look is not None and self._conditions[name].seen(look, at)
+            }
+
+    def _look_at(self, name: str, gpu: Gpu) -> Look | None:
+        try:
+            ailing = self.nvml.ailments(gpu.uuid)
+        except NvmlError as error:
+            self._complain(name, error)
+            return Look(lost=True) if error.code == LOST else None
+        return Look(False, ailing.recovery, ailing.rows_pending, ailing.rows_failed, ailing.uncorrected)
+
+    def listen(self, report: Callable[[str, Trouble], None]) -> None:
+        """Wait for events in a thread of its own."""
+        self._listener = threading.Thread(target=self._listen, args=(report,), name="nvml-events", daemon=True)
+        self._listener.start()
+
+    def _listen(self, report: Callable[[str, Trouble], None]) -> None:
+        try:
+            events = self.nvml.listen()
+            while not self._closing.is_set():
+                happened = self.nvml.wait(events, WAIT_MS)
+                if happened is None:
+                    continue
+                for name, trouble in self._troubles(happened.uuid, happened.kind, happened.data):
+                    self._happened(name, trouble, report)
+                if not happened.uuid:  # it says so again and again
+                    self._closing.wait(WAIT_MS / 1000)
+        except NvmlError as error:
+            _log.warning("gpu_events_unheard", reason=str(error), help="health is looked at now and then all the same")
+
+    def _troubles(self, uuid: str, kind: int, data: int) -> Iterable[tuple[str, Trouble]]:
+        if not uuid:
+            return [(name, trouble) for name, trouble in self.look(self._now()).items() if trouble is not None]
+        name = self._by_uuid.get(uuid, "")
+        if kind == DOUBLE_BIT_ECC:
+            return [(name, Trouble("ecc", 1, "an uncorrectable error in its memory"))] if name else []
+        trouble = trouble_of_xid(data)
+        if trouble is None:
+            _log.info("xid_of_a_program", device=name, xid=data)
+        return [(name, trouble)] if name and trouble is not None else []
+
+    def _happened(self, name: str, trouble: Trouble, report: Callable[[str, Trouble], None]) -> None:
+        with self._lock:
+            condition = self._conditions[name]
+            news = condition.happened(trouble, self._now()) if trouble.cause != "lost" else True
+        if news:
+            report(name, trouble)
+
+    def close(self) -> None:
+        """Stop listening, and let go of the driver."""
+        self._closing.set()
+        if self._listener is not None:
+            self._listener.join(2 * WAIT_MS / 1000)
+        self.nvml.close()

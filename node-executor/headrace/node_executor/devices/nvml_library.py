@@ -1,0 +1,352 @@
+"""NVML in our words: what a GPU is, holds and suffers, and the slices that it is cut into; every error is one kind, with its code.
+
+Strategy: handles are looked up once and kept, because looking them up walks the driver; lists are read as NVML wants them, first the
+size and then the content. What a driver does not know is None or empty, never an error. Any thread may call; what changes instances
+belongs on one (`enforcement.mig`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ctypes import byref
+from typing import Any, NamedTuple, TypeVar
+
+import pynvml
+
+MIB = 1024 * 1024
+NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = (
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_NO_PERMISSION,
+    pynvml.NVML_ERROR_NOT_FOUND,
+)
+LOST, IN_USE, TIMEOUT = pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_IN_USE, pynvml.NVML_ERROR_TIMEOUT
+INSUFFICIENT_RESOURCES, INVALID = pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES, pynvml.NVML_ERROR_INVALID_ARGUMENT
+_UNKNOWN_HERE = frozenset({NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_DEPRECATED})
+NO_INSTANCE = 0xFFFF_FFFF
+NO_LIMIT = 0xFFFF_FFFF_FFFF_FFFF
+XID, DOUBLE_BIT_ECC = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventTypeDoubleBitEccError
+EXCLUSIVE_PROCESS, DEFAULT_MODE = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, pynvml.NVML_COMPUTEMODE_DEFAULT
+_RECOVERY_ACTION = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+_COMPUTE_KINDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
+"""Compute slices to NVML's number for an instance that takes all of them."""
+
+T = TypeVar("T")
+
+
+class NvmlError(Exception):
+    """NVML said no; `code` is its own."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Gpu(NamedTuple):
+    """What a GPU is. `memory` in MiB; `mig`: None where it cannot be cut, else whether it is in MIG mode; `bus`: its PCI address."""
+
+    uuid: str
+    model: str
+    memory: int
+    mig: bool | None
+    minor: int
+    bus: str
+
+
+class OnGpu(NamedTuple):
+    """A process that holds memory of a GPU (MiB), in which GPU instance, if it is cut."""
+
+    pid: int
+    memory: int
+    instance: int | None
+
+
+class Ailments(NamedTuple):
+    """What NVML says of a GPU's health. `recovery` is None where the driver gives no such advice."""
+
+    recovery: int | None = None
+    rows_pending: bool = False
+    rows_failed: bool = False
+    uncorrected: int = 0
+
+
+class Kind(NamedTuple):
+    """A kind of slice of one GPU: its NVML id, name as in `contracts.mig`, compute and memory slices, and memory in MiB."""
+
+    id: int
+    name: str
+    compute: int
+    size: int
+    memory: int
+
+
+class Instance(NamedTuple):
+    """A GPU instance that is there: its number, the id of its kind, the memory slice it begins at, and how many it takes."""
+
+    id: int
+    kind: int
+    start: int
+    size: int
+
+
+class Happened(NamedTuple):
+    """An event of a GPU; `data` is the XID where `kind` is that. `uuid` is empty where a GPU is lost and nobody can say which."""
+
+    uuid: str
+    kind: int
+    data: int
+
+
+def _said(call: Callable[..., T], *arguments: Any) -> T:
+    """NVML's answer. Raises `NvmlError`."""
+    try:
+        return call(*arguments)
+    except pynvml.NVMLError as error:
+        raise NvmlError(error.value, str(error)) from None
+
+
+def _maybe(call: Callable[..., T], *arguments: Any, otherwise: Any = None) -> Any:
+    """The same; `otherwise` where this GPU or driver does not know what is asked."""
+    try:
+        return _said(call, *arguments)
+    except NvmlError as error:
+        if error.code in _UNKNOWN_HERE:
+            return otherwise
+        raise
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+class Nvml:
+    """NVML, begun; `close` ends it. Raises `NvmlError` where there is no driver, no GPU, or no permission."""
+
+    def __init__(self) -> None:
+        _said(pynvml.nvmlInit)
+        self._handles: dict[str, Any] = {}
+        self._numbers: dict[int, str] = {}
+        for number in range(_said(pynvml.nvmlDeviceGetCount)):
+            self._look_up(number)
+
+    def _look_up(self, number: int) -> None:
+        try:
+            handle = _said(pynvml.nvmlDeviceGetHandleByIndex, number)
+            uuid = _text(_said(pynvml.nvmlDeviceGetUUID, handle))
+        except NvmlError as error:
+            if error.code != LOST:
+                raise
+            return  # it was lost before we came: nothing can be said of it
+        self._handles[uuid] = handle
+        self._numbers[number] = uuid
+
+    def close(self) -> None:
+        """No more calls."""
+        _said(pynvml.nvmlShutdown)
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """Every GPU, in the driver's order."""
+        return tuple(self._handles)
+
+    @property
+    def driver(self) -> str:
+        """The driver's version, such as `580.95.05`."""
+        return _text(_said(pynvml.nvmlSystemGetDriverVersion))
+
+    @property
+    def cuda(self) -> str:
+        """The version of CUDA that the driver speaks, such as `13.0`."""
+        version = _said(pynvml.nvmlSystemGetCudaDriverVersion_v2)
+        return f"{version // 1000}.{version % 1000 // 10}"
+
+    def gpu(self, uuid: str) -> Gpu:
+        """What it is."""
+        handle = self._handles[uuid]
+        mode = _maybe(pynvml.nvmlDeviceGetMigMode, handle)
+        return Gpu(
+            uuid,
+            _text(_said(pynvml.nvmlDeviceGetName, handle)),
+            _said(pynvml.nvmlDeviceGetMemoryInfo, handle).total // MIB,
+            None if mode is None else bool(mode[0]),
+            _said(pynvml.nvmlDeviceGetMinorNumber, handle),
+            _text(_said(pynvml.nvmlDeviceGetPciInfo, handle).busId),
+        )
+
+    def processes(self, uuid: str) -> list[OnGpu]:
+        """Who holds memory of it, in all its instances."""
+        found = _said(pynvml.nvmlDeviceGetComputeRunningProcesses, self._handles[uuid])
+        return [
+            OnGpu(
+                one.pid,
+                (one.usedGpuMemory or 0) // MIB,
+                None if one.gpuInstanceId in (None, NO_INSTANCE) else one.gpuInstanceId,
+            )
+            for one in found
+        ]
+
+    def busy(self, uuid: str) -> tuple[int, int] | None:
+        """Percent of the time in which kernels ran, and in which memory moved; None in MIG mode, where nobody can say."""
+        rates = _maybe(pynvml.nvmlDeviceGetUtilizationRates, self._handles[uuid])
+        return None if rates is None else (rates.gpu, rates.memory)
+
+    def busy_processes(self, uuid: str, since: int) -> dict[int, int]:
+        """Percent of the multiprocessors' time by process since a moment (microseconds since 1970), as far as anybody can say."""
+        try:
+            samples = _maybe(pynvml.nvmlDeviceGetProcessUtilization, self._handles[uuid], since, otherwise=())
+        except NvmlError as error:
+            if error.code in (0, NOT_FOUND):  # the binding raises the code 0 where nothing was sampled
+                return {}
+            raise
+        return {one.pid: max(0, min(100, one.smUtil)) for one in samples}
+
+    def used(self, uuid: str) -> int:
+        """MiB of its memory that are taken, by whomever."""
+        return int(_said(pynvml.nvmlDeviceGetMemoryInfo, self._handles[uuid]).used // MIB)
+
+    # Health
+
+    def ailments(self, uuid: str) -> Ailments:
+        """What it suffers from. Raises `NvmlError`, with `LOST` for a GPU that is gone."""
+        handle = self._handles[uuid]
+        values = _maybe(pynvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_ACTION], otherwise=())
+        recovery = next((one.value.uiVal for one in values if one.nvmlReturn == pynvml.NVML_SUCCESS), None)
+        rows = _maybe(pynvml.nvmlDeviceGetRemappedRows, handle, otherwise=(0, 0, 0, 0))
+        errors = _maybe(
+            pynvml.nvmlDeviceGetTotalEccErrors,
+            handle,
+            pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+            pynvml.NVML_VOLATILE_ECC,
+            otherwise=0,
+        )
+        return Ailments(recovery, bool(rows[2]), bool(rows[3]), errors)
+
+    def listen(self) -> Any:
+        """A set of events of all GPUs, for `wait`."""
+        events = _said(pynvml.nvmlEventSetCreate)
+        for handle in self._handles.values():
+            kinds = _maybe(pynvml.nvmlDeviceGetSupportedEventTypes, handle, otherwise=0) & (XID | DOUBLE_BIT_ECC)
+            if kinds:
+                _maybe(pynvml.nvmlDeviceRegisterEvents, handle, kinds, events)
+        return events
+
+    def wait(self, events: Any, timeout_ms: int) -> Happened | None:
+        """What happened next; None if nothing did in time. Of a GPU that is lost the name is empty."""
+        try:
+            found = _said(pynvml.nvmlEventSetWait, events, timeout_ms)
+        except NvmlError as error:
+            if error.code == TIMEOUT:
+                return None
+            if error.code == LOST:
+                return Happened("", 0, 0)
+            raise
+        return Happened(_text(_said(pynvml.nvmlDeviceGetUUID, found.device)), found.eventType, found.eventData)
+
+    # Slices
+
+    def kinds(self, uuid: str) -> tuple[Kind, ...]:
+        """The slices that it can be cut into; none for one that cannot be cut."""
+        return tuple(self._kinds(self._handles[uuid]))
+
+    def _kinds(self, handle: Any) -> Iterator[Kind]:
+        for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+            try:
+                info = _maybe(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number, 2)
+            except NvmlError as error:
+                if error.code == INVALID:
+                    return
+                raise
+            if info is not None:
+                name = _text(info.name).removeprefix("MIG ")
+                yield Kind(info.id, name, info.sliceCount, self._size(handle, info.id), info.memorySizeMB)
+
+    def _size(self, handle: Any, kind: int) -> int:
+        """Memory slices that a kind takes; 0 where we may not know."""
+        count = pynvml.c_uint(0)
+        try:
+            _said(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, handle, kind, None, byref(count))
+            places = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
+            _said(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, handle, kind, places, byref(count))
+        except NvmlError as error:
+            if error.code in (NO_PERMISSION, NOT_SUPPORTED):
+                return 0
+            raise
+        return int(places[0].size) if count.value else 0
+
+    def instances(self, uuid: str) -> list[Instance]:
+        """The GPU instances that are there, whoever made them."""
+        handle, found = self._handles[uuid], []
+        for kind in self._kinds(handle):
+            count = pynvml.c_uint(0)
+            some = (pynvml.c_nvmlGpuInstance_t * 16)()
+            _maybe(pynvml.nvmlDeviceGetGpuInstances, handle, kind.id, some, byref(count))
+            for one in some[: count.value]:
+                info = _said(pynvml.nvmlGpuInstanceGetInfo, one)
+                found.append(Instance(info.id, info.profileId, info.placement.start, info.placement.size))
+        return sorted(found, key=lambda one: one.start)
+
+    def make_instance(self, uuid: str, kind: Kind, start: int) -> int:
+        """A GPU instance just there, with one compute instance that takes all of it; its number."""
+        place = pynvml.c_nvmlGpuInstancePlacement_t(start, kind.size)
+        made = _said(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, self._handles[uuid], kind.id, byref(place))
+        try:
+            info = _said(
+                pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo,
+                made,
+                _COMPUTE_KINDS[kind.compute],
+                pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED,
+            )
+            _said(pynvml.nvmlGpuInstanceCreateComputeInstance, made, info.id)
+        except NvmlError:
+            _said(pynvml.nvmlGpuInstanceDestroy, made)
+            raise
+        return int(_said(pynvml.nvmlGpuInstanceGetInfo, made).id)
+
+    def slice_name(self, uuid: str, instance: int) -> str:
+        """By which name a program finds a GPU instance: `MIG-...`."""
+        made = _said(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
+        compute = _said(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, 0)
+        return _text(_said(pynvml.nvmlDeviceGetUUID, _said(pynvml.nvmlComputeInstanceGetInfo, compute).device))
+
+    def destroy_instance(self, uuid: str, instance: int) -> None:
+        """A GPU instance and what is in it goes; one that is gone already does no harm. Raises `NvmlError`, `IN_USE` among them."""
+        try:
+            made = _said(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
+        except NvmlError as error:
+            if error.code == NOT_FOUND:
+                return
+            raise
+        for compute in self._compute_instances(made):
+            _said(pynvml.nvmlComputeInstanceDestroy, compute)
+        _said(pynvml.nvmlGpuInstanceDestroy, made)
+
+    def _compute_instances(self, made: Any) -> Iterator[Any]:
+        for number in range(8):
+            try:
+                yield _said(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, number)
+            except NvmlError as error:
+                if error.code not in (NOT_FOUND, INVALID):
+                    raise
+
+    # Limits
+
+    def limits_group(self, uuid: str, group: str) -> bool:
+        """Whether this driver limits memory by cgroup (driver 615 and later), for this group."""
+        limits = pynvml.c_nvmlGetMemoryLimits_v1_t(group.encode(), 0, 0, 0)
+        try:
+            return bool(_maybe(pynvml.nvmlDeviceGetMemoryLimits_v1, self._handles[uuid], limits, otherwise=False) is None)
+        except NvmlError as error:
+            return bool(error.code == NOT_FOUND)
+
+    def limit_group(self, uuid: str, group: str, mib: int | None) -> None:
+        """Processes of a cgroup (its whole path) get no more than so much memory; None: no limit any more."""
+        soft, hard = (0, NO_LIMIT) if mib is None else (mib * MIB, mib * MIB)
+        limits = pynvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), soft, hard)
+        _said(pynvml.nvmlDeviceSetMemoryLimits_v1, self._handles[uuid], limits)
+
+    def mode(self, uuid: str) -> int:
+        """The compute mode: who may use it at once."""
+        return int(_said(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]))
+
+    def set_mode(self, uuid: str, mode: int) -> None:
+        """Change that; for root."""
+        _said(pynvml.nvmlDeviceSetComputeMode, self._handles[uuid], mode)

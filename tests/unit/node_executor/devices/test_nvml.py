@@ -1,0 +1,113 @@
+"""NVIDIA's GPUs behind the face of all devices, against the mock."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.nodes import Device
+from headrace.node_executor.devices import Devices, OnDevice, Sample
+from headrace.node_executor.devices.health import QUIET, Trouble
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.devices.nvml_library import Nvml
+from tests.mock_nvml import XID, Machine
+
+FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"
+
+
+@pytest.fixture
+def devices(machine: Machine) -> Iterator[NvmlDevices]:
+    found = NvmlDevices(Nvml(), lambda: 0)
+    yield found
+    found.close()
+
+
+def test_they_have_the_whole_face_of_devices() -> None:
+    promised = {name for name in vars(Devices) if not name.startswith("_")}
+    assert {name for name in promised if not hasattr(NvmlDevices, name)} == set()
+
+
+def test_what_is_there_is_listed_by_names_that_stay(devices: NvmlDevices) -> None:
+    assert devices.inventory() == (
+        Device(device=FIRST, model="H100-80GB", memory=81_559),
+        Device(device=SECOND, model="H100-80GB", memory=81_559),
+    )
+    assert devices.labels == {
+        "gpu.vendor": "nvidia",
+        "gpu.model": "H100-80GB",
+        "gpu.driver": "580.95.05",
+        "gpu.cuda": "13.0",
+        "gpu.mig": "off",
+        "gpu.checkpoint": "yes",
+        "gpu.memory-limits": "no",
+    }
+
+
+def test_a_job_sees_its_own_by_uuid_and_without_any_none(devices: NvmlDevices) -> None:
+    share = DeviceShare(device=SECOND, units=GPU_UNITS)
+    assert devices.environment((share,))["CUDA_VISIBLE_DEVICES"] == f"{SECOND}-0000-4000-8000-000000000000"
+    assert devices.environment(()) == {
+        "CUDA_VISIBLE_DEVICES": "",
+        "NVIDIA_VISIBLE_DEVICES": "void",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    assert devices.nodes((share,)) == ("/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+    assert devices.nodes(()) == ()
+
+
+def test_who_is_on_them_and_what_they_do_is_told_of_those_that_answer(devices: NvmlDevices, machine: Machine) -> None:
+    machine.process(os.getpid(), 300, gpu=1, sm=40)
+    machine.set("gpu_util", 55, gpu=1)
+    assert devices.on_devices() == {FIRST: [], SECOND: [OnDevice(os.getpid(), 300, None)]}
+    assert devices.samples() == {FIRST: Sample(0, 0), SECOND: Sample(55, 300)}
+    assert devices.busy_of(0) == {os.getpid(): 40}
+    machine.set("lost", 1)
+    assert list(devices.on_devices()) == list(devices.samples()) == [SECOND]
+
+
+def test_one_that_is_ill_at_the_start_is_listed_as_unfit(machine: Machine) -> None:
+    machine.set("recovery", 2, gpu=1)
+    found = NvmlDevices(Nvml(), lambda: 0)
+    assert [device.unfit for device in found.inventory()] == ["", "the driver wants the node rebooted"]
+    found.close()
+
+
+def test_looking_tells_what_has_changed_and_recovery_takes_it_back(devices: NvmlDevices, machine: Machine) -> None:
+    assert devices.look(1) == {}
+    machine.set("lost", 1, gpu=1)
+    assert devices.look(2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
+    assert devices.look(3) == {}
+    machine.set("lost", 0, gpu=1)
+    assert (devices.look(4), devices.look(3 + QUIET)) == ({}, {SECOND: None})
+
+
+def test_events_drain_at_once_and_those_of_programs_do_not(devices: NvmlDevices, machine: Machine) -> None:
+    heard: queue.Queue[tuple[str, Trouble]] = queue.Queue()
+    registered = machine.get("calls")
+    assert registered == 0
+    devices.listen(lambda name, trouble: heard.put((name, trouble)))
+    while heard.empty():  # events are only heard by who listens already
+        machine.event(XID, 31)
+        machine.event(XID, 79, gpu=1)
+        try:
+            assert heard.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
+            break
+        except queue.Empty:
+            continue
+    assert [device.unfit for device in devices.inventory()] == ["", "XID 79: it has fallen off the bus"]
+    machine.set("lost", 1)
+    assert heard.get(timeout=5) == (FIRST, Trouble("lost", 0, "the driver has lost it"))
+
+
+def test_a_gpu_in_mig_mode_says_so(machine: Machine) -> None:
+    machine.set("mig", 1)
+    found = NvmlDevices(Nvml(), lambda: 0)
+    assert [device.mig for device in found.inventory()] == [True, False]
+    assert found.labels["gpu.mig"] == "on"
+    assert found.samples()[FIRST] == Sample(None, 0)
+    found.close()
