@@ -202,7 +202,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     watch(state, job)
     state.unsettled[job.key] = job
     state.stir()
-    pool.openings += not job.preemptible and job.time_limit is None
+    pool.openings += lease.overdue or (not job.preemptible and job.time_limit is None)  # it was not to be counted on
 
 
 def note_left(state: State, job: JobRecord, exited_at: int) -> None:

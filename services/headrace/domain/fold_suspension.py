@@ -22,7 +22,8 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
     if job.yields_to:
         capacity.yield_use(state, job, pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.gpu_part(lease))
-    lease.suspended_at, lease.resuming = state.now, False
+    pool.openings += lease.overdue
+    lease.suspended_at, lease.resuming, lease.overdue = state.now, False, False
     state.stir()
     suspends = job.stop is None or job.stop.then == "suspend"
     if suspends and len(job.leases) == job.request.replicas and all(other.suspended_at for other in job.leases.values()):

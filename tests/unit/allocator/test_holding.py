@@ -105,6 +105,24 @@ def test_where_everything_stays_nothing_is_kept():
     assert held(told.allocate()) == []
 
 
+@pytest.mark.parametrize("how", ["it ends", "it is suspended"])
+def test_what_an_overdue_job_held_is_sought_anew_when_it_has_left(how):
+    told = full(policy("ml"))
+    late = next(iter(told.state.policies["default", "busy"].jobs.values()))
+    told.cancel(late) if how == "it ends" else told.stop(late, "preempted", "suspend")
+    told.allocate()
+    told.say(f.LeaseOverdueV1(job=late.key, attempt=1, node="n1"), by="preemption")
+    waiting = told.admit("ml/two")
+    told.wait(10 * MINUTE)
+    assert held(told.allocate()) == []
+
+    if how == "it ends":
+        told.end(late)
+    else:
+        told.say(f.LeaseSuspendedV1(job=late.key, attempt=1, rank=0, at=told.now), by="node.n1")
+    assert held(told.allocate()) == [kept(waiting, place("n1", 0, 1))]
+
+
 def test_what_is_kept_ends_when_a_place_of_it_cannot_be_had_any_more_and_is_sought_anew():
     told = full(policy("ml"))
     told.node("n2", 2)

@@ -9,7 +9,7 @@ from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB
 from headrace.contracts.documents import Policy, PolicyProfile, PreemptionTerms
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.domain.eligibility import lost_work, protected_until
-from headrace.domain.phases import START_TIMEOUT, limit_of
+from headrace.domain.phases import START_TIMEOUT, limit_of, walking
 from headrace.domain.state import JobState
 from tests.unit.domain.hall import Hall, gpus
 from tests.unit.domain.snapshot import differences, kept, naive
@@ -59,6 +59,17 @@ def test_its_devices_are_free_and_charged_to_nobody_and_the_rest_stays_held():
     assert (hall.free(), scope.use.get(GPU, 0), scope.use[JOB], hall.pool.use.get(GPU, 0)) == ([1, 1], 0, 1, 0)
     assert sorted(hall.state.nodes["n1"].leases) == [f"{job.key}/0"]
     assert hall.adds_up() == []
+
+
+def test_one_that_was_overdue_is_so_no_more():
+    hall = Scene()
+    hall.stop_it()
+    hall.say("preemption", f.LeaseOverdueV1(job=hall.job.key, attempt=1, node="n1"))
+    assert (walking(hall.job), hall.job.leases[0].overdue) == ([], True)
+    hall.suspend()
+    hall.say("allocator", ordered(hall.job))
+    hall.stop_it("drain", "requeue")
+    assert walking(hall.job) == [hall.job.leases[0]]
 
 
 def test_said_twice_it_is_said_once():
