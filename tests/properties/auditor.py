@@ -64,6 +64,7 @@ class Nomination(NamedTuple):
     job: Job
     pool: str
     amounts: Amounts
+    places: list[Json]
 
 
 class Account(NamedTuple):
@@ -326,13 +327,13 @@ class Auditor:
         amounts: Amounts = {}
         for place in fact["places"]:
             _add(amounts, place["amounts"])
-        self.nominations[fact["preemption"]] = Nomination(job, pool, amounts)
+        self.nominations[fact["preemption"]] = Nomination(job, pool, amounts, fact["places"])
         for victim in victims:
             victim.yields, victim.barred_from, victim.barred_by = True, pool, job.key
             victim.stops |= bool(fact.get("ladders"))
         self._check_own_limit(job, pool)
-        for place in fact["places"]:
-            self._check_kept(job, place)
+        for node in {place["node"] for place in fact["places"]}:
+            self._check_kept(job, node)
 
     def _preemption_forced(self, fact: Json) -> None:
         job = self._job_of(fact)
@@ -458,10 +459,8 @@ class Auditor:
 
     def _check_slices(self, lease: Lease, device: str, model: str, there: list[tuple[str, int]]) -> None:
         """No two slices share a memory slice, no more compute slices are held than there are, and the charge is the greater share (R4)."""
-        has = (4, 4) if "A30" in model else (7, 8)
-        cells = [cell for name, start in there for cell in range(start, start + _sizes(name, model, has[1])[1])]
-        engines = sum(_sizes(name, model, has[1])[0] for name, _ in there)
-        if len(set(cells)) < len(cells) or not set(cells) <= set(range(has[1])) or engines > has[0]:
+        has = _slices_of(model)
+        if not _can_be_cut(model, there):
             self._complain(f"{lease.node}/{device} is cut into {there}")
         compute, memory = _sizes(lease.slices[device][0], model, has[1])
         if lease.devices[device] != max(GPU_UNITS * compute // has[0], GPU_UNITS * memory // has[1]):
@@ -503,17 +502,19 @@ class Auditor:
                 if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
                     self._complain(f"{account} takes back for {job.key} and would use {used} {key}")
 
-    def _check_kept(self, job: Job, place: Json) -> None:
-        """What is kept for a preemptor is free, or will be when those who stop have left (R26)."""
-        stay = [
-            lease
-            for lease in self.leases.values()
-            if lease.node == place["node"] and not lease.job.stops and not lease.job.yields
-        ]
-        for share in place.get("devices", ()):
-            held = sum(lease.devices.get(share["device"], 0) for lease in stay)
-            if held + share["units"] > GPU_UNITS:
-                self._complain(f"{place['node']}/{share['device']} is kept for {job.key}, and held by others who stay")
+    def _check_kept(self, job: Job, name: str) -> None:
+        """What is kept for preemptors on a node is free, or will be when those who stop have left (R26, R27)."""
+        stay = [lease for lease in self.leases.values() if lease.node == name and not lease.job.stops and not lease.job.yields]
+        kept = [place for kept in self.nominations.values() for place in kept.places if place["node"] == name]
+        for known in self.nodes[name]["devices"]:
+            device = known["device"]
+            shares = [share for place in kept for share in place.get("devices", ()) if share["device"] == device]
+            slices = [(share["mig"], share.get("start", 0)) for share in shares if "mig" in share]
+            cut = [lease.slices[device] for lease in stay if device in lease.slices] + slices
+            units = [lease.devices[device] for lease in stay if device in lease.devices and device not in lease.slices]
+            units += [share["units"] for share in shares if "mig" not in share]
+            if shares and (not _can_be_cut(known["model"], cut) or sum(units) > (0 if cut else GPU_UNITS)):
+                self._complain(f"{name}/{device} is kept for {job.key}, and held by others who stay")
 
     def _check_gang(self, job: Job, leases: list[Json]) -> None:
         ranks = [lease.get("rank", 0) for lease in leases]
@@ -577,6 +578,19 @@ class Auditor:
                 for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
             ):
                 self._complain(f"{victim.key} yields by priority to {job.key} and could reclaim what it held")
+
+
+def _slices_of(model: str) -> tuple[int, int]:
+    """Compute and memory slices of a whole device."""
+    return (4, 4) if "A30" in model else (7, 8)
+
+
+def _can_be_cut(model: str, slices: list[tuple[str, int]]) -> bool:
+    """Whether (name, start) are slices of one device: none lies on another or sticks out, and there are compute slices enough (R4)."""
+    compute, memory = _slices_of(model)
+    cells = [cell for name, start in slices for cell in range(start, start + _sizes(name, model, memory)[1])]
+    engines = sum(_sizes(name, model, memory)[0] for name, _ in slices)
+    return len(set(cells)) == len(cells) and set(cells) <= set(range(memory)) and engines <= compute
 
 
 def _sizes(name: str, model: str, memory_slices: int) -> tuple[int, int]:

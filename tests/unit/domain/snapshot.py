@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -21,18 +23,21 @@ from headrace.domain.requests import Request
 from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
 from headrace.domain.takings import Preemption
 
+ATOMS = {bool, int, str, NoneType}
 AIDS = {"share_base", "stale", "index", "heap", "lines", "avoiding"}
 
 
 def snapshot(state: State) -> dict[str, Any]:
     """Everything in the state by value; objects that stand in a table of the state appear elsewhere by their name only."""
-    whole = {field.name: _shown(getattr(state, field.name)) for field in fields(state) if field.name not in AIDS}
+    whole = _opened(state)
     for table in ("jobs", "nodes", "pools", "policies", "preemptions"):
         whole[table] = {key: _opened(value) for key, value in getattr(state, table).items()}
     return whole
 
 
 def _shown(value: Any) -> Any:  # noqa: C901, PLR0912  # one case for each kind of thing
+    if type(value) in ATOMS:
+        return value
     match value:
         case JobRecord():
             return ("job", value.key)
@@ -53,9 +58,8 @@ def _shown(value: Any) -> Any:  # noqa: C901, PLR0912  # one case for each kind 
         case Scope():
             return _opened(value)
         case dict():
-            shown = {key: _shown(child) for key, child in value.items()}
             return {
-                key: child for key, child in shown.items() if not (isinstance(value[key], Scope) and _is_untouched(value[key]))
+                key: _shown(child) for key, child in value.items() if not (isinstance(child, Scope) and _is_untouched(child))
             }
         case list() | tuple() | deque():
             return [_shown(child) for child in value]
@@ -67,7 +71,12 @@ def _shown(value: Any) -> Any:  # noqa: C901, PLR0912  # one case for each kind 
 
 
 def _opened(value: Any) -> Any:
-    return {field.name: _shown(getattr(value, field.name)) for field in fields(value) if field.name not in AIDS}
+    return {name: _shown(getattr(value, name)) for name in _names(type(value))}
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in AIDS)
 
 
 def _is_untouched(scope: Scope) -> bool:
