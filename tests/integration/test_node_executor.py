@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from itertools import count
 from pathlib import Path
@@ -32,7 +33,7 @@ from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
 from headrace.contracts.records import digest
-from headrace.node_executor import guard
+from headrace.node_executor import leftovers
 from tests.patience import PATIENCE
 
 NODE = "gpu01"
@@ -171,7 +172,7 @@ class Executor:
 
     @property
     def jobs(self) -> list[int]:
-        return guard.started_from(f"{self.data}/leases")
+        return leftovers.started_from(f"{self.data}/leases")
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -203,7 +204,7 @@ async def node(feed, nats_server, tmp_path) -> AsyncIterator[Executor]:
         if one.process is not None:
             one.process.kill()
             await asyncio.to_thread(one.process.wait, PATIENCE)
-        await until(lambda: not one.jobs)
+        await asyncio.to_thread(leftovers.sweep, f"{one.data}/leases")
 
 
 async def test_a_node_reports_itself_and_shows_that_it_lives(feed, node) -> None:
@@ -340,22 +341,92 @@ async def test_a_bus_that_goes_away_costs_time_and_no_fact(feed, node, nats_serv
     assert [len(feed.of(key, LeaseEndedV1)) for key in (job, after)] == [1, 1]
 
 
-async def test_when_the_executor_is_killed_its_jobs_die_and_the_next_one_says_so_once(feed, node) -> None:
+async def test_when_the_executor_is_killed_its_jobs_run_on_and_the_next_one_takes_them_over(feed, node) -> None:
+    """R32, and nothing runs twice."""
+    script = "while [ ! -e $HEADRACE_CONTROL_DIR/../release ]; do sleep 0.01; done; echo on; exit 4"
+    job = await feed.start(0, "sh", "-c", f"echo begun; {script}", devices=("gpu0",))
+    meanwhile = await feed.start(1, "sh", "-c", "while [ ! -e $HEADRACE_CONTROL_DIR/../early ]; do sleep 0.01; done; exit 5")
+    await feed.started(job)
+    await feed.started(meanwhile)
+    await node.end(signal.SIGKILL)
+    (node.data / "leases" / "early").touch()
+    await until(lambda: not [pid for pid in node.jobs if f"{meanwhile}.1.0" in Path(f"/proc/{pid}/environ").read_text()])
+    ended_at = time.time() * 1e6
+    node.start()
+    early = await feed.ended(meanwhile)
+    assert (early.outcome, early.exit_code) == ("exited", 5)
+    assert early.exited_at < ended_at < early.at
+    await until(lambda: feed.count(NodeRegisteredV1) == 2)
+    assert feed.facts[-1].holding == (f"{job}/1/0",) or feed.of(job, LeaseEndedV1)
+    (node.data / "leases" / "release").touch()
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code) == ("exited", 4)
+    assert (await feed.read_log(job)).data == "begun\non\n"
+    assert feed.count(LeaseStartedV1) == feed.count(LeaseEndedV1) == 2
+    await until(lambda: not list((node.data / "kept").iterdir()))
+
+
+async def test_a_ladder_goes_on_where_it_was_when_the_executor_was_killed(feed, node) -> None:
+    """R28: the callback that runs is waited for, not run again."""
+    script = "trap 'exit 0' TERM; echo running; while :; do sleep 0.01; done"
+    save = "echo saving; while [ ! -e $HEADRACE_CONTROL_DIR/../release ]; do sleep 0.01; done; echo saved"
+    job = await feed.start(0, "sh", "-c", script, on_abort=("sh", "-c", save))
+    await until_printed(feed, job, "running\n")
+    await feed.stop(job)
+    await until_printed(feed, job, "running\nsaving\n")
+    await node.end(signal.SIGKILL)
+    node.start()
+    (node.data / "leases" / "release").touch()
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code, ended.stopping) == ("exited", 0, True)
+    told = [("told", "told"), ("told", "the executor was restarted")]
+    assert feed.rungs(job) == [*told, ("callback", "exit 0"), ("term", "left"), ("verify", "free")]
+    assert (await feed.read_log(job)).data == "running\nsaving\nsaved\n"
+
+
+async def test_a_job_whose_keeper_is_killed_is_ended_whole_and_lost(feed, node) -> None:
     job = await feed.start(0, "sh", "-c", "setsid sleep 1000 & sleep 1000")
     await feed.started(job)
     await until(lambda: len(node.jobs) == 3)
-    await node.end(signal.SIGKILL)
-    await until(lambda: not node.jobs)
-    node.start()
+    keeper = int((node.data / "kept" / f"{job}.1.0").read_text().split()[1])
+    os.kill(keeper, signal.SIGKILL)
     ended = await feed.ended(job)
-    assert (ended.outcome, ended.exit_code, ended.message) == ("lost", None, "the executor was restarted")
+    assert (ended.outcome, ended.exit_code) == ("lost", None)
+    assert node.jobs == []
+
+
+async def test_facts_of_a_node_without_a_bus_outlive_its_executor_too(feed, node, nats_server) -> None:
+    release = node.data.parent / "release"
+    job = await feed.start(0, "sh", "-c", f"while [ ! -e {release} ]; do sleep 0.01; done; exit 6")
+    await feed.started(job)
+    nats_server.kill()
+    release.touch()
+    await until(lambda: not node.jobs)
+    await until(lambda: b'"lease.ended.v1"' in (node.data / "journal").read_bytes())
+    await node.end(signal.SIGKILL)
+    nats_server.start()
+    node.start()
+    assert (await feed.ended(job)).exit_code == 6
     await until(lambda: feed.count(NodeRegisteredV1) == 2)
-    after = await feed.start(1, "true")
-    assert (await feed.ended(after)).exit_code == 0
-    assert len(feed.of(job, LeaseStartedV1)) == len(feed.of(job, LeaseEndedV1)) == 1
+    assert (feed.count(LeaseStartedV1), feed.count(LeaseEndedV1)) == (1, 1)
 
 
-async def test_an_executor_that_is_told_to_stop_ends_its_jobs_says_so_and_goes(feed, node) -> None:
+async def test_an_executor_that_is_told_to_stop_leaves_its_jobs_to_the_next_one(feed, node) -> None:
+    job = await feed.start(0, "sh", "-c", "while [ ! -e $HEADRACE_CONTROL_DIR/../release ]; do sleep 0.01; done; exit 7")
+    await feed.started(job)
+    assert await node.end(signal.SIGTERM) == 0
+    assert len(node.jobs) >= 1
+    node.start()
+    await until(lambda: feed.count(NodeRegisteredV1) == 2)
+    (node.data / "leases" / "release").touch()
+    assert (await feed.ended(job)).exit_code == 7
+    assert feed.count(NodeStoppedV1) == 0
+
+
+async def test_an_executor_that_is_told_so_ends_its_jobs_when_it_stops_says_so_and_goes(feed, node) -> None:
+    await node.end(signal.SIGTERM)
+    node.start("--on-stop", "end")
+    await until(lambda: feed.count(NodeRegisteredV1) == 2)
     job = await feed.start(0, "sh", "-c", "trap 'exit 9' TERM; echo running; while :; do sleep 0.01; done")
     await until_printed(feed, job, "running\n")
     assert await node.end(signal.SIGTERM) == 0
@@ -364,7 +435,15 @@ async def test_an_executor_that_is_told_to_stop_ends_its_jobs_says_so_and_goes(f
     await until(lambda: feed.count(NodeStoppedV1))
     assert isinstance(feed.facts[-1], NodeStoppedV1)
     node.start()
-    await until(lambda: feed.count(NodeRegisteredV1) == 2)
+    await until(lambda: feed.count(NodeRegisteredV1) == 3)
+
+
+async def test_an_executor_that_has_to_go_at_once_takes_everything_with_it(feed, node) -> None:
+    job = await feed.start(0, "sh", "-c", "trap '' TERM; echo running; while :; do sleep 0.01; done")
+    await until_printed(feed, job, "running\n")
+    assert await node.end(signal.SIGQUIT) == 0
+    assert node.jobs == []
+    assert (await feed.ended(job)).outcome == "lost"
 
 
 async def test_two_executors_on_one_directory_are_one_too_many(feed, node, tmp_path) -> None:

@@ -7,8 +7,9 @@ The question it answers: *what runs on this node, and what became of it?*
 - `core` decides, purely, what follows from what happened: the life of a lease and its ladder (R28).
 - `executor` does what the core asks for, with `runtimes` (processes), `devices` (GPUs), `enforcement` (what is really isolated),
   `environment`, `workspace`, `checkpoints`, `outputs`.
-- `link` is the wire; `ledger` states the facts, in order, exactly once; `journal` and `guard` see to it that neither a lease nor a
-  process is forgotten when the executor dies.
+- `link` is the wire; `ledger` states the facts, in order, exactly once; `journal` has all that must be known when the executor has died.
+- Every job is kept by a small process of its own (`runtimes.process`): killed, upgraded or restarted, the executor leaves jobs running,
+  and takes them over again; `leftovers` finds what ran on without anybody.
 
 It never chooses what runs, never touches a device it was not told to use, and never calls a device free before it has looked.
 It imports `headrace.contracts` only.

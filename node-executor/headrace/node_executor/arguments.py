@@ -20,6 +20,7 @@ URL = "HEADRACE_NATS_URL"
 USER = "HEADRACE_NATS_USER"
 PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 
+LEAVE, END = "leave", "end"
 MIB = 1024 * 1024
 _LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,127})=([A-Za-z0-9._-]{0,127})")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -48,6 +49,7 @@ class Settings(NamedTuple):
     output_limit: int
     keep: float
     keep_logs: int
+    on_stop: str
     stop_grace: float
     heartbeat: float
     ask_every: float
@@ -71,6 +73,7 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         output_limit=given.output_limit * MIB,
         keep=given.keep,
         keep_logs=given.keep_logs * MIB,
+        on_stop=given.on_stop,
         stop_grace=given.stop_grace,
         heartbeat=given.heartbeat,
         ask_every=given.ask_every,
@@ -132,7 +135,13 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
     _add(run, "--output-limit", _mebibytes, 64, "SIZE", "output kept of each attempt (default: 64MiB)")
     _add(run, "--keep", _seconds, 7 * 86400.0, "SPAN", "how long logs and files are kept (default: 7d)")
     _add(run, "--keep-logs", _mebibytes, 4096, "SIZE", "all logs together (default: 4GiB)")
-    _add(run, "--stop-grace", _seconds, 10.0, "SPAN", "what jobs get when the executor stops (default: 10s)")
+    run.add_argument(
+        "--on-stop",
+        choices=(LEAVE, END),
+        default=LEAVE,
+        help="what becomes of jobs when the executor stops: leave them running for the next one, as for an upgrade (default), or end them",
+    )
+    _add(run, "--stop-grace", _seconds, 10.0, "SPAN", "what jobs get with --on-stop end (default: 10s)")
     _add(run, "--heartbeat", _seconds, 5.0, "SPAN", "between signs of life (default: 5s)")
     _add(run, "--ask-every", _seconds, 15.0, "SPAN", "between questions what should run (default: 15s)")
 

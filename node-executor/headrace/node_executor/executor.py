@@ -2,7 +2,8 @@
 
 Strategy: `handle` is the one way in. The core's actions are performed at once and in order, and what they bring about goes back in
 as further events, from a queue and not from the stack. Only starting is put off to the next turns of the loop, a few at a time, so
-that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement; and tidying comes later, some at a time.
+that a thousand orders do not hold up an exit, a heartbeat or an acknowledgement; and tidying comes later, some at a time. What a former
+executor left is taken over by the same events (`carry_on`): it is told that the job runs, or how it ended meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
-import msgspec
 import structlog
 
 from headrace.contracts.facts import AnyFact, LeaseEndedV1
@@ -25,20 +25,25 @@ from headrace.contracts.orders import LogsAnswer, LogsRequest, StartOrder
 from headrace.node_executor.checkpoints import Checkpoint, CheckpointWatch
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
+from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.enforcement import obtained
 from headrace.node_executor.environment import callback_environment
-from headrace.node_executor.journal import Journal
+from headrace.node_executor.journal import Journal, Open
 from headrace.node_executor.logs import read_log
+from headrace.node_executor.notice import Notice, write_notice
 from headrace.node_executor.preparation import Preparation, Prepared
 from headrace.node_executor.retention import Kept, prune
-from headrace.node_executor.runtimes import CannotStart, Launch, Running, Runtime
+from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch, Running, Runtime
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.tracing import Tracing
-from headrace.node_executor.workspace import Paths, Workspace
+from headrace.node_executor.workspace import Workspace
 
 STARTS_PER_TURN = 4
 STANDS_STILL = "sigstop"
+CALLBACK = ".abort"
+"""What the name of a job's abort callback ends with."""
+
 TIDY_AFTER = 0.05
 TIDY_AT_ONCE = 40
 SECOND = 1_000_000
@@ -49,14 +54,6 @@ _log = structlog.get_logger("headrace.node_executor")
 def clock() -> int:
     """The node's clock, in microseconds since 1970."""
     return time.time_ns() // 1_000
-
-
-class Notice(msgspec.Struct, frozen=True):
-    """What the preempt file says. `deadline`: by when the job should be gone, in Unix seconds, rounded down."""
-
-    reason: str
-    preemptor: str
-    deadline: int
 
 
 class Equipment(NamedTuple):
@@ -74,9 +71,10 @@ class Equipment(NamedTuple):
 class _Held:
     """What the executor has of one lease that was, or is about to be, started."""
 
-    __slots__ = ("callback", "complained", "order", "output", "prepared", "running", "timer", "watch")
+    __slots__ = ("callback", "complained", "name", "order", "output", "prepared", "running", "timer", "watch")
 
     def __init__(self, order: StartOrder, prepared: Prepared, output: Output) -> None:
+        self.name = os.path.basename(prepared.paths.control)
         self.order = order
         self.prepared = prepared
         self.output = output
@@ -101,7 +99,7 @@ class Executor:
         self._inbox: deque[v.Event] = deque()
         self._performing = False
         self._waiting: dict[str, StartOrder] = {}
-        self._untidy: list[Paths] = []
+        self._untidy: list[_Held] = []
         self._held: dict[str, _Held] = {}
         self.finished = asyncio.Event()
 
@@ -130,11 +128,21 @@ class Executor:
         at = self._now()
         self.handle(v.Halted(at=at, deadline=at + int(grace * SECOND)))
 
-    def recorded(self, facts: tuple[AnyFact, ...]) -> None:
-        """The ledger has these facts."""
-        ended = tuple(lease_id(f.job, f.attempt, f.rank) for f in facts if isinstance(f, LeaseEndedV1))
-        if ended:
-            self._with.journal.stated(ended)
+    def carry_on(self, left: Open) -> None:
+        """Take over a lease of a former executor: what was started for it runs on, has ended meanwhile, or was never started."""
+        order = left.order
+        held = self._hold(order, self._with.preparation.recall(order))
+        self._node.carry(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
+        if self._with.runtime.adopt(self._launch(held, order.command, held.prepared.env), self._hears(held)):
+            if left.started and left.ladder is not None and not left.suspended:
+                hooked = os.path.exists(held.prepared.paths.hook)
+                self.handle(v.Told(self._now(), order.lease, hooked, "the executor was restarted"))
+        elif left.started:
+            self._exited(held, End(None, self._now()))
+        else:
+            self._node.uncarry(order.lease)
+            self._with.journal.forgotten(order.lease)
+            self._release(v.Release(order.lease))
 
     def read_log(self, request: LogsRequest) -> LogsAnswer:
         """A piece of a job's output."""
@@ -184,52 +192,69 @@ class Executor:
         except CannotStart as error:
             self._not_started(order, error)
             return
-        held = _Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
-        self._held[order.lease] = held
+        held = self._hold(order, prepared)
         try:
-            self._with.journal.began(order.lease, order.granted)
-            held.running = self._run(held, order.command, prepared.env, lambda code: self._exited(held, code))
-        except CannotStart as error:
-            held.output.note(error.message)
-            self._not_started(order, error)
+            self._with.journal.began(order)
         except OSError as error:
             self._not_started(order, CannotStart(f"the node cannot write its journal: {error.strerror}"))
-        else:
-            at = self._now()
+            return
+        self._with.runtime.start(self._launch(held, order.command, prepared.env), self._hears(held))
+
+    def _hold(self, order: StartOrder, prepared: Prepared) -> _Held:
+        held = self._held[order.lease] = _Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
+        return held
+
+    def _launch(self, held: _Held, command: tuple[str, ...], env: dict[str, str], what: str = "") -> Launch:
+        prepared = held.prepared
+        return Launch(held.name + what, command, env, prepared.directory, prepared.paths.control, held.output)
+
+    def _hears(self, held: _Held) -> Hears:
+        order = held.order
+
+        def started(running: Running, at: int) -> None:
+            held.running = running
             self._with.tracing.started(order.lease, at)
             self.handle(v.Started(at, order.lease, obtained(self._with.devices, order.devices)))
+
+        def failed(error: CannotStart) -> None:
+            held.output.note(error.message)
+            self._not_started(order, error)
+
+        return Hears(started, failed, lambda end: self._exited(held, end))
 
     def _not_started(self, order: StartOrder, error: CannotStart) -> None:
         outcome = "refused" if error.exit_code is None else "exited"
         _log.info("not_started", lease=order.lease, outcome=outcome, reason=error.message)
         self.handle(v.StartFailed(self._now(), order.lease, outcome, error.exit_code, error.message))
 
-    def _run(self, held: _Held, command: tuple[str, ...], env: dict[str, str], ended: Callable[[int], None]) -> Running:
-        return self._with.runtime.start(Launch(command, env, held.prepared.directory, held.output), ended)
-
     def _tell(self, action: v.Tell) -> None:
+        ladder = self._node.leases[action.lease].ladder
+        if ladder is not None:
+            self._with.journal.told(action.lease, ladder, self._now())
         paths = self._held[action.lease].prepared.paths
         hooked = os.path.exists(paths.hook)
         deadline = action.deadline if hooked else action.unhooked
-        notice = Notice(action.reason, action.preemptor, deadline // SECOND)
-        result = "told"
-        try:
-            fresh = f"{paths.preempt}.new"
-            with open(fresh, "wb") as file:
-                file.write(msgspec.json.encode(notice))
-            os.replace(fresh, paths.preempt)
-        except OSError as error:
-            result = f"the preempt file could not be written: {error.strerror}"
-        self.handle(v.Told(self._now(), action.lease, hooked, result))
+        complaint = write_notice(paths.preempt, Notice(action.reason, action.preemptor, deadline // SECOND))
+        self.handle(v.Told(self._now(), action.lease, hooked, complaint or "told"))
 
     def _run_callback(self, action: v.RunCallback) -> None:
         held = self._held[action.lease]
         pid = held.running.pid if held.running is not None else 0
         env = callback_environment(held.prepared.env, pid, action.deadline)
-        try:
-            held.callback = self._run(held, held.order.on_abort, env, lambda code: self._callback_ended(held, code))
-        except CannotStart as error:
+        launch = self._launch(held, held.order.on_abort, env, CALLBACK)
+
+        def started(running: Running, _at: int) -> None:
+            held.callback = running
+            lease = self._node.leases.get(action.lease)
+            if lease is None or lease.phase is not Phase.CALLBACK:  # its time was over before it began
+                running.kill()
+
+        def failed(error: CannotStart) -> None:
             self.handle(v.CallbackEnded(self._now(), action.lease, f"could not start: {error.message}"))
+
+        hears = Hears(started, failed, lambda end: self._callback_ended(held, end))
+        if not self._with.runtime.adopt(launch, hears):
+            self._with.runtime.start(launch, hears)
 
     def _stop_callback(self, action: v.StopCallback) -> None:
         callback = self._held[action.lease].callback
@@ -283,9 +308,7 @@ class Executor:
     def _state_fact(self, action: v.State) -> None:
         fact = action.fact
         if isinstance(fact, LeaseEndedV1):
-            lease = lease_id(fact.job, fact.attempt, fact.rank)
-            self._with.journal.ended(lease, self._node.closed[lease].sequence, fact)
-            self._with.tracing.ended(lease, fact.at, fact.outcome)
+            self._with.tracing.ended(lease_id(fact.job, fact.attempt, fact.rank), fact.at, fact.outcome)
         self._state(fact)
 
     def _release(self, action: v.Release) -> None:
@@ -294,34 +317,36 @@ class Executor:
             return
         if held.timer is not None:
             held.timer.cancel()
-        held.output.close()
         if not self._untidy:
             self._loop.call_later(TIDY_AFTER, self._tidy)
-        self._untidy.append(held.prepared.paths)
+        self._untidy.append(held)
 
     def _tidy(self) -> None:
         """Tidy a few; in this thread, because with another one each system call here would wait for its turn with the interpreter."""
         untidy, self._untidy = self._untidy[:TIDY_AT_ONCE], self._untidy[TIDY_AT_ONCE:]
-        for paths in untidy:
-            self._with.workspace.tidy(paths)
+        for held in untidy:
+            self._with.runtime.forget(held.name)
+            if held.order.on_abort:
+                self._with.runtime.forget(held.name + CALLBACK)
+            self._with.workspace.tidy(held.prepared.paths)
         if self._untidy:
             self._loop.call_later(TIDY_AFTER, self._tidy)
 
     # What comes back
 
-    def _exited(self, held: _Held, code: int) -> None:
-        at = self._now()
+    def _exited(self, held: _Held, end: End) -> None:
         held.running = None
 
         def tell() -> None:
             finished = os.path.exists(held.prepared.paths.finished)
-            self.handle(v.Exited(at, held.order.lease, code, finished))
+            self.handle(v.Exited(end.at, held.order.lease, end.code, finished, seen=self._now()))
 
         self._look_then(held, tell)
 
-    def _callback_ended(self, held: _Held, code: int) -> None:
+    def _callback_ended(self, held: _Held, end: End) -> None:
         held.callback = None
-        self._look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, f"exit {code}")))
+        result = "lost" if end.code is None else f"exit {end.code}"
+        self._look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 
     def _look_then(self, held: _Held, then: Callable[[], None]) -> None:
         """Look for a last checkpoint, then go on; without waiting where there is nothing to wait for."""

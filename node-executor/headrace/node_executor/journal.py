@@ -1,130 +1,225 @@
-"""Which leases this node has begun and which of their ends the ledger has: what the executor must still know after it died.
+"""What the executor must still know after it died: the leases it holds, and the facts that the ledger may not have.
 
-Strategy: one JSON line for each step of a lease in an append-only file, written before the step is taken and never synced: it
-has to survive the death of the executor, not of the machine, with which the jobs die as well. A torn line is skipped. The file
-is rewritten with the open leases only, at the start and when it has grown.
+Strategy: one JSON line for each step in an append-only file, written before the step is taken and never synced: it has to survive the
+death of the executor, not of the machine, with which the jobs die as well. Facts are in it until the ledger has them, so it is the spool
+of a node whose bus is away, too. Memory is the truth while we live: a line that could not be written makes the file be written anew. It is
+also rewritten, with what is open only, at the start and when it has grown.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 
 import msgspec
 
-from headrace.contracts.facts import LeaseEndedV1
+from headrace.contracts.facts import AnyFact, LeaseEndedV1, LeaseResumedV1, LeaseStartedV1, LeaseSuspendedV1
+from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.ids import lease_id
+from headrace.contracts.orders import StartOrder
 
 REWRITE_AT = 4 * 1024 * 1024
 
 
-class Began(msgspec.Struct, frozen=True, tag="began", tag_field="step"):
-    """The lease is about to be started; `granted` is the sequence of its grant."""
+class Open(msgspec.Struct, tag="open", tag_field="step"):
+    """A lease that is here: about to be started, or as far as its facts say. `ladder`: it was told to stop like this, at `told_at`."""
+
+    order: StartOrder
+    started: bool = False
+    suspended: bool = False
+    ended: bool = False
+    ladder: Ladder | None = None
+    told_at: int = 0
+
+
+class Told(msgspec.Struct, frozen=True, tag="told", tag_field="step"):
+    """The lease is about to be told to stop."""
 
     lease: str
-    granted: int
+    ladder: Ladder
+    at: int
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="step"):
-    """The lease has ended like this; the ledger may not know it yet."""
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", tag_field="step"):
+    """The lease was never started after all, and the next order for it is a fresh one."""
 
     lease: str
-    granted: int
-    fact: LeaseEndedV1
 
 
-class Stated(msgspec.Struct, frozen=True, tag="stated", tag_field="step"):
-    """The ledger has the ends of these leases."""
+class Said(msgspec.Struct, frozen=True, tag="said", tag_field="step"):
+    """A fact for the ledger."""
 
-    leases: tuple[str, ...]
+    fact: AnyFact
 
 
-Step = Began | Ended | Stated
+class Sending(msgspec.Struct, frozen=True, tag="sending", tag_field="step"):
+    """The first `count` facts are about to be sent as one record behind the one with sequence `last`.
+
+    With the rest its bytes can be made again.
+    """
+
+    count: int
+    last: int
+    now: int
+    as_of: int
+    engine: str
+
+
+class Stored(msgspec.Struct, frozen=True, tag="stored", tag_field="step"):
+    """The ledger has the first `count` facts, in the record with this sequence."""
+
+    count: int
+    sequence: int
+
+
+Step = Open | Told | Forgotten | Said | Sending | Stored
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)
 
 
 class Journal:
-    """The file at `path`. `open` has the leases of a former executor whose ends were perhaps never stated, as they were left."""
+    """The file at `path`. `open`: leases by id; `unsent`: facts in order; `sending`: what was perhaps sent; `last`: our last record."""
 
     def __init__(self, path: str, rewrite_at: int = REWRITE_AT) -> None:
         self._path = path
         self._rewrite_at = rewrite_at
-        self.open = _read(path)
+        self.open: dict[str, Open] = {}
+        self.unsent: deque[AnyFact] = deque()
+        self.sending: Sending | None = None
+        self.last = 0
+        self._read()
         self._descriptor = -1
         self._size = 0
-        self._torn = False
+        self._whole = True
         self._rewrite()
 
-    def began(self, lease: str, granted: int) -> None:
-        """Before the process is started. Raises `OSError`; then it must not be."""
-        step = Began(lease, granted)
+    def began(self, order: StartOrder) -> None:
+        """Before the job is started. Raises `OSError`; then it must not be."""
+        step = Open(order)
         self._append(step)
-        self.open[lease] = step
+        self._fold(step)
 
-    def ended(self, lease: str, granted: int, fact: LeaseEndedV1) -> None:
-        """Before the fact is stated. Never raises: the fact itself is on its way."""
-        step = Ended(lease, granted, fact)
-        self.open[lease] = step
-        self._try(step)
+    def told(self, lease: str, ladder: Ladder, at: int) -> None:
+        """Before a job is told to stop. Never raises."""
+        self._take(Told(lease, ladder, at))
 
-    def stated(self, leases: tuple[str, ...]) -> None:
-        """The ledger has acknowledged these ends. Never raises."""
-        known = tuple(lease for lease in leases if self.open.pop(lease, None) is not None)
-        if not known:
-            return
-        self._try(Stated(known))
-        if self._size > self._rewrite_at:
-            self._rewrite()
+    def forgotten(self, lease: str) -> None:
+        """Nothing was ever started for this lease. Never raises."""
+        self._take(Forgotten(lease))
+
+    def said(self, fact: AnyFact) -> None:
+        """Before a fact is sent. Never raises: where the disk is full, memory has it."""
+        self._take(Said(fact))
+
+    def sends(self, sending: Sending) -> None:
+        """Before a record is sent. Never raises."""
+        if sending != self.sending:
+            self._take(sending)
+
+    def stored(self, count: int, sequence: int) -> None:
+        """The ledger has the first `count` facts. Never raises."""
+        self._take(Stored(count, sequence))
+        if self._size > self._rewrite_at and len(self.unsent) < count + 1_000:
+            self._try_to_rewrite()
 
     def close(self) -> None:
         """The executor goes."""
         os.close(self._descriptor)
 
-    def _try(self, step: Step) -> None:
+    # The fold
+
+    def _fold(self, step: Step) -> None:
+        if isinstance(step, Said):
+            self.unsent.append(step.fact)
+            self._fold_fact(step.fact)
+        elif isinstance(step, Sending):
+            self.sending = step
+        elif isinstance(step, Stored):
+            self._fold_stored(step)
+        elif isinstance(step, Open):
+            self.open[step.order.lease] = step
+        elif isinstance(step, Forgotten):
+            self.open.pop(step.lease, None)
+        elif step.lease in self.open:
+            found = self.open[step.lease]
+            found.ladder, found.told_at = step.ladder, step.at
+
+    def _fold_fact(self, fact: AnyFact) -> None:
+        if not isinstance(fact, LeaseStartedV1 | LeaseEndedV1 | LeaseSuspendedV1 | LeaseResumedV1):
+            return
+        found = self.open.get(lease_id(fact.job, fact.attempt, fact.rank))
+        if found is None:
+            return
+        if isinstance(fact, LeaseStartedV1):
+            found.started = True
+        elif isinstance(fact, LeaseEndedV1):
+            found.ended = True
+        else:
+            found.suspended, found.ladder = isinstance(fact, LeaseSuspendedV1), None
+
+    def _fold_stored(self, step: Stored) -> None:
+        for _ in range(min(step.count, len(self.unsent))):
+            fact = self.unsent.popleft()
+            if isinstance(fact, LeaseEndedV1):
+                self.open.pop(lease_id(fact.job, fact.attempt, fact.rank), None)
+        self.sending, self.last = None, max(self.last, step.sequence)
+
+    # The file
+
+    def _take(self, step: Step) -> None:
+        self._fold(step)
         try:
             self._append(step)
-        except OSError:  # what is missing here is asked from the ledger after a restart
-            return
+        except OSError:
+            self._whole = False
 
     def _append(self, step: Step) -> None:
+        if not self._whole:  # what is missing in the file is in memory, and for `began` not even there
+            self._rewrite()
+            if not isinstance(step, Open):
+                return
         line = _encoder.encode(step) + b"\n"
-        if self._torn:
-            line = b"\n" + line
-        self._torn = True
+        self._whole = False
         written = os.write(self._descriptor, line)
         self._size += written
         if written != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._torn = False
+        self._whole = True
+
+    def _try_to_rewrite(self) -> None:
+        try:
+            self._rewrite()
+        except OSError:
+            return
 
     def _rewrite(self) -> None:
+        sending = [] if self.sending is None else [self.sending]
+        steps: list[Step] = [Stored(0, self.last), *map(Said, self.unsent), *sending, *self.open.values()]
         fresh = f"{self._path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600)
-        content = b"".join(_encoder.encode(step) + b"\n" for step in self.open.values())
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(content)
-        os.rename(fresh, self._path)
+        content = b"".join(_encoder.encode(step) + b"\n" for step in steps)
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(content)
+            os.rename(fresh, self._path)
+        except OSError:
+            os.close(descriptor)
+            raise
         if self._descriptor >= 0:
             os.close(self._descriptor)
-        self._descriptor, self._size, self._torn = descriptor, len(content), False
+        self._descriptor, self._size, self._whole = descriptor, len(content), True
 
-
-def _read(path: str) -> dict[str, Began | Ended]:
-    found: dict[str, Began | Ended] = {}
-    try:
-        with open(path, "rb") as file:
-            lines = file.read().split(b"\n")
-    except FileNotFoundError:
-        return found
-    for line in lines:
+    def _read(self) -> None:
         try:
-            step = _decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            continue
-        if isinstance(step, Stated):
-            for lease in step.leases:
-                found.pop(lease, None)
-        else:
-            found[step.lease] = step
-    return found
+            with open(self._path, "rb") as file:
+                lines = file.read().split(b"\n")
+        except FileNotFoundError:
+            return
+        for line in lines:
+            try:
+                step = _decoder.decode(line)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            self._fold(step)

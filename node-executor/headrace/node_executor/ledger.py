@@ -2,25 +2,26 @@
 
 Strategy: one record is in flight at a time, conditional on the sequence of the node's last one; what is stated meanwhile goes
 into the next. A record keeps its bytes until it is known to be stored, so that after a lost acknowledgement the digest of what
-stands there tells whether it was ours. While the bus is away facts wait in memory; they are lost with the process only, and the
-ends of leases not even then (`journal`).
+stands there tells whether it was ours. Facts wait in the journal, so that a bus that is away and an executor that dies meanwhile cost
+neither one of them nor their order; of a record that was perhaps sent, what is needed to make its bytes again is there too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from headrace.contracts.codec import encode
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.orders import NodeAnswer
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
+from headrace.node_executor.journal import Journal, Sending
 
 WAIT_FIRST, WAIT_MOST = 0.05, 2.0
 
@@ -50,20 +51,17 @@ class Wire(Protocol):
 
 
 class Ledger:
-    """The writer `by`. `recorded` is told of facts once they are stored; `now` is the clock."""
+    """The writer `by`. `journal` has what was stated and not stored; `now` is the clock."""
 
-    def __init__(
-        self, wire: Wire, by: str, engine: str, now: Callable[[], int], recorded: Callable[[tuple[AnyFact, ...]], None]
-    ) -> None:
+    def __init__(self, wire: Wire, by: str, engine: str, now: Callable[[], int], journal: Journal) -> None:
         self._wire = wire
         self._by = by
         self._engine = engine
         self._now = now
-        self._recorded = recorded
-        self._waiting: deque[AnyFact] = deque()
+        self._journal = journal
         self._wanted = asyncio.Event()
         self._empty = asyncio.Event()
-        self._empty.set()
+        (self._wanted if journal.unsent else self._empty).set()
         self._last: int | None = None
         self.as_of = 0
 
@@ -74,7 +72,7 @@ class Ledger:
 
     def state(self, fact: AnyFact) -> None:
         """Put a fact behind those before it."""
-        self._waiting.append(fact)
+        self._journal.said(fact)
         self._wanted.set()
         self._empty.clear()
 
@@ -86,55 +84,54 @@ class Ledger:
         """Write until cancelled. No failure of the bus ends it."""
         while True:
             await self._wanted.wait()
-            facts, payload = self._pack()
-            await self._store(payload)
-            for _ in facts:
-                self._waiting.popleft()
-            if not self._waiting:
+            if self._journal.sending is not None and self._journal.sending.count <= len(self._journal.unsent):
+                sending, in_doubt = self._journal.sending, True  # by a former executor
+                self._last = sending.last
+            else:
+                self._last = (await self._answer_from(0)).last_record if self._last is None else self._last
+                sending, in_doubt = self._next(self._last), False
+            await self._store(sending, in_doubt=in_doubt)
+            self._journal.stored(sending.count, self.last_record)
+            if not self._journal.unsent:
                 self._wanted.clear()
                 self._empty.set()
-            self._recorded(facts)
 
-    def _pack(self) -> tuple[tuple[AnyFact, ...], bytes]:
-        """As many waiting facts as fit into a record, and its bytes."""
-        count = min(len(self._waiting), RECORD_FACTS_MAX)
-        while True:
-            facts = tuple(islice(self._waiting, count))
-            record = Record(by=self._by, now=self._now(), engine=self._engine, as_of=self.as_of, facts=facts)
-            payload = encode(record)
-            if len(payload) <= RECORD_BYTES_MAX or count == 1:
-                return facts, payload
-            count = count // 2
+    def _next(self, last: int) -> Sending:
+        """A record of as many waiting facts as fit into one."""
+        sending = Sending(min(len(self._journal.unsent), RECORD_FACTS_MAX), last, self._now(), self.as_of, self._engine)
+        while len(self._encoded(sending)) > RECORD_BYTES_MAX and sending.count > 1:
+            sending = msgspec.structs.replace(sending, count=sending.count // 2)
+        return sending
 
-    async def _store(self, payload: bytes) -> None:
+    def _encoded(self, sending: Sending) -> bytes:
+        facts = tuple(islice(self._journal.unsent, sending.count))
+        return encode(Record(by=self._by, now=sending.now, engine=sending.engine, as_of=sending.as_of, facts=facts))
+
+    async def _store(self, sending: Sending, *, in_doubt: bool) -> None:
         """Store one record, whatever it takes."""
-        in_doubt = False
+        payload = self._encoded(sending)
         wait = WAIT_FIRST
         while True:
-            if self._last is None:
-                self._last = (await self._answer_from(0)).last_record
+            self._journal.sends(sending)
             try:
-                self._last = await self._wire.append(payload, self._last)
+                self._last = await self._wire.append(payload, sending.last)
             except Unavailable as error:
                 if not in_doubt:
-                    _log.warning("record_waits", reason=str(error), facts=len(self._waiting))
+                    _log.warning("record_waits", reason=str(error), facts=len(self._journal.unsent))
                 in_doubt = True
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, WAIT_MOST)
             except WrongLast as error:
-                if await self._stored_already(payload, error.last, in_doubt=in_doubt):
-                    return
+                answer = await self._answer_from(error.last)
+                self._last = answer.last_record
+                if in_doubt and answer.last_record > sending.last and answer.last_digest in {digest(payload), ""}:
+                    return  # the very one whose acknowledgement was lost
+                _log.warning(
+                    "record_behind", thought=sending.last, last=error.last, help="does another executor use this node's name?"
+                )
+                sending = msgspec.structs.replace(sending, last=answer.last_record)
             else:
                 return
-
-    async def _stored_already(self, payload: bytes, last: int, *, in_doubt: bool) -> bool:
-        """Another record stands last: learn which, and whether it is the very one whose acknowledgement was lost."""
-        answer = await self._answer_from(last)
-        thought, self._last = self._last, answer.last_record
-        if in_doubt and thought is not None and answer.last_record > thought and answer.last_digest in {digest(payload), ""}:
-            return True
-        _log.warning("record_behind", thought=thought, last=last, help="does another executor use this node's name?")
-        return False
 
     async def _answer_from(self, last: int) -> NodeAnswer:
         """An answer that knows the record with sequence `last`; the feed may be away, or a moment behind the stream."""

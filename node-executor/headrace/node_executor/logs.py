@@ -6,6 +6,7 @@ import os
 
 from headrace.contracts.ids import IdError, split_job_key
 from headrace.contracts.orders import LogsAnswer, LogsRequest
+from headrace.node_executor.runtimes.output import MARK, pieces
 from headrace.node_executor.workspace import Workspace
 
 PIECE_MAX = 1024 * 1024
@@ -23,19 +24,36 @@ def read_log(workspace: Workspace, request: LogsRequest, *, alive: bool) -> Logs
         return LogsAnswer(ended=True, error=str(error))
     offset = max(0, request.offset)
     limit = min(max(1, request.limit), PIECE_MAX)
+    parts = pieces(workspace.log(request.job, request.attempt, request.rank))
+    which = max(number for number, (start, _) in enumerate(parts) if start <= offset)
     try:
-        with open(workspace.log(request.job, request.attempt, request.rank), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(offset)
-            data = file.read(limit)
+        data, size = _read(parts[which], offset, limit)
+        skipped = 0
+        if offset >= size and which + 1 < len(parts):  # what stood between the head and the end is gone
+            which += 1
+            skipped, offset = parts[which][0] - offset, parts[which][0]
+            data, size = _read(parts[which], offset, limit)
     except FileNotFoundError:
         return LogsAnswer(next_offset=offset, ended=not alive)
     except OSError as error:
         return LogsAnswer(next_offset=offset, ended=True, error=f"the output cannot be read: {error.strerror}")
-    if alive or offset + len(data) < size:
+    last = which + 1 == len(parts)
+    if alive or not last or offset + len(data) < size:
         data = _whole_characters(data)
     end = offset + len(data)
-    return LogsAnswer(data=data.decode("utf-8", "replace"), next_offset=end, ended=not alive and end >= size)
+    text = data.decode("utf-8", "replace")
+    if skipped:
+        text = f"\n{MARK}{skipped} bytes in between were dropped\n{text}"
+    return LogsAnswer(data=text, next_offset=end, ended=not alive and last and end >= size)
+
+
+def _read(piece: tuple[int, str], offset: int, limit: int) -> tuple[bytes, int]:
+    """What the piece of a log has from `offset` on, and where it ends, both counted from the beginning of the whole. Raises `OSError`."""
+    start, path = piece
+    with open(path, "rb") as file:
+        size = start + file.seek(0, os.SEEK_END)
+        file.seek(offset - start)
+        return file.read(limit), size
 
 
 def _whole_characters(data: bytes) -> bytes:

@@ -16,19 +16,20 @@ from importlib.metadata import PackageNotFoundError, version
 
 import structlog
 
-from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1
-from headrace.contracts.ids import split_lease_id
+from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.subjects import node_writer
-from headrace.node_executor.arguments import Settings, parse
+from headrace.node_executor import native
+from headrace.node_executor.arguments import END, Settings, parse
 from headrace.node_executor.core import vocabulary as v
-from headrace.node_executor.core.node import Closed, Node
+from headrace.node_executor.core.node import Node
 from headrace.node_executor.environment import inherited
-from headrace.node_executor.executor import Equipment, Executor, clock
-from headrace.node_executor.journal import Began, Journal
+from headrace.node_executor.executor import CALLBACK, Equipment, Executor, clock
+from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
 from headrace.node_executor.link import Hears, Link, Pace
 from headrace.node_executor.preparation import Preparation
 from headrace.node_executor.retention import Kept
+from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.tenure import Occupied, Tenure
 from headrace.node_executor.tracing import tracing
@@ -36,7 +37,8 @@ from headrace.node_executor.workspace import Workspace
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
-"""Seconds that the last facts get to reach the ledger; after that the journal keeps the ends of leases for the next start."""
+"""Seconds that the last facts get to reach the ledger; after that the journal keeps them for the next start."""
+
 
 OVERTIME = 5.0
 """Seconds past the grace in which killed processes have to disappear."""
@@ -67,14 +69,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def run(settings: Settings) -> None:
     """One life of the executor. Raises `Occupied`, or `OSError` where the data directory cannot be used."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = Stop(settings.on_stop == END)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.heard, number)
     os.makedirs(settings.data, 0o700, exist_ok=True)
     tenure = Tenure(settings.data)
-    tenure.watch()
     try:
-        equipment = _equipment(settings)
+        equipment = _equipment(settings, tenure.lock)
         await _serve(settings, equipment, stop)
         equipment.tracing.close()
         equipment.journal.close()
@@ -83,10 +84,29 @@ async def run(settings: Settings) -> None:
     _log.info("stopped")
 
 
-async def _serve(settings: Settings, equipment: Equipment, stop: asyncio.Event) -> None:
+class Stop:
+    """Whether and how the executor is to stop: SIGTERM and SIGINT as its settings say, SIGQUIT by killing everything at once."""
+
+    def __init__(self, ends_jobs: bool) -> None:
+        self.wanted = asyncio.Event()
+        self.at_once = asyncio.Event()
+        self.ends_jobs = ends_jobs
+
+    def heard(self, number: int) -> None:
+        """A signal came."""
+        if number == signal.SIGQUIT:
+            self.ends_jobs = True
+            self.at_once.set()
+        self.wanted.set()
+
+
+async def _serve(settings: Settings, equipment: Equipment, stop: Stop) -> None:
     link = Link(settings.name, settings.address, Pace(settings.heartbeat, settings.ask_every), clock)
-    ledger = Ledger(link, node_writer(settings.name), _engine(), clock, lambda facts: executor.recorded(facts))  # noqa: PLW0108 - it comes later
-    executor = Executor(Node(registration(settings), unstated(equipment.journal, clock())), equipment, ledger.state)
+    journal = equipment.journal
+    ledger = Ledger(link, node_writer(settings.name), _engine(), clock, journal)
+    executor = Executor(Node(registration(settings), closed(journal), journal.last), equipment, ledger.state)
+    for left in [left for left in journal.open.values() if not left.ended]:
+        executor.carry_on(left)
     hears = Hears(
         pushed=lambda orders: executor.handle(v.Pushed(clock(), orders)),
         answered=lambda answer: executor.handle(v.Answered(clock(), answer)),
@@ -98,37 +118,47 @@ async def _serve(settings: Settings, equipment: Equipment, stop: asyncio.Event) 
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
         asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
     ]
-    stopping = asyncio.ensure_future(_set(stop))
+    stopping = asyncio.ensure_future(_wait(stop.wanted))
     try:
         await asyncio.wait([stopping, *work], return_when=asyncio.FIRST_COMPLETED)
         for task in work:
             if task.done():
                 task.result()  # it ends by an error only
-        await _wind_down(executor, ledger, settings.stop_grace)
+        _log.info("stopping", running=executor.running, jobs="end" if stop.ends_jobs else "go on")
+        if stop.ends_jobs:
+            await _end_jobs(executor, settings.stop_grace, stop.at_once)
+        await _state_the_last(ledger)
     finally:
         for task in (stopping, *work):
             task.cancel()
         await asyncio.gather(stopping, *work, return_exceptions=True)
 
 
-async def _set(event: asyncio.Event) -> None:
+async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _wind_down(executor: Executor, ledger: Ledger, grace: float) -> None:
-    """Everything that runs ends, then the last facts go out; both take a bounded time."""
-    _log.info("stopping", running=executor.running)
-    executor.halt(grace)
-    try:
-        async with asyncio.timeout(grace + OVERTIME):
-            await executor.finished.wait()
-    except TimeoutError:
+async def _end_jobs(executor: Executor, grace: float, at_once: asyncio.Event) -> None:
+    """Everything that runs ends, in a bounded time."""
+    executor.halt(0.0 if at_once.is_set() else grace)
+    ended, hurried = asyncio.ensure_future(_wait(executor.finished)), asyncio.ensure_future(_wait(at_once))
+    await asyncio.wait([ended, hurried], timeout=grace + OVERTIME, return_when=asyncio.FIRST_COMPLETED)
+    if not ended.done() and hurried.done():
+        executor.halt(0.0)
+        await asyncio.wait([ended], timeout=OVERTIME)
+    if not ended.done():
         _log.error("not_all_ended", running=executor.running)
+    for waiting in (ended, hurried):
+        waiting.cancel()
+
+
+async def _state_the_last(ledger: Ledger) -> None:
+    """The last facts go out, if they can soon; else they are in the journal."""
     try:
         async with asyncio.timeout(LAST_FACTS):
             await ledger.settled()
     except TimeoutError:
-        _log.warning("facts_not_stated", help="the next start of this executor states how its leases ended")
+        _log.warning("facts_not_stated", help="the next start of this executor states them")
 
 
 async def _keep_looking(executor: Executor, every: float) -> None:
@@ -144,15 +174,26 @@ async def _keep_pruning(executor: Executor, kept: Kept) -> None:
         await asyncio.sleep(PRUNE_EVERY)
 
 
-def _equipment(settings: Settings) -> Equipment:
+def _equipment(settings: Settings, lock: int) -> Equipment:
     workspace = Workspace(settings.data, settings.checkpoints)
     base = inherited(os.environ, settings.pass_env)
+    program = native.built(SOURCE, native.cache_directory(os.environ, f"{settings.data}/bin"))
+    if not program:
+        _log.info(
+            "keepers_in_python", reason="the C program could not be built", help="jobs start more slowly, and take more memory"
+        )
+    journal = Journal(f"{settings.data}/journal")
+    runtime = ProcessRuntime(Nursery(program, lock), workspace.kept)
+    known = {workspace.name(left.order) for left in journal.open.values()}
+    abandoned = runtime.abandon(known | {f"{name}{CALLBACK}" for name in known})
+    if abandoned:
+        _log.warning("abandoned_killed", names=abandoned)
     return Equipment(
         workspace=workspace,
         preparation=Preparation(workspace, settings.devices, base, settings.secrets),
         devices=settings.devices,
-        runtime=ProcessRuntime(),
-        journal=Journal(f"{settings.data}/journal"),
+        runtime=runtime,
+        journal=journal,
         tracing=tracing(settings.name),
         output_limit=settings.output_limit,
     )
@@ -172,19 +213,9 @@ def registration(settings: Settings) -> NodeRegisteredV1:
     )
 
 
-def unstated(journal: Journal, at: int) -> dict[str, Closed]:
-    """The leases of a former executor as of `at`: their processes are gone (`Tenure`), their ends perhaps not in the ledger."""
-    found = {}
-    for lease, step in journal.open.items():
-        if isinstance(step, Began):
-            job, attempt, rank = split_lease_id(lease)
-            fact = LeaseEndedV1(
-                job=job, attempt=attempt, rank=rank, outcome="lost", message="the executor was restarted", exited_at=at, at=at
-            )
-        else:
-            fact = step.fact
-        found[lease] = Closed(step.granted, fact)
-    return found
+def closed(journal: Journal) -> dict[str, int]:
+    """The leases of a former executor that are over; their ends are in the journal, and on their way."""
+    return {lease: left.order.granted for lease, left in journal.open.items() if left.ended}
 
 
 def configure_logs(node: str) -> None:

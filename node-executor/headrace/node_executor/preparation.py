@@ -50,6 +50,16 @@ class Preparation:
         env = job_environment(order, paths, self._base, self._devices.environment(order.devices), secrets, traceparent)
         return Prepared(paths, env, order.workdir or paths.work)
 
+    def recall(self, order: StartOrder) -> Prepared:
+        """The same again for a lease that a former executor started; secrets that are gone since are left out. Never raises."""
+        try:
+            secrets = self._values(order)
+        except CannotStart:
+            secrets = {}
+        paths = self._workspace.paths(order)
+        env = job_environment(order, paths, self._base, self._devices.environment(order.devices), secrets)
+        return Prepared(paths, env, order.workdir or paths.work)
+
     def _values(self, order: StartOrder) -> dict[str, str]:
         if not order.secret_env:
             return {}

@@ -22,13 +22,14 @@ class Kept(NamedTuple):
 
 def prune(workspace: Workspace, kept: Kept, now: float, alive: Container[str]) -> int:
     """Remove what is too old or too much; how many things went. `alive` has the names of leases that run. `now`: Unix seconds."""
-    logs = [entry for entry in _entries(workspace.logs) if entry.name.removesuffix(".log") not in alive]
+    logs = [entry for entry in _logs(workspace.logs) if entry.name not in alive]
     gone = 0
     total = 0
     for entry in sorted(logs, key=lambda entry: entry.modified, reverse=True):
         total += entry.size
         if entry.modified < now - kept.seconds or total > kept.log_bytes:
             gone += _unlink(entry.path)
+            shutil.rmtree(f"{entry.path}.d", ignore_errors=True)
     for entry in _entries(workspace.leases):
         if entry.name not in alive and entry.modified < now - kept.seconds:
             shutil.rmtree(entry.path, ignore_errors=True)
@@ -41,6 +42,20 @@ class _Entry(NamedTuple):
     path: str
     size: int
     modified: float
+
+
+def _logs(directory: str) -> list[_Entry]:
+    """Each log by the name of its lease, with all its pieces: their sum, and when the newest of them was written."""
+    found = []
+    for entry in _entries(directory):
+        if not entry.name.endswith(".log"):
+            continue
+        pieces = [entry]
+        if os.path.isdir(f"{entry.path}.d"):
+            pieces += _entries(f"{entry.path}.d")
+        size, modified = sum(piece.size for piece in pieces), max(piece.modified for piece in pieces)
+        found.append(_Entry(entry.name.removesuffix(".log"), entry.path, size, modified))
+    return found
 
 
 def _entries(directory: str) -> list[_Entry]:

@@ -2,7 +2,8 @@
 
     <data>/leases/<job>.<attempt>.<rank>/    control directory: preempt.json, finished, hook, checkpoints
                                    …/work/   where the job runs, if it asked for no other place
-    <data>/logs/<job>.<attempt>.<rank>.log   its output, there from the first byte on
+    <data>/logs/<job>.<attempt>.<rank>.log   its output, there from the first byte on; with later pieces in ...log.d/ (`runtimes.output`)
+    <data>/kept/<job>.<attempt>.<rank>       what its keeper wrote down: only the executor's own account can
     <checkpoints>/<job>.<attempt>/           for its checkpoints; the replicas of one attempt share it
 
 Strategy: everything that a job leaves is kept for its owner and pruned by age (`retention`); what is empty goes at once. Nothing
@@ -62,6 +63,7 @@ class Workspace:
         self.data = data
         self.leases = f"{data}/leases"
         self.logs = f"{data}/logs"
+        self.kept = f"{data}/kept"
         self.checkpoints = checkpoints or f"{data}/checkpoints"
         self._elsewhere = bool(checkpoints)
         for directory in (self.leases, self.logs, self.checkpoints):
@@ -69,8 +71,7 @@ class Workspace:
 
     def paths(self, order: StartOrder) -> Paths:
         """Where everything of this lease is."""
-        name = f"{order.job}.{order.attempt}.{order.rank}"
-        control = f"{self.leases}/{name}"
+        control = f"{self.leases}/{self.name(order)}"
         return Paths(
             control,
             "" if order.workdir else f"{control}/work",
@@ -79,6 +80,10 @@ class Workspace:
             shared=order.replicas > 1,
             elsewhere=self._elsewhere,
         )
+
+    def name(self, order: StartOrder) -> str:
+        """What everything of this lease is called here."""
+        return f"{order.job}.{order.attempt}.{order.rank}"
 
     def log(self, job: str, attempt: int, rank: int) -> str:
         """The file with the output of one replica."""

@@ -43,8 +43,8 @@ class Account(NamedTuple):
 class Program(NamedTuple):
     """What to run, and how it ends.
 
-    `stop_signal` asks it to end; `stop_within` seconds later it is killed. `dies_with` is the signal it gets when the supervisor dies. An
-    exit code in `final` means that starting again would not help. `account` None: it runs as we do.
+    `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
+    gets when the supervisor dies. An exit code in `final` means that starting again would not help. `account` None: it runs as we do.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Program(NamedTuple):
     stop_signal: int = signal.SIGTERM
     stop_within: float = 10.0
     dies_with: int = signal.SIGKILL
+    hurry_signal: int = signal.SIGKILL
     final: frozenset[int] = frozenset({BROKEN})
     account: Account | None = None
     directory: Path | None = None
@@ -98,7 +99,7 @@ class Child:
         """End it, politely first; returns when it is gone. A second call with `at_once` hurries the first."""
         self._stopping.set()
         if self._process is not None:
-            self._signal(signal.SIGKILL if at_once else self.program.stop_signal)
+            self._signal(self.program.hurry_signal if at_once else self.program.stop_signal)
         if self._keeper is not None:
             try:
                 async with asyncio.timeout(self.program.stop_within):

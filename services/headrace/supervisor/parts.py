@@ -79,15 +79,17 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
 
 
 def node(installation: Installation, url: str, settings: Settings, name: str) -> Program:
-    """A simulated node."""
+    """A simulated node. Killed, it comes back to its jobs; with everything else it ends, and they with it."""
     devices = f"sim:{settings.gpus}x{settings.gpu_model}"
     arguments = executor_arguments(name, installation.node_directory(name), settings.labels, devices)
     pretended = ("--cpus", str(CPUS_PER_GPU * settings.gpus), "--memory", f"{GIB_PER_GPU * settings.gpus}GiB")
     return Program(
         NODE + name,
-        python(EXECUTOR, *arguments, *(pretended if settings.gpus else ())),
+        python(EXECUTOR, *arguments, "--on-stop", "end", *(pretended if settings.gpus else ())),
         _environment(url, installation.node(name), installation.node_directory(name)),
         stop_within=NODE_STOPS_WITHIN,
+        dies_with=signal.SIGTERM,
+        hurry_signal=signal.SIGQUIT,
         final=frozenset({2, BROKEN}),
         directory=installation.directory,
     )

@@ -27,10 +27,10 @@ from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.executor import Equipment, Executor
-from headrace.node_executor.journal import Began, Ended, Journal
+from headrace.node_executor.journal import Journal, Open
 from headrace.node_executor.preparation import Preparation
 from headrace.node_executor.retention import Kept
-from headrace.node_executor.runtimes import CannotStart, Launch
+from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch
 from headrace.node_executor.tracing import Silent
 from headrace.node_executor.workspace import Workspace
 from tests.patience import PATIENCE
@@ -42,11 +42,15 @@ LADDER = Ladder(cause="preempted", callback_grace=60_000_000, term_grace=30_000_
 
 
 class FakeRunning:
-    def __init__(self, launch: Launch, ended: Callable[[int], None]) -> None:
+    def __init__(self, launch: Launch, hears: Hears, now: Callable[[], int]) -> None:
         self.pid = 4711
         self.launch = launch
-        self.exit = ended
+        self.hears = hears
+        self.now = now
         self.signals: list[str] = []
+
+    def exit(self, code: int | None, at: int | None = None) -> None:
+        self.hears.ended(End(code, self.now() if at is None else at))
 
     def terminate(self) -> None:
         self.signals.append("term")
@@ -62,17 +66,31 @@ class FakeRunning:
 
 
 class FakeRuntime:
-    """Remembers what was started; `refuses` maps a command to why it cannot be."""
+    """Remembers what was started; `refuses` maps a command to why it cannot be, `left` names what a former executor started."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], int]) -> None:
+        self.now = now
         self.started: list[FakeRunning] = []
         self.refuses: dict[str, CannotStart] = {}
+        self.left: set[str] = set()
+        self.forgotten: list[str] = []
 
-    def start(self, launch: Launch, ended: Callable[[int], None]) -> FakeRunning:
+    def start(self, launch: Launch, hears: Hears) -> None:
         if launch.command[0] in self.refuses:
-            raise self.refuses[launch.command[0]]
-        self.started.append(FakeRunning(launch, ended))
-        return self.started[-1]
+            hears.failed(self.refuses[launch.command[0]])
+            return
+        self.started.append(FakeRunning(launch, hears, self.now))
+        hears.started(self.started[-1], self.now())
+
+    def adopt(self, launch: Launch, hears: Hears) -> bool:
+        if launch.name not in self.left:
+            return False
+        self.started.append(FakeRunning(launch, hears, self.now))
+        hears.started(self.started[-1], 7)
+        return True
+
+    def forget(self, name: str) -> None:
+        self.forgotten.append(name)
 
 
 class BusyDevices:
@@ -94,11 +112,11 @@ class BusyDevices:
 class Stage:
     """An executor with everything around it. `at` is its clock, in seconds."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, left: tuple[str, ...] = ()) -> None:
         self.directory = directory
         self.at = 1_000.0
         self.facts: list[AnyFact] = []
-        self.runtime = FakeRuntime()
+        self.runtime = FakeRuntime(self.now)
         self.devices = BusyDevices()
         self.journal = Journal(str(directory / "journal"))
         workspace = Workspace(str(directory))
@@ -112,9 +130,18 @@ class Stage:
             output_limit=1_000,
         )
         registration = NodeRegisteredV1(node="gpu01", devices=self.devices.inventory(), cpu=8000, memory=65536, at=0)
-        self.executor = Executor(Node(registration), equipment, self.facts.append, self.now)
+        self.executor = Executor(Node(registration), equipment, self.say, self.now)
+        self.runtime.left.update(left)
+        for one in list(self.journal.open.values()):
+            self.executor.carry_on(one)
+        if left:
+            return
         self.executor.handle(v.Answered(self.now(), NodeAnswer(node="gpu01", through=1, last_record=0)))
         self.facts.clear()
+
+    def say(self, fact: AnyFact) -> None:
+        self.facts.append(fact)
+        self.journal.said(fact)
 
     def now(self) -> int:
         return int(self.at * 1_000_000)
@@ -157,15 +184,16 @@ async def test_an_order_becomes_a_process_and_its_end_a_fact(stage, make_order) 
     assert running.launch.command == ("true",)
     assert running.launch.directory == f"{stage.directory}/leases/{NAME}/work"
     assert running.launch.env["A"] == "1"
-    assert stage.journal.open == {LEASE: Began(LEASE, 5)}
+    assert stage.journal.open == {LEASE: Open(make_order(env={"A": "1"}), started=True)}
     stage.at += 2
     running.exit(3)
     ended = LeaseEndedV1(job=JOB, attempt=1, outcome="exited", exit_code=3, exited_at=stage.now(), at=stage.now())
     assert stage.facts == [LeaseStartedV1(job=JOB, attempt=1, at=stage.now() - 2_000_000, isolation="simulated"), ended]
-    assert stage.journal.open == {LEASE: Ended(LEASE, 5, ended)}
+    assert stage.journal.open[LEASE].ended
     assert stage.executor.running == 0
     await stage.until(lambda: not stage.path("leases", NAME).exists())
-    stage.executor.recorded(tuple(stage.facts))
+    assert stage.runtime.forgotten == [NAME]
+    stage.journal.stored(2, 1)
     assert stage.journal.open == {}
 
 
@@ -238,7 +266,7 @@ async def test_an_order_that_cannot_be_prepared_is_refused(stage, make_order) ->
 
 
 async def test_a_journal_that_cannot_be_written_refuses_the_start(stage, make_order, monkeypatch) -> None:
-    def full(_lease: str, _granted: int) -> None:
+    def full(_order: StartOrder) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(stage.journal, "began", full)
@@ -390,3 +418,64 @@ async def test_pruning_spares_what_runs(stage, make_order) -> None:
     await stage.executor.prune(Kept(1, 10**9))
     assert stage.path("logs", f"{NAME}.log").exists()
     assert not stage.path("logs", "old.log").exists()
+
+
+def again(stage: Stage, *left: str) -> Stage:
+    """The next executor on the same directory; what is named in `left` was started by the one before."""
+    stage.journal.close()
+    return Stage(stage.directory, left)
+
+
+async def test_the_next_executor_goes_on_with_what_the_last_one_started(stage, make_order) -> None:
+    await stage.start(make_order())
+    later = again(stage, NAME)
+    assert (later.facts, later.executor.running) == ([], 1)
+    later.runtime.started[0].exit(3, at=999)
+    assert [(fact.exit_code, fact.exited_at, fact.at) for fact in later.said(LeaseEndedV1)] == [(3, 999, later.now())]
+    later.journal.close()
+
+
+async def test_a_start_that_nobody_stated_is_stated_by_the_next_executor(stage, make_order) -> None:
+    stage.journal.began(make_order())
+    later = again(stage, NAME)
+    assert later.facts == [LeaseStartedV1(job=JOB, attempt=1, at=7, isolation="simulated")]
+    later.journal.close()
+
+
+async def test_what_was_begun_and_never_started_is_left_to_the_next_order(stage, make_order) -> None:
+    stage.journal.began(make_order())
+    later = again(stage, "nothing")
+    assert (later.facts, later.executor.running, later.journal.open) == ([], 0, {})
+    later.journal.close()
+
+
+async def test_what_ran_and_left_no_trace_is_lost(stage, make_order) -> None:
+    await stage.start(make_order())
+    later = again(stage, "nothing")
+    assert [(fact.outcome, fact.exit_code) for fact in later.said(LeaseEndedV1)] == [("lost", None)]
+    later.journal.close()
+
+
+async def test_the_next_executor_goes_on_with_the_ladder(stage, make_order) -> None:
+    """R28: the grace goes on where it was, and a callback that runs is not run again."""
+    await stage.start(make_order(on_abort=("save",)))
+    stage.stop()
+    stage.at += 10
+    later = again(stage, NAME, f"{NAME}.abort")
+    job, callback = later.runtime.started
+    assert later.rungs() == [("told", "the executor was restarted")]
+    callback.exit(0)
+    assert job.signals == ["term"]
+    later.journal.close()
+
+
+async def test_a_suspended_job_is_suspended_for_the_next_executor_too(stage, make_order) -> None:
+    """R29."""
+    order = make_order()
+    await stage.start(order)
+    stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
+    later = again(stage, NAME)
+    later.executor.handle(v.Answered(later.now(), NodeAnswer(node="gpu01", through=9, last_record=0, starts=(order,))))
+    assert later.runtime.started[0].signals == ["cont"]
+    assert len(later.said(LeaseResumedV1)) == 1
+    later.journal.close()

@@ -3,62 +3,104 @@ from __future__ import annotations
 import errno
 import os
 
+import msgspec
 import pytest
 
-from headrace.contracts.facts import LeaseEndedV1
-from headrace.node_executor.journal import Began, Ended, Journal
+from headrace.contracts.facts import LeaseEndedV1, LeaseResumedV1, LeaseStartedV1, LeaseSuspendedV1
+from headrace.contracts.facts.fact import Ladder
+from headrace.node_executor.journal import Journal, Open, Sending
 
-FACT = LeaseEndedV1(job="acme.alice.x", attempt=1, outcome="exited", exit_code=0, exited_at=1, at=2)
+from .conftest import JOB, order
+
+LEASE = f"{JOB}/1/0"
+STARTED = LeaseStartedV1(job=JOB, attempt=1, at=1)
+ENDED = LeaseEndedV1(job=JOB, attempt=1, outcome="exited", exit_code=0, exited_at=1, at=2)
+LADDER = Ladder(cause="preempted", callback_grace=60, term_grace=30)
 
 
-def reopened(path) -> dict[str, Began | Ended]:
+def reopened(path) -> Journal:
     journal = Journal(str(path))
     journal.close()
-    return journal.open
+    return journal
 
 
-def test_it_remembers_what_was_begun_and_what_is_not_stated_yet(tmp_path) -> None:
+def test_it_remembers_what_was_begun_how_far_it_came_and_what_was_not_stored(tmp_path) -> None:
     path = tmp_path / "journal"
     journal = Journal(str(path))
-    for lease in ("a", "b", "c"):
-        journal.began(lease, 5)
-    journal.ended("b", 5, FACT)
-    journal.ended("c", 5, FACT)
-    journal.stated(("c", "unknown"))
+    for attempt in (1, 2, 3, 4):
+        journal.began(order(attempt=attempt))
+    journal.said(STARTED)
+    journal.told(LEASE, LADDER, 77)
+    journal.said(msgspec.structs.replace(ENDED, attempt=2))
+    journal.said(msgspec.structs.replace(ENDED, attempt=3))
+    journal.forgotten(f"{JOB}/4/0")
+    journal.stored(2, 19)
     journal.close()
-    left = {"a": Began("a", 5), "b": Ended("b", 5, FACT)}
-    assert reopened(path) == left
-    assert reopened(path) == left
+    for _ in range(2):  # once from the steps, once from what was written anew
+        found = reopened(path)
+        assert found.open == {
+            LEASE: Open(order(), started=True, ladder=LADDER, told_at=77),
+            f"{JOB}/3/0": Open(order(attempt=3), ended=True),
+        }
+        assert list(found.unsent) == [msgspec.structs.replace(ENDED, attempt=3)]
+        assert (found.last, found.sending) == (19, None)
+
+
+def test_a_lease_is_suspended_until_it_goes_on_and_then_it_was_never_told(tmp_path) -> None:
+    """R29."""
+    path = tmp_path / "journal"
+    journal = Journal(str(path))
+    journal.began(order())
+    journal.told(LEASE, LADDER, 7)
+    journal.said(LeaseSuspendedV1(job=JOB, attempt=1, at=8))
+    assert journal.open[LEASE] == Open(order(), suspended=True, told_at=7)
+    journal.said(LeaseResumedV1(job=JOB, attempt=1, at=9))
+    journal.told(LEASE, LADDER, 10)
+    journal.close()
+    assert reopened(path).open[LEASE] == Open(order(), ladder=LADDER, told_at=10)
+
+
+def test_a_record_that_was_perhaps_sent_can_be_made_again(tmp_path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(str(path))
+    journal.said(STARTED)
+    sending = Sending(1, last=5, now=42, as_of=3, engine="test/1")
+    journal.sends(sending)
+    size = path.stat().st_size
+    journal.sends(sending)
+    assert path.stat().st_size == size
+    journal.close()
+    assert reopened(path).sending == sending
 
 
 def test_torn_and_foreign_lines_are_skipped(tmp_path) -> None:
     path = tmp_path / "journal"
     journal = Journal(str(path))
-    journal.began("a", 5)
+    journal.began(order())
     journal.close()
     with path.open("ab") as file:
-        file.write(
-            b'{"step":"began","lease":"b","gran\n\xff\xfe\n{"step":"other"}\n[[[\n{"step":"began","lease":"c","granted":7}'
-        )
-    assert reopened(path) == {"a": Began("a", 5), "c": Began("c", 7)}
+        file.write(b'{"step":"open","order":{"lease":"b","gran\n\xff\xfe\n{"step":"other"}\n[[[\n')
+        file.write(msgspec.json.encode(Open(order(attempt=2))))
+    assert list(reopened(path).open) == [LEASE, f"{JOB}/2/0"]
 
 
 def test_it_is_rewritten_when_it_has_grown(tmp_path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(str(path), rewrite_at=2_000)
-    journal.began("stays", 1)
-    for number in range(100):
-        journal.began(str(number), number)
-        journal.stated((str(number),))
+    journal = Journal(str(path), rewrite_at=4_000)
+    journal.began(order(attempt=500))
+    for attempt in range(1, 100):
+        journal.began(order(attempt=attempt))
+        journal.said(msgspec.structs.replace(ENDED, attempt=attempt))
+        journal.stored(1, attempt)
     journal.close()
-    assert path.stat().st_size < 2_200
-    assert reopened(path) == {"stays": Began("stays", 1)}
+    assert path.stat().st_size < 5_000
+    assert list(reopened(path).open) == [f"{JOB}/500/0"]
 
 
-def test_a_full_disk_refuses_a_beginning_and_forgives_an_end(tmp_path, monkeypatch) -> None:
+def test_a_full_disk_refuses_a_beginning_and_costs_no_fact(tmp_path, monkeypatch) -> None:
     path = tmp_path / "journal"
     journal = Journal(str(path))
-    journal.began("a", 5)
+    journal.began(order())
     real, full = os.write, True
 
     def write(descriptor: int, data: bytes) -> int:
@@ -68,11 +110,19 @@ def test_a_full_disk_refuses_a_beginning_and_forgives_an_end(tmp_path, monkeypat
             return real(descriptor, data[:20])
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    def rename(source: str, target: str) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        os.replace(source, target)
+
     monkeypatch.setattr(os, "write", write)
-    journal.ended("a", 5, FACT)
+    monkeypatch.setattr(os, "rename", rename)
+    journal.said(STARTED)
     with pytest.raises(OSError, match="No space left"):
-        journal.began("b", 6)
+        journal.began(order(attempt=2))
     full = False
-    journal.began("c", 7)
+    journal.began(order(attempt=3))
     journal.close()
-    assert reopened(path) == {"a": Began("a", 5), "c": Began("c", 7)}
+    found = reopened(path)
+    assert found.open == {LEASE: Open(order(), started=True), f"{JOB}/3/0": Open(order(attempt=3))}
+    assert list(found.unsent) == [STARTED]

@@ -70,3 +70,16 @@ def test_a_piece_has_a_largest_size(workspace) -> None:
     write(workspace, b"x" * 3_000_000)
     assert ask(workspace, limit=10**9).next_offset == 1024 * 1024
     assert ask(workspace, limit=-1, offset=-5).next_offset == 1
+
+
+def test_a_long_log_is_read_over_its_pieces_and_says_what_is_missing_in_between(workspace) -> None:
+    write(workspace, b"head\n")
+    folder = Path(workspace.log(JOB, 1, 0) + ".d")
+    folder.mkdir()
+    (folder / "100").write_bytes("tä".encode())
+    (folder / "103").write_bytes(b"il\n")
+    assert ask(workspace) == LogsAnswer(data="head\n", next_offset=5)
+    assert ask(workspace, offset=5) == LogsAnswer(data="\n[headrace] 95 bytes in between were dropped\ntä", next_offset=103)
+    assert ask(workspace, offset=103) == LogsAnswer(data="il\n", next_offset=106, ended=True)
+    assert ask(workspace, offset=50).next_offset == 103
+    assert ask(workspace, offset=106, alive=True) == LogsAnswer(next_offset=106)

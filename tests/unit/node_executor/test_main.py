@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
 from headrace.contracts.facts import LeaseEndedV1
 from headrace.node_executor.arguments import parse
-from headrace.node_executor.core.node import Closed
 from headrace.node_executor.journal import Journal
-from headrace.node_executor.main import FAILED, registration, unstated
+from headrace.node_executor.main import FAILED, Stop, closed, registration
 
-JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
+from .conftest import JOB, order
 
 
 def run(*arguments: str) -> tuple[int, dict[str, str]]:
@@ -39,12 +39,18 @@ def test_a_node_without_devices_claims_no_isolation() -> None:
     assert registration(parse(["run", "--name", "a", "--devices", "sim:1xL4"], {})).isolation == "simulated"
 
 
-def test_what_a_former_executor_had_begun_is_lost_and_what_had_ended_has_ended(tmp_path) -> None:
+def test_of_a_former_executors_leases_those_that_are_over_are_closed(tmp_path) -> None:
     journal = Journal(str(tmp_path / "journal"))
-    fact = LeaseEndedV1(job=JOB, attempt=2, outcome="exited", exit_code=0, exited_at=1, at=2)
-    journal.began(f"{JOB}/1/0", 5)
-    journal.began(f"{JOB}/2/0", 6)
-    journal.ended(f"{JOB}/2/0", 6, fact)
-    lost = LeaseEndedV1(job=JOB, attempt=1, outcome="lost", message="the executor was restarted", exited_at=9, at=9)
-    assert unstated(journal, at=9) == {f"{JOB}/1/0": Closed(5, lost), f"{JOB}/2/0": Closed(6, fact)}
+    journal.began(order(granted=5))
+    journal.began(order(attempt=2, granted=6))
+    journal.said(LeaseEndedV1(job=JOB, attempt=2, outcome="exited", exit_code=0, exited_at=1, at=2))
+    assert closed(journal) == {f"{JOB}/2/0": 6}
     journal.close()
+
+
+async def test_a_stop_ends_jobs_only_where_it_is_told_so_and_at_once_where_it_must() -> None:
+    stop = Stop(ends_jobs=False)
+    stop.heard(signal.SIGTERM)
+    assert (stop.wanted.is_set(), stop.ends_jobs, stop.at_once.is_set()) == (True, False, False)
+    stop.heard(signal.SIGQUIT)
+    assert (stop.ends_jobs, stop.at_once.is_set()) == (True, True)

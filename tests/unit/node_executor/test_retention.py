@@ -38,3 +38,13 @@ def test_of_too_many_logs_the_newest_stay(tmp_path) -> None:
         put(Path(workspace.logs, f"{number}.log"), age=number, size=100)
     assert prune(workspace, Kept(1_000, 250), NOW, ()) == 3
     assert names(workspace.logs) == {"0.log", "1.log"}
+
+
+def test_a_log_goes_with_all_its_pieces_and_counts_with_them(tmp_path) -> None:
+    workspace = Workspace(str(tmp_path))
+    put(Path(workspace.logs, "old.log"), age=20, size=10)
+    put(Path(workspace.logs, "old.log.d", "10"), age=15, size=200)
+    put(Path(workspace.logs, "new.log"), age=30, size=10)
+    put(Path(workspace.logs, "new.log.d", "10"), age=5, size=200)
+    assert prune(workspace, Kept(1_000, 300), NOW, ()) == 1
+    assert names(workspace.logs) == {"new.log", "new.log.d"}

@@ -38,6 +38,7 @@ from headrace.node_executor.core.vocabulary import (
     DevicesFree,
     Exited,
     LeaseEvent,
+    Overran,
     Release,
     Resumed,
     RunCallback,
@@ -63,6 +64,7 @@ LOOK_AGAIN = 500 * MILLISECOND
 """How long to wait before devices that were still in use are looked at again."""
 
 EXECUTOR_STOPPED = "executor stopped"
+KEEPER_KILLED = "the process that kept the job was killed, and nobody saw how the job ended"
 KILLED = 128 + 9
 
 
@@ -141,7 +143,13 @@ def _start_failed(lease: Lease, event: StartFailed, out: Actions) -> None:
 
 def _exited(lease: Lease, event: Exited, out: Actions) -> None:
     lease.exited = event
-    _verify(lease, event.at, out)
+    _verify(lease, max(event.at, event.seen), out)
+
+
+def _overran(lease: Lease, event: Overran, out: Actions) -> None:
+    if lease.exited is None:
+        lease.blame = event.message
+        kill(lease, event.at, out)
 
 
 def _verify(lease: Lease, at: int, out: Actions) -> None:
@@ -272,7 +280,11 @@ def _over(lease: Lease, at: int, out: Actions) -> None:
     exited = lease.exited
     if exited is None:
         raise AssertionError("a lease is over only after its process has ended")
-    if lease.limit is not None and lease.ladder is None:
+    if exited.exit_code is None:
+        _end(lease, "lost", None, exited.message or KEEPER_KILLED, exited.at, at, out)
+    elif lease.blame:
+        _end(lease, "exited", exited.exit_code, lease.blame, exited.at, at, out)
+    elif lease.limit is not None and lease.ladder is None:
         _end(lease, "lost", exited.exit_code, EXECUTOR_STOPPED, exited.at, at, out)
     elif lease.killed and exited.exit_code == KILLED:
         _end(
@@ -285,7 +297,7 @@ def _over(lease: Lease, at: int, out: Actions) -> None:
             out,
         )
     else:
-        _end(lease, "exited", exited.exit_code, "", exited.at, at, out)
+        _end(lease, "exited", exited.exit_code, exited.message, exited.at, at, out)
 
 
 def _end(lease: Lease, outcome: str, exit_code: int | None, message: str, exited_at: int, at: int, out: Actions) -> None:
@@ -313,6 +325,11 @@ RULES: dict[tuple[Phase, type[LeaseEvent]], Rule] = {
     (Phase.STARTING, Started): _started,
     (Phase.STARTING, StartFailed): _start_failed,
     (Phase.RUNNING, Exited): _exited,
+    (Phase.RUNNING, Overran): _overran,
+    (Phase.TOLD, Overran): _overran,
+    (Phase.CALLBACK, Overran): _overran,
+    (Phase.HOOK, Overran): _overran,
+    (Phase.TERM, Overran): _overran,
     (Phase.TOLD, Exited): _exited,
     (Phase.TOLD, Told): _told,
     (Phase.CALLBACK, CallbackEnded): _callback_ended,

@@ -1,8 +1,8 @@
 """All leases of the node: orders and answers compared with what runs, and the moment when the node may report itself.
 
 Strategy: level, not edge (`contracts.orders`). `closed` remembers leases that are over until an answer that is not older than
-their grant leaves them out: then no later order can name them again. A lease that a former executor held (`Closed.fact`) is
-treated as over too; its end is stated as soon as an answer shows that the ledger does not know of it.
+their grant leaves them out: then no later order can name them again. What a former executor left running is carried on (`carry`), and
+no answer older than the node's own last record is believed: it may not know of an end yet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
-from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.ids import IdError, lease_id, split_job_key
 from headrace.contracts.orders import StartOrder, StopOrder
 from headrace.node_executor.core import lease as life
@@ -33,30 +33,42 @@ from headrace.node_executor.core.vocabulary import (
 )
 
 
-class Closed(msgspec.Struct, gc=False):
-    """A lease that is over. `sequence`: of its grant or stop; `fact`: its end, where that was perhaps never stated."""
-
-    sequence: int
-    fact: LeaseEndedV1 | None = None
-
-
 class Node:
     """What the node knows. `step` is the only way in; what is to be done is the only way out.
 
-    `registration` is what the node says of itself; `unstated` are the leases of a former executor by id, with how they ended.
+    `registration` is what the node says of itself; `closed` are the leases of a former executor that are over, each with the sequence of
+    its grant or stop; `through` is the sequence of its last record.
     """
 
-    def __init__(self, registration: NodeRegisteredV1, unstated: Mapping[str, Closed] | None = None) -> None:
+    def __init__(self, registration: NodeRegisteredV1, closed: Mapping[str, int] | None = None, through: int = 0) -> None:
         self.registration = registration
         self.leases: dict[str, Lease] = {}
-        self.closed: dict[str, Closed] = dict(unstated or {})
+        self.closed: dict[str, int] = dict(closed or {})
         self.devices = {device.device: Holding(device) for device in registration.devices}
-        self.through = 0
+        self.through = through
         self.answered = False
         self.registered = False
         self.registering = True
         self.limit: int | None = None
         self.finished = False
+
+    def carry(self, order: StartOrder, *, started: bool, suspended: bool, ladder: Ladder | None, told_at: int) -> None:
+        """A former executor left this lease, and it goes on where it stood.
+
+        `Started` is due for one that was not said to run, and `Told` for one that was told to stop (at `told_at`).
+        """
+        lease = self.leases[order.lease] = Lease(order, ladder=ladder)
+        if suspended:
+            lease.phase, lease.parked, lease.ladder = Phase.SUSPENDED, True, None
+        elif started:
+            lease.phase = Phase.RUNNING if ladder is None else Phase.TOLD
+            lease.walked, lease.since = ladder is not None, told_at
+        if not suspended:
+            self._hold(order, 1)
+
+    def uncarry(self, lease: str) -> None:
+        """It was never started after all: the next order for it is a fresh one."""
+        self._hold(self.leases.pop(lease).order, -1)
 
     def step(self, event: Event) -> list[Action]:
         """What is to be done because of `event`, in this order."""
@@ -83,7 +95,7 @@ class Node:
             return
         self.through, self.answered = answer.through, True
         named = {order.lease for order in answer.starts} | {order.lease for order in answer.stops}
-        self._settle_closed(named, out)
+        self.closed = {lease: at for lease, at in self.closed.items() if lease in named or at > self.through}
         self._obey(answer.starts, answer.stops, event.at, out)
         for lease in list(self.leases.values()):
             if lease.id not in named and lease.order.granted <= answer.through and lease.ladder is None:
@@ -96,7 +108,7 @@ class Node:
 
     def halted(self, event: Halted, out: Actions) -> None:
         """No more starts; everything that runs has until the deadline."""
-        if self.limit is None:
+        if self.limit is None or event.deadline < self.limit:
             self.limit = event.deadline
             for lease in list(self.leases.values()):
                 life.halt(lease, event.at, event.deadline, out)
@@ -153,8 +165,9 @@ class Node:
     def _hold(self, order: StartOrder, sign: int) -> None:
         """Its devices are taken, or with -1 free again."""
         for share in order.devices:
-            device = self.devices[share.device]
-            (device.take if sign > 0 else device.give_back)(share)
+            device = self.devices.get(share.device)  # one that a former executor had may be gone
+            if device is not None:
+                (device.take if sign > 0 else device.give_back)(share)
 
     def _objection(self, share: DeviceShare) -> str:
         """Why the share cannot be taken now; empty where it can."""
@@ -162,7 +175,7 @@ class Node:
         return "is not on this node" if device is None else device.objection(share)
 
     def _refuse(self, order: StartOrder, message: str, at: int, out: Actions, outcome: str = "refused") -> None:
-        self.closed[order.lease] = Closed(order.granted)
+        self.closed[order.lease] = order.granted
         fact = LeaseEndedV1(
             job=order.job, attempt=order.attempt, rank=order.rank, outcome=outcome, message=message, exited_at=at, at=at
         )
@@ -172,7 +185,7 @@ class Node:
         parts = _parts(stop.lease)
         if parts is None:
             return
-        self.closed[stop.lease] = Closed(stop.ordered)
+        self.closed[stop.lease] = stop.ordered
         job, attempt, rank = parts
         fact = LeaseEndedV1(job=job, attempt=attempt, rank=rank, outcome="never_started", exited_at=at, at=at)
         out.append(State(fact))
@@ -181,16 +194,7 @@ class Node:
         if not lease.parked:
             self._hold(lease.order, -1)
         del self.leases[lease.id]
-        self.closed[lease.id] = Closed(lease.order.granted)
-
-    def _settle_closed(self, named: set[str], out: Actions) -> None:
-        for lease, closed in list(self.closed.items()):
-            if lease not in named:
-                if closed.sequence <= self.through:
-                    del self.closed[lease]
-            elif closed.fact is not None:
-                out.append(State(closed.fact))
-                closed.fact = None
+        self.closed[lease.id] = lease.order.granted
 
     def _report(self, at: int, out: Actions) -> None:
         """Say that the node is here once nothing superseded runs any more (R32), and that it goes once nothing runs at all."""

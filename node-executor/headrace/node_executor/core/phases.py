@@ -31,7 +31,7 @@ class Phase(StrEnum):
 class Lease:
     """One lease. `since`: when the phase began. `deadline`: when its timer fires (0: none). `limit`: when the executor stops.
 
-    `parked`: it is suspended, or was when its end began; its devices are not its own.
+    `parked`: it is suspended, or was when its end began; its devices are not its own. `blame`: what it took too much of.
     """
 
     order: StartOrder
@@ -44,6 +44,7 @@ class Lease:
     killed: bool = False
     walked: bool = False
     parked: bool = False
+    blame: str = ""
     exited: Exited | None = None
 
     @property

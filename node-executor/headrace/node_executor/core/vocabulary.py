@@ -60,10 +60,22 @@ class StartFailed(LeaseEvent, frozen=True):
 
 
 class Exited(LeaseEvent, frozen=True):
-    """The process is gone, and its group with it. `exit_code` as a shell would tell it; `finished` as the job said (R30)."""
+    """The process is gone, and all that it started. `finished` as the job said (R30).
 
-    exit_code: int
+    `exit_code` as a shell would tell it, None where nobody can say. `at` is when it ended, which may be long ago where the executor was
+    away; `seen` when that was noticed. `message` adds what is known of why.
+    """
+
+    exit_code: int | None
     finished: bool = False
+    seen: int = 0
+    message: str = ""
+
+
+class Overran(LeaseEvent, frozen=True):
+    """The job took more than it was given; `message` says of what. It is killed without further ado."""
+
+    message: str
 
 
 class Told(LeaseEvent, frozen=True):

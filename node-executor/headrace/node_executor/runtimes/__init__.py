@@ -1,9 +1,10 @@
 """How a job is run. A process in this version; containers get a place beside it.
 
-The question it answers: *how does a command become something that runs, can be signalled, and ends with an exit code?*
+The question it answers: *how does a command become something that runs, can be signalled, outlives us, and ends with an exit code?*
 
-- `Runtime` is the face, `Launch` what it is given, `Running` what it gives back.
-- `process` starts plain processes; `output` keeps what they print.
+- `Runtime` is the face, `Launch` what it is given, `Running` what it gives back, `Hears` who is told.
+- `process` starts plain processes, each kept by a small process of its own (`keeper.c`, or `keeper.py` where that cannot be built);
+  `nursery` is our end of the wires to them; `output` is what we ourselves write into a job's log.
 
 It never decides when to start or to stop, and never touches devices or directories.
 """
@@ -29,12 +30,25 @@ class CannotStart(Exception):
 
 
 class Launch(NamedTuple):
-    """A command with all that it needs. `directory` is where it runs; `output` takes its stdout and stderr."""
+    """A command with all that it needs.
 
+    `name` is one for each start, and finds it again after a restart; `directory` is where it runs, `control` the job's control directory;
+    `output` is its log.
+    """
+
+    name: str
     command: tuple[str, ...]
     env: dict[str, str]
     directory: str
+    control: str
     output: Output
+
+
+class End(NamedTuple):
+    """How it ended. `code` as a shell tells it; None where nobody can say. `at`: microseconds since 1970, by this machine."""
+
+    code: int | None
+    at: int
 
 
 class Running(Protocol):
@@ -54,14 +68,28 @@ class Running(Protocol):
         """The inverse of `suspend`."""
 
     def kill(self) -> None:
-        """SIGKILL to it and all that it started in its group; nothing where it has ended."""
+        """SIGKILL to it and all that it started; nothing where it has ended."""
+
+
+class Hears(NamedTuple):
+    """Who is told, in the loop: `started` or `failed` once, and after `started` `ended` once, when all of it is gone."""
+
+    started: Callable[[Running, int], None]
+    failed: Callable[[CannotStart], None]
+    ended: Callable[[End], None]
 
 
 class Runtime(Protocol):
-    """A way to run jobs."""
+    """A way to run jobs, which go on running whatever becomes of us."""
 
-    def start(self, launch: Launch, ended: Callable[[int], None]) -> Running:
-        """Start it. `ended` is called once, in the loop, with the exit code as a shell tells it, when all of it is gone.
+    def start(self, launch: Launch, hears: Hears) -> None:
+        """Start it."""
 
-        Raises `CannotStart`; then nothing runs and `ended` is never called.
+    def adopt(self, launch: Launch, hears: Hears) -> bool:
+        """Take over what was started under this name, perhaps by a former executor; False where nothing ever was.
+
+        Of something that has ended meanwhile `started` is told as well, then `ended`.
         """
+
+    def forget(self, name: str) -> None:
+        """It has ended, and whoever had to know knows: remove what was kept of it."""

@@ -1,9 +1,8 @@
-"""Jobs as plain processes: started in a fraction of a millisecond, each the leader of its own session and process group.
+"""Jobs as plain processes, each the leader of its own session, and kept by a small process that outlives the executor.
 
-Strategy: `posix_spawn` shares memory with the child until exec, so the size of the executor does not matter; it knows neither a
-working directory nor a parent-death signal, so the executor changes its own directory (it uses absolute paths everywhere), and
-`guard` answers for what outlives the executor. The end is seen through a pidfd in the loop. At that moment the leader is a
-zombie and its number still taken, so the rest of its group can be killed without hitting a stranger.
+Strategy: the executor orders a keeper and is told when the job runs; from then on it has a pidfd of the keeper, whose end is the job's end,
+and the file in which the keeper wrote how. A later executor finds the same file: whether its keeper lives is told by the lock on it,
+so the number of a process is never believed for itself.
 """
 
 from __future__ import annotations
@@ -11,56 +10,129 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Container
+from typing import NamedTuple
 
-from headrace.node_executor.runtimes import COMMAND_NOT_FOUND, COMMAND_UNUSABLE, CannotStart, Launch
-from headrace.node_executor.runtimes.output import Output
+from headrace.node_executor import leftovers
+from headrace.node_executor.runtimes import COMMAND_NOT_FOUND, COMMAND_UNUSABLE, CannotStart, End, Hears, Launch
+from headrace.node_executor.runtimes.nursery import Nursery, Order, Report
 
-_CHUNK = 64 * 1024
-_DEFAULT_SIGNALS = (
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGCHLD,
-)
 _FAULTS_OF_THE_NODE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EIO})
 
 
 class ProcessRuntime:
-    """Starts processes in the running loop of the thread that uses it."""
+    """Starts processes in the running loop of the thread that uses it. `directory` has a file for each one that is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, nursery: Nursery, directory: str) -> None:
         self._loop = asyncio.get_running_loop()
+        self._nursery = nursery
+        self._directory = directory
+        os.makedirs(directory, 0o700, exist_ok=True)
 
-    def start(self, launch: Launch, ended: Callable[[int], None]) -> Process:
-        """Start it; see `Runtime.start`. Returns after exec has succeeded."""
-        program = find_program(launch.command, launch.env, launch.directory)
-        readable = writable = pid = -1
+    def start(self, launch: Launch, hears: Hears) -> None:
+        """Start it; see `Runtime.start`."""
         try:
-            os.chdir(launch.directory)
-            readable, writable = os.pipe2(os.O_CLOEXEC)
-            os.set_blocking(readable, False)
-            pid = _spawn(program, launch, writable)
-            process = Process(self._loop, pid, readable, launch.output, ended)
-        except (OSError, CannotStart) as error:
-            if pid >= 0:  # it runs, but cannot be watched
-                os.killpg(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-            if readable >= 0:
-                os.close(readable)
-            raise (_cannot_start(launch, program, error) if isinstance(error, OSError) else error) from None
-        finally:
-            if writable >= 0:
-                os.close(writable)
-            os.chdir("/")
-        return process
+            program = find_program(launch.command, launch.env, launch.directory)
+            order = Order(
+                id=launch.name,
+                state=self._state(launch.name),
+                log=launch.output.path,
+                limit=launch.output.limit,
+                directory=launch.directory,
+                program=program,
+                command=launch.command,
+                env=launch.env,
+            )
+            self._nursery.order(order, lambda report: self._told(launch, program, report, hears))
+        except CannotStart as error:
+            hears.failed(error)
+        except ValueError as error:
+            hears.failed(CannotStart(f"the command or its environment cannot be passed on: {error}", COMMAND_UNUSABLE))
+        except OSError as error:
+            hears.failed(CannotStart(f"the node cannot start a process: {error.strerror}"))
+
+    def adopt(self, launch: Launch, hears: Hears) -> bool:
+        """Take over what was started under this name; see `Runtime.adopt`."""
+        path = self._state(launch.name)
+        kept = read_state(path)
+        if kept is None:
+            return False
+        process = Process(self._loop, path, kept.pid, kept.pidfd, launch.control, hears.ended)
+        hears.started(process, kept.started)
+        return True
+
+    def forget(self, name: str) -> None:
+        """Remove what its keeper wrote down."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._state(name))
+
+    def abandon(self, known: Container[str]) -> list[str]:
+        """Kill and forget what was started and is not `known`; the names."""
+        unknown = [name for name in os.listdir(self._directory) if name not in known]
+        for name in unknown:
+            kept = read_state(self._state(name))
+            if kept is not None and kept.pidfd >= 0:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(kept.pidfd, signal.SIGUSR1)
+                os.close(kept.pidfd)
+            self.forget(name)
+        return unknown
+
+    def _state(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _told(self, launch: Launch, program: str, report: Report, hears: Hears) -> None:
+        if report.stage:
+            hears.failed(_cannot_start(launch, program, report.stage, report.errno))
+        else:
+            path = self._state(launch.name)
+            hears.started(Process(self._loop, path, report.pid, report.pidfd, launch.control, hears.ended), report.at)
+
+
+class Kept(NamedTuple):
+    """What a keeper wrote down. `pidfd` is its own, -1 where it is gone; `end` where the job has ended."""
+
+    pid: int
+    started: int
+    pidfd: int
+    end: End | None
+
+
+def read_state(path: str) -> Kept | None:
+    """What is kept under `path`; None where nothing was started, which is certain once we hold the lock of the data directory."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        lines = [line.split() for line in os.read(descriptor, 1024).decode().splitlines()]
+        if not lines or len(lines[0]) != 4:
+            return None
+        _, keeper, pid, started = lines[0]
+        pidfd = _open_if_locked(descriptor, int(keeper))
+        lines = [line.split() for line in os.pread(descriptor, 1024, 0).decode().splitlines()]  # it may have ended meanwhile
+        end = End(int(lines[1][1]), int(lines[1][2])) if len(lines) > 1 and len(lines[1]) == 3 else None
+        return Kept(int(pid), int(started), pidfd, end)
+    finally:
+        os.close(descriptor)
+
+
+def _open_if_locked(descriptor: int, keeper: int) -> int:
+    """A pidfd of the keeper; -1 where it is gone. It held the lock when looked at last, so the number was still its own."""
+    try:
+        pidfd = os.pidfd_open(keeper)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return pidfd
+    os.close(pidfd)
+    return -1
 
 
 def find_program(command: tuple[str, ...], env: dict[str, str], directory: str) -> str:
@@ -82,117 +154,71 @@ def find_program(command: tuple[str, ...], env: dict[str, str], directory: str) 
     raise CannotStart(f"command not found: {name}", COMMAND_NOT_FOUND)
 
 
-def _spawn(program: str, launch: Launch, writable: int) -> int:
-    try:
-        return os.posix_spawn(
-            program,
-            launch.command,
-            launch.env,
-            file_actions=(
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_DUP2, writable, 1),
-                (os.POSIX_SPAWN_DUP2, writable, 2),
-            ),
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_DEFAULT_SIGNALS,
-        )
-    except ValueError as error:  # a NUL byte or a '=' where it cannot be
-        raise CannotStart(f"the environment cannot be passed on: {error}", COMMAND_UNUSABLE) from None
-
-
-def _cannot_start(launch: Launch, program: str, error: OSError) -> CannotStart:
-    if error.errno in _FAULTS_OF_THE_NODE:
-        return CannotStart(f"the node cannot start a process: {error.strerror}")
-    if error.filename == launch.directory:
-        return CannotStart(f"the working directory {launch.directory} cannot be used: {error.strerror}", COMMAND_UNUSABLE)
-    if error.errno == errno.ENOENT and os.path.exists(program):
+def _cannot_start(launch: Launch, program: str, stage: str, number: int) -> CannotStart:
+    """The reason for people, and whose fault it was (R36)."""
+    reason = os.strerror(number) if number else "its nursery died"
+    if stage == "directory":
+        return CannotStart(f"the working directory {launch.directory} cannot be used: {reason}", COMMAND_UNUSABLE)
+    if stage != "exec" or number in _FAULTS_OF_THE_NODE:
+        return CannotStart(f"the node cannot start a process ({stage}): {reason}")
+    if number == errno.ENOENT and os.path.exists(program):
         return CannotStart(f"{launch.command[0]} cannot be run: the interpreter it names is not there", COMMAND_NOT_FOUND)
-    if error.errno == errno.ENOENT:
+    if number == errno.ENOENT:
         return CannotStart(f"command not found: {launch.command[0]}", COMMAND_NOT_FOUND)
-    return CannotStart(f"{launch.command[0]} cannot be run: {error.strerror}", COMMAND_UNUSABLE)
+    return CannotStart(f"{launch.command[0]} cannot be run: {reason}", COMMAND_UNUSABLE)
 
 
 class Process:
-    """A running process group and the pipe that it prints into."""
+    """A job and its keeper, seen through a pidfd of the keeper (-1: it is gone already)."""
 
-    __slots__ = ("_ended", "_loop", "_output", "_pidfd", "_readable", "pid")
+    __slots__ = ("_control", "_ended", "_loop", "_pidfd", "_state", "pid")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, pid: int, readable: int, output: Output, ended: Callable[[int], None]
+        self, loop: asyncio.AbstractEventLoop, state: str, pid: int, pidfd: int, control: str, ended: Callable[[End], None]
     ) -> None:
         self._loop = loop
+        self._state = state
         self.pid = pid
-        self._readable = readable
-        self._output = output
+        self._pidfd = pidfd
+        self._control = control
         self._ended = ended
-        self._pidfd = os.pidfd_open(pid)
-        loop.add_reader(readable, self._read)
-        loop.add_reader(self._pidfd, self._exited)
+        if pidfd >= 0:
+            loop.add_reader(pidfd, self._exited)
+        else:
+            loop.call_soon(self._tell)
 
     def terminate(self) -> None:
-        """SIGTERM to the process; SIGCONT after it, because a stopped process cannot answer."""
+        """SIGTERM to the process; its keeper continues it, because a stopped process cannot answer."""
         self._signal(signal.SIGTERM)
-        self._signal(signal.SIGCONT)
 
     def suspend(self) -> None:
         """SIGSTOP to the whole group."""
-        self._signal_group(signal.SIGSTOP)
+        self._signal(signal.SIGTSTP)
 
     def resume(self) -> None:
         """SIGCONT to the whole group."""
-        self._signal_group(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL to the whole group."""
-        if self._pidfd >= 0:
-            self._kill_group()
+        """SIGKILL to everything below the keeper."""
+        self._signal(signal.SIGUSR1)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
-    def _signal_group(self, number: signal.Signals) -> None:
-        if self._pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, number)
-
-    def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-
-    def _read(self) -> bool:
-        """Take what is there, at most one chunk; whether there may be more."""
-        try:
-            data = os.read(self._readable, _CHUNK)
-        except BlockingIOError:
-            return False
-        if data:
-            self._output.write(data)
-            return True
-        self._close_pipe()
-        return False
-
     def _exited(self) -> None:
-        self._kill_group()
-        _, status = os.waitpid(self.pid, 0)
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self._pidfd = -1
-        left = _LAST_CHUNKS  # somebody who escaped the group may print on; he is not waited for
-        while self._readable >= 0 and left and self._read():
-            left -= 1
-        self._close_pipe()
-        code = os.waitstatus_to_exitcode(status)
-        self._ended(code if code >= 0 else 128 - code)
+        self._tell()
 
-    def _close_pipe(self) -> None:
-        if self._readable >= 0:
-            self._loop.remove_reader(self._readable)
-            os.close(self._readable)
-            self._readable = -1
-
-
-_LAST_CHUNKS = 32
-"""More than a pipe can hold."""
+    def _tell(self) -> None:
+        kept = read_state(self._state)
+        if kept is not None and kept.end is not None:
+            self._ended(kept.end)
+            return
+        at = time.time_ns() // 1_000  # somebody killed the keeper: the job's own processes are without anybody now
+        sweeping = self._loop.run_in_executor(None, leftovers.sweep, self._control)
+        sweeping.add_done_callback(lambda _: self._ended(End(None, at)))

@@ -355,3 +355,29 @@ def test_whatever_happens_in_whatever_order_the_end_is_stated_at_most_once_and_n
     ends = [number for number, action in enumerate(said) if isinstance(action, v.Release)]
     assert ends in ([], [len(said) - 1])
     assert (talk.lease.phase is Phase.ENDED) is bool(ends)
+
+
+def test_a_job_that_takes_more_than_it_was_given_is_killed_and_the_end_says_why() -> None:
+    talk = Conversation()
+    talk.hears(started(0))
+    assert talk.hears(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
+    assert talk.hears(exited(6, 137)) == [v.Verify(LEASE)]
+    assert talk.hears(free(7)) == ended("exited", 6, 7, exit_code=137, message="it took too much")
+
+
+def test_a_job_that_takes_too_much_while_its_ladder_runs_was_preempted() -> None:
+    """R30."""
+    talk = Conversation(on_abort=("save",))
+    talk.hears(started(0))
+    talk.is_stopped(1)
+    talk.hears(told(1))
+    assert talk.hears(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
+    talk.hears(exited(6, 137))
+    assert talk.hears(free(7))[-2:] == ended("exited", 6, 7, exit_code=137, stopping=True, message="it took too much")
+
+
+def test_where_nobody_saw_how_the_job_ended_it_is_lost() -> None:
+    talk = Conversation()
+    talk.hears(started(0))
+    talk.hears(v.Exited(s(5), LEASE, None, seen=s(9)))
+    assert talk.hears(free(9)) == ended("lost", 5, 9, message=life.KEEPER_KILLED)

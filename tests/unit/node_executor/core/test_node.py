@@ -12,7 +12,7 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import NodeAnswer, Orders, StartOrder, StopOrder
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.lease import REVOKED
-from headrace.node_executor.core.node import Closed, Node
+from headrace.node_executor.core.node import Node
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
 LEASE = f"{JOB}/1/0"
@@ -26,8 +26,8 @@ REGISTRATION = NodeRegisteredV1(
 )
 
 
-def node(unstated: dict[str, Closed] | None = None, *, answered: bool = True) -> Node:
-    one = Node(REGISTRATION, unstated)
+def node(closed: dict[str, int] | None = None, *, answered: bool = True, through: int = 0) -> Node:
+    one = Node(REGISTRATION, closed, through)
     if answered:
         assert one.step(answer(0)) == [v.State(registered(0))]
     return one
@@ -180,21 +180,84 @@ def test_a_stop_for_something_that_is_no_lease_is_ignored() -> None:
     assert node().step(push(10, stops=(stop("../../etc/1/0"),))) == []
 
 
-def test_leases_of_a_former_executor_are_ended_only_if_the_ledger_still_has_them() -> None:
-    lost = LeaseEndedV1(job=JOB, attempt=1, outcome="lost", exited_at=4, at=4)
-    other = LeaseEndedV1(job=JOB, attempt=2, outcome="lost", exited_at=4, at=4)
-    one = node({LEASE: Closed(5, lost), f"{JOB}/2/0": Closed(6, other)}, answered=False)
-    order = StartOrder(lease=LEASE, job=JOB, attempt=1, granted=5, amounts={}, command=("true",))
-    assert one.step(answer(9, order)) == [v.State(lost), v.State(registered(0))]
-    assert one.step(answer(10, order)) == []
-    assert list(one.closed) == [LEASE]
+def test_what_ended_under_a_former_executor_is_not_started_again_and_forgotten_when_it_is_left_out(make_order) -> None:
+    one, order = node({LEASE: 5, f"{JOB}/2/0": 6}, answered=False), make_order()
+    assert one.step(answer(7, order)) == [v.State(registered(0))]
+    assert one.closed == {LEASE: 5}
+    assert one.step(answer(8)) == []
+    assert one.closed == {}
+
+
+def test_an_answer_that_may_not_know_of_the_last_ends_is_not_believed(make_order) -> None:
+    one = node(answered=False, through=9)
+    assert one.step(answer(8, make_order())) == []
+    assert one.step(push(8, make_order())) == []
+    assert one.step(answer(9)) == [v.State(registered(0))]
+
+
+def test_what_a_former_executor_left_running_goes_on(make_order) -> None:
+    one, order = node(answered=False), make_order()
+    one.carry(order, started=True, suspended=False, ladder=None, told_at=0)
+    assert one.step(answer(7, order)) == [v.State(registered(0, LEASE))]
+    assert one.step(push(8, make_order(attempt=2))) == [
+        v.State(LeaseEndedV1(job=JOB, attempt=2, outcome="refused", message="device gpu0 is not free", exited_at=0, at=0))
+    ]
+    finish(one)
+
+
+def test_what_a_former_executor_left_and_is_granted_no_longer_is_stopped_before_the_node_reports(make_order) -> None:
+    """R32."""
+    one = node(answered=False)
+    one.carry(make_order(), started=True, suspended=False, ladder=None, told_at=0)
+    assert [type(action) for action in one.step(answer(7))] == [v.Tell]
+    one.step(v.Exited(2, LEASE, 0))
+    assert one.step(v.DevicesFree(3, LEASE))[-1] == v.State(registered(3))
+
+
+def test_a_ladder_of_a_former_executor_keeps_its_deadlines(make_order) -> None:
+    """R28."""
+    one, order = node(answered=False), make_order(on_abort=("save",))
+    ladder = Ladder(cause="drain", callback_grace=60, term_grace=30)
+    one.carry(order, started=True, suspended=False, ladder=ladder, told_at=10)
+    actions = one.step(v.Told(50, LEASE, hooked=False))
+    assert actions[1:] == [v.RunCallback(LEASE, 70), v.SetTimer(LEASE, 70)]
+    one = node(answered=False)
+    one.carry(order, started=True, suspended=False, ladder=ladder, told_at=10)
+    assert one.step(v.Told(80, LEASE, hooked=False))[1:] == [v.Terminate(LEASE), v.SetTimer(LEASE, 110)]
+
+
+def test_a_suspended_lease_of_a_former_executor_holds_no_device_until_it_goes_on(make_order) -> None:
+    """R29."""
+    one, order = node(answered=False), make_order()
+    one.carry(order, started=True, suspended=True, ladder=None, told_at=0)
+    other = make_order(attempt=2)
+    suspended = make_order(suspended=True)
+    one.step(answer(7, suspended))
+    assert one.step(push(8, other)) == [v.Spawn(other)]
+    finish(one, other.lease)
+    assert one.step(push(9, order)) == [v.Resume(LEASE)]
+
+
+def test_what_was_never_started_is_as_if_it_had_never_been_ordered(make_order) -> None:
+    one, order = node(answered=False), make_order()
+    one.carry(order, started=False, suspended=False, ladder=None, told_at=0)
+    one.uncarry(LEASE)
+    assert one.step(answer(7, order)) == [v.Spawn(order), v.State(registered(0))]
+
+
+def test_a_device_that_is_gone_since_is_no_hindrance(make_order) -> None:
+    one = node(answered=False)
+    gone = make_order(devices=(DeviceShare(device="gpu7", units=126_000),))
+    one.carry(gone, started=True, suspended=False, ladder=None, told_at=0)
+    one.step(answer(7, gone))
+    finish(one)
 
 
 def test_leases_of_a_former_executor_are_remembered_while_the_answers_are_older_than_they() -> None:
-    lost = LeaseEndedV1(job=JOB, attempt=1, outcome="lost", exited_at=4, at=4)
-    one = node({LEASE: Closed(5, lost)}, answered=False)
+    one = node({LEASE: 5}, answered=False)
     assert one.step(answer(4)) == [v.State(registered(0))]
-    assert one.step(answer(5, stops=(stop(),))) == [v.State(lost)]
+    assert one.step(answer(5, stops=(stop(),))) == []
+    assert one.closed == {LEASE: 5}
 
 
 def test_a_node_that_was_out_of_touch_reports_itself_again_with_what_it_still_runs(make_order) -> None:

@@ -3,45 +3,113 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import shutil
 import signal
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from headrace.node_executor.runtimes import CannotStart, Launch, Running, Runtime
-from headrace.node_executor.runtimes.output import Output
-from headrace.node_executor.runtimes.process import Process, ProcessRuntime, find_program
+from headrace.node_executor import leftovers, native
+from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch, Running, Runtime
+from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
+from headrace.node_executor.runtimes.output import Output, pieces
+from headrace.node_executor.runtimes.process import Kept, Process, ProcessRuntime, find_program, read_state
 from tests.patience import PATIENCE
 
 
 class Job:
     """A command that was started, and how it ended."""
 
-    def __init__(self, directory: Path, *command: str, env: dict[str, str] | None = None, limit: int = 1_000_000) -> None:
-        self.log = directory / "log"
-        self.code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._output = Output(str(self.log), limit)
-        environment = {"PATH": os.environ["PATH"], "WHERE": str(directory)} | (env or {})
-        launch = Launch(command, environment, str(directory), self._output)
-        self.process: Process = ProcessRuntime().start(launch, self.code.set_result)
+    def __init__(self, keeping: Keeping, *command: str, env: dict[str, str] | None = None, limit: int = 1_000_000) -> None:
+        environment = {"PATH": os.environ["PATH"], "WHERE": str(keeping.directory)} | (env or {})
+        self._listen(keeping, keeping.launch(*command, env=environment, limit=limit))
+        keeping.runtime.start(self.launch, self.hears)
 
-    async def ends(self) -> int:
+    def _listen(self, keeping: Keeping, launch: Launch) -> None:
+        self.log = keeping.directory / "log"
+        self.launch = launch
+        self.at = 0
+        loop = asyncio.get_running_loop()
+        self._code: asyncio.Future[End] = loop.create_future()
+        self._process: asyncio.Future[Running] = loop.create_future()
+        self.hears = Hears(self._started, self._process.set_exception, self._code.set_result)
+
+    def _started(self, running: Running, at: int) -> None:
+        self.at = at
+        self._process.set_result(running)
+
+    async def runs(self) -> Running:
         async with asyncio.timeout(PATIENCE):
-            code = await self.code
-        self._output.close()
-        return code
+            return await self._process
+
+    async def end(self) -> End:
+        await self.runs()
+        async with asyncio.timeout(PATIENCE):
+            return await self._code
+
+    async def ends(self) -> int | None:
+        return (await self.end()).code
 
     @property
     def printed(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
 
 
+class Adopted(Job):
+    """What another one started, taken over; `found`: whether there was anything."""
+
+    def __init__(self, keeping: Keeping, launch: Launch) -> None:
+        self._listen(keeping, launch)
+        self.found = keeping.runtime.adopt(launch, self.hears)
+
+
+class Keeping:
+    """A runtime on a directory, with keepers in C or in Python; another one on the same directory is its successor."""
+
+    def __init__(self, directory: Path, program: str) -> None:
+        self.directory = directory
+        self.lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        self.nursery = Nursery(program, self.lock)
+        self.runtime = ProcessRuntime(self.nursery, str(directory / "kept"))
+
+    def launch(self, *command: str, env: dict[str, str], limit: int = 1_000_000, where: str = "") -> Launch:
+        control = str(self.directory / "control")
+        output = Output(str(self.directory / "log"), limit)
+        return Launch("job", command, env | {"HEADRACE_CONTROL_DIR": control}, where or str(self.directory), control, output)
+
+    def close(self) -> None:
+        self.nursery.close()
+        os.close(self.lock)
+
+
+@pytest.fixture(scope="session", params=["c", "python"])
+def program(request, tmp_path_factory) -> str:
+    if request.param == "python":
+        return ""
+    path = native.built(SOURCE, str(tmp_path_factory.mktemp("built")))
+    if not path:
+        pytest.skip("there is no C compiler")
+    return path
+
+
+@pytest.fixture
+async def keeping(tmp_path, program) -> AsyncIterator[Keeping]:
+    one = Keeping(tmp_path, program)
+    yield one
+    one.close()
+    await asyncio.to_thread(leftovers.sweep, str(tmp_path / "control"))
+
+
 def state_of(pid: int) -> str:
     """`T`: it stands still."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def contents(path: str) -> bytes:
+    return Path(path).read_bytes()
 
 
 async def appears(path: Path) -> None:
@@ -61,18 +129,18 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("kill -PIPE $$", 141)]
 )
-async def test_the_exit_code_is_what_a_shell_would_say(tmp_path, script, code) -> None:
-    assert await Job(tmp_path, "sh", "-c", script).ends() == code
+async def test_the_exit_code_is_what_a_shell_would_say(keeping, tmp_path, script, code) -> None:
+    assert await Job(keeping, "sh", "-c", script).ends() == code
 
 
-async def test_both_streams_go_to_one_file_in_order(tmp_path) -> None:
-    job = Job(tmp_path, "sh", "-c", "echo one; echo two >&2; echo three")
+async def test_both_streams_go_to_one_file_in_order(keeping, tmp_path) -> None:
+    job = Job(keeping, "sh", "-c", "echo one; echo two >&2; echo three")
     assert await job.ends() == 0
     assert job.printed == "one\ntwo\nthree\n"
 
 
-async def test_a_job_runs_in_its_directory_with_its_environment_only_and_no_input(tmp_path) -> None:
-    job = Job(tmp_path, "sh", "-c", "pwd; cat; env | sort", env={"A": "ä b"})
+async def test_a_job_runs_in_its_directory_with_its_environment_only_and_no_input(keeping, tmp_path) -> None:
+    job = Job(keeping, "sh", "-c", "pwd; cat; env | sort", env={"A": "ä b"})
     assert await job.ends() == 0
     lines = job.printed.splitlines()
     assert lines[0] == str(tmp_path.resolve())
@@ -81,46 +149,47 @@ async def test_a_job_runs_in_its_directory_with_its_environment_only_and_no_inpu
         f"PATH={os.environ['PATH']}",
         f"PWD={tmp_path.resolve()}",
         f"WHERE={tmp_path}",
+        f"HEADRACE_CONTROL_DIR={tmp_path}/control",
     }
 
 
-async def test_a_job_leads_its_own_session_with_default_signals(tmp_path) -> None:
+async def test_a_job_leads_its_own_session_with_default_signals(keeping, tmp_path) -> None:
     previous = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     try:
         script = 'read -r stat < /proc/self/stat; echo "$$ ${stat#*) }"; grep SigIgn /proc/self/status'
-        job = Job(tmp_path, "sh", "-c", script)
+        job = Job(keeping, "sh", "-c", script)
         await job.ends()
     finally:
         signal.signal(signal.SIGUSR1, previous)
     first, ignored = job.printed.splitlines()
     own, _state, _parent, group, session = first.split()[:5]
-    assert (group, session) == (own, own) == (str(job.process.pid),) * 2
+    assert (group, session) == (own, own) == (str((await job.runs()).pid),) * 2
     assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0  # above are those of the C library itself
 
 
-async def test_sigterm_goes_to_the_job_alone(tmp_path) -> None:
+async def test_sigterm_goes_to_the_job_alone(keeping, tmp_path) -> None:
     script = 'trap "echo asked; exit 3" TERM; (trap "echo child asked" TERM; touch ready; while :; do sleep 0.01; done) & wait'
-    job = Job(tmp_path, "sh", "-c", script)
+    job = Job(keeping, "sh", "-c", script)
     await appears(tmp_path / "ready")
-    job.process.terminate()
+    (await job.runs()).terminate()
     assert await job.ends() == 3
     assert job.printed == "asked\n"
 
 
-async def test_a_stopped_job_hears_sigterm(tmp_path) -> None:
-    job = Job(tmp_path, "sh", "-c", "trap 'exit 4' TERM; touch ready; while :; do sleep 0.01; done")
+async def test_a_stopped_job_hears_sigterm(keeping, tmp_path) -> None:
+    job = Job(keeping, "sh", "-c", "trap 'exit 4' TERM; touch ready; while :; do sleep 0.01; done")
     await appears(tmp_path / "ready")
-    os.kill(job.process.pid, signal.SIGSTOP)
-    job.process.terminate()
+    os.kill((await job.runs()).pid, signal.SIGSTOP)
+    (await job.runs()).terminate()
     assert await job.ends() == 4
 
 
-async def test_what_ignores_sigterm_is_killed_with_all_its_children(tmp_path) -> None:
+async def test_what_ignores_sigterm_is_killed_with_all_its_children(keeping, tmp_path) -> None:
     script = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > child; touch ready; while :; do sleep 0.01; done' & wait"
-    job = Job(tmp_path, "sh", "-c", script)
+    job = Job(keeping, "sh", "-c", script)
     await appears(tmp_path / "ready")
-    job.process.terminate()
-    job.process.kill()
+    (await job.runs()).terminate()
+    (await job.runs()).kill()
     assert await job.ends() == 137
     child = int((tmp_path / "child").read_text())
     async with asyncio.timeout(PATIENCE):
@@ -128,8 +197,8 @@ async def test_what_ignores_sigterm_is_killed_with_all_its_children(tmp_path) ->
             await asyncio.sleep(0.01)
 
 
-async def test_children_do_not_outlive_a_job_that_ends_by_itself(tmp_path) -> None:
-    job = Job(tmp_path, "sh", "-c", "sleep 1000 & echo $!; exit 0")
+async def test_children_do_not_outlive_a_job_that_ends_by_itself(keeping, tmp_path) -> None:
+    job = Job(keeping, "sh", "-c", "sleep 1000 & echo $!; exit 0")
     assert await job.ends() == 0
     child = int(job.printed)
     async with asyncio.timeout(PATIENCE):
@@ -137,92 +206,186 @@ async def test_children_do_not_outlive_a_job_that_ends_by_itself(tmp_path) -> No
             await asyncio.sleep(0.01)
 
 
-async def test_signals_to_a_job_that_has_ended_do_nothing(tmp_path) -> None:
-    job = Job(tmp_path, "true")
+async def test_signals_to_a_job_that_has_ended_do_nothing(keeping, tmp_path) -> None:
+    job = Job(keeping, "true")
     await job.ends()
-    job.process.terminate()
-    job.process.kill()
+    (await job.runs()).terminate()
+    (await job.runs()).kill()
 
 
-async def test_somebody_who_escaped_and_holds_the_pipe_is_not_waited_for(tmp_path) -> None:
+async def test_whoever_escapes_into_a_session_of_his_own_ends_with_the_job(keeping, tmp_path) -> None:
+    script = "setsid sh -c 'echo $$ > escaped; mv escaped ready; exec sleep 1000' & while [ ! -e ready ]; do sleep 0.01; done"
+    assert await Job(keeping, "sh", "-c", script).ends() == 0
+    assert gone(int((tmp_path / "ready").read_text()))
+
+
+async def test_of_a_job_that_prints_more_than_is_kept_the_head_and_the_end_are_kept(keeping, tmp_path) -> None:
     job = Job(
-        tmp_path,
+        keeping,
         "sh",
         "-c",
-        "setsid sh -c 'echo $$ > escaped; mv escaped ready; exec sleep 1000' & while [ ! -e ready ]; do sleep 0.01; done",
+        "for i in $(seq 100); do echo line $i; done; head -c 500000 /dev/zero; echo end; exit 5",
+        limit=4000,
     )
-    assert await job.ends() == 0
-    os.kill(int((tmp_path / "ready").read_text()), signal.SIGKILL)
-
-
-async def test_a_job_that_prints_more_than_is_kept_goes_on(tmp_path) -> None:
-    job = Job(tmp_path, "sh", "-c", "head -c 500000 /dev/zero; exit 5", limit=1000)
     assert await job.ends() == 5
-    assert job.printed.endswith("[headrace] the output is longer than 1000 bytes; the rest is dropped\n")
+    assert job.printed.startswith("line 1\nline 2\n")
+    parts = [(start, contents(path)) for start, path in pieces(str(job.log))]
+    assert len(parts) == 4
+    assert all(len(data) <= 1000 for _, data in parts)
+    start, last = parts[-1]
+    assert last.endswith(b"end\n")
+    assert start + len(last) == len("".join(f"line {i}\n" for i in range(1, 101))) + 500_004
 
 
-def start(directory: Path, *command: str, env: dict[str, str] | None = None, where: str = "") -> None:
-    environment = {"PATH": f"{directory}:/usr/bin:/bin"} | (env or {})
-    output = Output(str(directory / "log"), 1000)
-    ProcessRuntime().start(Launch(command, environment, where or str(directory), output), lambda _code: None)
+async def test_two_who_print_into_one_log_lose_nothing(keeping, tmp_path) -> None:
+    """A job and its callback."""
+    loop = asyncio.get_running_loop()
+    ends = []
+    for name in ("job", "job.abort"):
+        code: asyncio.Future[End] = loop.create_future()
+        launch = keeping.launch(
+            "sh", "-c", f"for i in $(seq 500); do echo {name} $i; done", env={"PATH": os.environ["PATH"]}, limit=40_000
+        )
+        keeping.runtime.start(launch._replace(name=name), Hears(lambda *_: None, code.set_exception, code.set_result))
+        ends.append(code)
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*ends)
+    lines = b"".join(contents(path) for _, path in pieces(str(tmp_path / "log"))).decode().splitlines()
+    assert sorted(lines) == sorted(f"{name} {i}" for name in ("job", "job.abort") for i in range(1, 501))
 
 
-async def test_a_command_that_is_not_there_is_the_jobs_fault(tmp_path) -> None:
-    with pytest.raises(CannotStart, match="command not found: no-such-command") as error:
-        start(tmp_path, "no-such-command")
-    assert error.value.exit_code == 127
-    with pytest.raises(CannotStart, match=r"command not found: \./nope"):
-        start(tmp_path, "./nope")
-    with pytest.raises(CannotStart, match="there is no command"):
-        start(tmp_path)
+async def test_a_successor_takes_over_what_runs_and_hears_how_it_ended(keeping, tmp_path, program) -> None:
+    job = Job(keeping, "sh", "-c", "while [ ! -e release ]; do sleep 0.01; done; exit 6")
+    pid = (await job.runs()).pid
+    heir = Keeping(tmp_path, program)
+    later = Adopted(heir, job.launch)
+    assert (later.found, (await later.runs()).pid, later.at) == (True, pid, job.at)
+    (tmp_path / "release").touch()
+    assert await later.end() == await job.end()
+    assert (await later.end()).code == 6
+    heir.close()
 
 
-async def test_a_file_that_cannot_be_executed_is_the_jobs_fault(tmp_path) -> None:
+async def test_a_job_outlives_its_nursery_and_what_ended_meanwhile_is_told_with_its_time(keeping, tmp_path, program) -> None:
+    job = Job(keeping, "sh", "-c", "while [ ! -e release ]; do sleep 0.01; done; exit 6")
+    await job.runs()
+    keeping.nursery.close()
+    (tmp_path / "release").touch()
+    end = await job.end()
+    heir = Keeping(tmp_path, program)
+    later = Adopted(heir, job.launch)
+    assert (later.found, await later.end(), later.at) == (True, end, job.at)
+    assert job.at < end.at <= time.time() * 1e6
+    heir.runtime.forget("job")
+    assert not Adopted(heir, job.launch).found
+    heir.close()
+
+
+async def test_where_the_keeper_is_killed_everything_of_the_job_ends_and_nobody_knows_how(keeping, tmp_path) -> None:
+    job = Job(keeping, "sh", "-c", "setsid sleep 1000 & sleep 1000")
+    await job.runs()
+    async with asyncio.timeout(PATIENCE):
+        while len(leftovers.started_from(str(tmp_path / "control"))) < 3:
+            await asyncio.sleep(0.01)
+    os.kill(int((tmp_path / "kept" / "job").read_text().split()[1]), signal.SIGKILL)
+    assert (await job.end()).code is None
+    assert leftovers.started_from(str(tmp_path / "control")) == []
+
+
+async def test_the_number_of_a_dead_keeper_is_not_believed(tmp_path) -> None:
+    (tmp_path / "job").write_text(f"started {os.getpid()} {os.getpid()} 5\n")
+    assert read_state(str(tmp_path / "job")) == Kept(os.getpid(), 5, -1, None)
+    (tmp_path / "job").write_text("star")
+    assert read_state(str(tmp_path / "job")) is None
+
+
+async def test_a_nursery_that_is_killed_is_replaced_with_the_next_order(keeping, tmp_path) -> None:
+    first = Job(keeping, "sleep", "1000")
+    await first.runs()
+    line = keeping.nursery._line
+    assert line is not None
+    line._process.kill()
+    async with asyncio.timeout(PATIENCE):
+        while not line.closed:
+            await asyncio.sleep(0.01)
+    keeping.runtime.forget("job")
+    assert await Job(keeping, "true").ends() == 0
+    (await first.runs()).kill()
+    async with asyncio.timeout(PATIENCE):
+        await first._code
+
+
+async def test_what_nobody_knows_any_more_is_killed_and_forgotten(keeping, tmp_path) -> None:
+    job = Job(keeping, "sleep", "1000")
+    await job.runs()
+    assert keeping.runtime.abandon({"job"}) == []
+    assert keeping.runtime.abandon(()) == ["job"]
+    async with asyncio.timeout(PATIENCE):
+        await job._code
+    assert os.listdir(tmp_path / "kept") == []
+
+
+async def test_a_job_can_gain_no_privileges(keeping) -> None:
+    job = Job(keeping, "sh", "-c", "grep NoNewPrivs /proc/self/status")
+    await job.ends()
+    assert job.printed.split() == ["NoNewPrivs:", "1"]
+
+
+async def refused(keeping: Keeping, *command: str, env: dict[str, str] | None = None, where: str = "") -> CannotStart:
+    said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
+    environment = {"PATH": f"{keeping.directory}:/usr/bin:/bin"} | (env or {})
+    launch = keeping.launch(*command, env=environment, where=where)
+    keeping.runtime.start(launch, Hears(lambda *_: None, said.set_result, lambda _: None))
+    async with asyncio.timeout(PATIENCE):
+        return await said
+
+
+async def test_a_command_that_is_not_there_is_the_jobs_fault(keeping) -> None:
+    for command, message in [
+        (("no-such-command",), "command not found: no-such-command"),
+        (("./nope",), "command not found: ./nope"),
+        ((), "there is no command, or it has a NUL byte in it"),
+        (("a\0b",), "there is no command, or it has a NUL byte in it"),
+    ]:
+        error = await refused(keeping, *command)
+        assert (error.message, error.exit_code) == (message, 127)
+
+
+async def test_a_file_that_cannot_be_executed_is_the_jobs_fault(keeping, tmp_path) -> None:
     (tmp_path / "data").write_text("no program")
     (tmp_path / "script").write_text("#!/no/such/interpreter\n")
     (tmp_path / "script").chmod(0o755)
     for command, code, message in [
-        ("data", 126, "data is not executable"),
-        ("./data", 126, r"\./data cannot be run: Permission denied"),
-        ("./script", 127, "the interpreter it names is not there"),
+        ("data", 126, f"{tmp_path}/data is not executable"),
+        ("./data", 126, "./data cannot be run: Permission denied"),
+        ("./script", 127, "./script cannot be run: the interpreter it names is not there"),
     ]:
-        with pytest.raises(CannotStart, match=message) as error:
-            start(tmp_path, command)
-        assert error.value.exit_code == code
+        error = await refused(keeping, command)
+        assert (error.message, error.exit_code) == (message, code)
+    assert os.listdir(tmp_path / "kept") == []
 
 
-async def test_a_directory_that_is_not_there_is_the_jobs_fault(tmp_path) -> None:
-    with pytest.raises(CannotStart, match=r"the working directory .*/gone cannot be used") as error:
-        start(tmp_path, "true", where=str(tmp_path / "gone"))
-    assert error.value.exit_code == 126
+async def test_a_directory_that_is_not_there_is_the_jobs_fault(keeping, tmp_path) -> None:
+    error = await refused(keeping, "true", where=str(tmp_path / "gone"))
+    assert error.exit_code == 126
+    assert error.message == f"the working directory {tmp_path}/gone cannot be used: No such file or directory"
 
 
-@pytest.mark.parametrize(("command", "env"), [(("true", "a\0b"), {}), (("true",), {"A": "a\0b"})])
-async def test_nul_bytes_are_the_jobs_fault(tmp_path, command, env) -> None:
-    with pytest.raises(CannotStart) as error:
-        start(tmp_path, *command, env=env)
-    assert error.value.exit_code in {126, 127}
+async def test_nul_bytes_in_the_environment_are_the_jobs_fault(keeping) -> None:
+    assert (await refused(keeping, "true", env={"A": "a\0b"})).exit_code == 126
 
 
-async def test_a_node_without_room_for_a_process_is_at_fault_itself(tmp_path, monkeypatch) -> None:
-    def refuse(*_args: object, **_kwargs: object) -> int:
-        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(os, "posix_spawn", refuse)
-    open_before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(CannotStart, match="the node cannot start a process") as error:
-        start(tmp_path, "true")
-    assert error.value.exit_code is None
-    assert len(os.listdir("/proc/self/fd")) == open_before
+async def test_a_node_that_cannot_keep_a_job_is_at_fault_itself(keeping, tmp_path) -> None:
+    """R36."""
+    (tmp_path / "kept" / "job").touch()
+    error = await refused(keeping, "true")
+    assert (error.message, error.exit_code) == ("the node cannot start a process (state): File exists", None)
 
 
-async def test_a_process_that_cannot_be_watched_is_killed(tmp_path, monkeypatch) -> None:
-    def refuse(_pid: int) -> int:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(os, "pidfd_open", refuse)
-    with pytest.raises(CannotStart, match="Too many open files"):
-        start(tmp_path, "sleep", "1000")
+async def test_without_a_nursery_the_node_is_at_fault_itself(keeping, monkeypatch) -> None:
+    monkeypatch.setattr(keeping.nursery, "_command", ("/no/such/program",))
+    error = await refused(keeping, "true")
+    assert (error.message, error.exit_code) == ("the node cannot start a process: No such file or directory", None)
 
 
 def test_a_program_is_looked_for_where_the_jobs_path_says(tmp_path) -> None:
@@ -234,32 +397,30 @@ def test_a_program_is_looked_for_where_the_jobs_path_says(tmp_path) -> None:
     assert find_program(("/bin/sleep",), {}, str(tmp_path)) == "/bin/sleep"
 
 
-async def test_a_suspended_job_stands_still_with_its_group_and_goes_on_where_it_was(tmp_path) -> None:
-    job = Job(tmp_path, "sh", "-c", "sleep 0.05 & wait $!; touch $WHERE/first; sleep 60 & echo $! >$WHERE/child; wait; echo on")
+async def test_a_suspended_job_stands_still_with_its_group_and_goes_on_where_it_was(keeping, tmp_path) -> None:
+    job = Job(keeping, "sh", "-c", "sleep 0.05 & wait $!; touch $WHERE/first; sleep 60 & echo $! >$WHERE/child; wait; echo on")
     await appears(tmp_path / "child")
     async with asyncio.timeout(PATIENCE):
         while not (child := (tmp_path / "child").read_text().strip()):
             await asyncio.sleep(0.01)
-    job.process.suspend()
+    (await job.runs()).suspend()
     async with asyncio.timeout(PATIENCE):
-        while {state_of(job.process.pid), state_of(int(child))} != {"T"}:
+        while {state_of((await job.runs()).pid), state_of(int(child))} != {"T"}:
             await asyncio.sleep(0.01)
-    job.process.resume()
+    (await job.runs()).resume()
     os.kill(int(child), signal.SIGTERM)
     assert (await job.ends(), job.printed) == (0, "on\n")
-    job.process.suspend()
-    job.process.resume()
+    (await job.runs()).suspend()
+    (await job.runs()).resume()
 
 
-async def test_a_suspended_job_can_be_killed(tmp_path) -> None:
-    job = Job(tmp_path, "sleep", "60")
-    job.process.suspend()
-    job.process.kill()
+async def test_a_suspended_job_can_be_killed(keeping, tmp_path) -> None:
+    job = Job(keeping, "sleep", "60")
+    (await job.runs()).suspend()
+    (await job.runs()).kill()
     assert await job.ends() == 137
 
 
 def test_processes_have_the_whole_face_of_a_runtime() -> None:
-    assert {name for name in vars(Runtime) if not name.startswith("_")} == {"start"}
-    assert {name for name in vars(Running) if not name.startswith("_")} == {"pid", "terminate", "suspend", "resume", "kill"}
-    assert hasattr(ProcessRuntime, "start")
-    assert all(hasattr(Process, name) for name in ("pid", "terminate", "suspend", "resume", "kill"))
+    for face, made in ((Runtime, ProcessRuntime), (Running, Process)):
+        assert [name for name in vars(face) if not name.startswith("_") and not hasattr(made, name)] == []

@@ -1,15 +1,13 @@
-"""Real processes that outlive their parent, and the guard that ends them."""
+"""Real processes that outlive their parent, and are found and ended."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import time
 from io import BytesIO
 from typing import IO
 
-from headrace.node_executor import guard
+from headrace.node_executor import leftovers
 from tests.patience import PATIENCE
 
 
@@ -23,24 +21,17 @@ def job(leases: str, name: str = "x.1.0", *, forked: bool = False) -> subprocess
     return process
 
 
-def wait_until_gone(leases: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while guard.started_from(leases):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def test_a_sweep_kills_what_was_started_from_there_also_in_other_sessions_and_nothing_else(tmp_path) -> None:
     mine, forked, other = job(f"{tmp_path}/a"), job(f"{tmp_path}/a", forked=True), job(f"{tmp_path}/ab")
     try:
-        assert guard.sweep(f"{tmp_path}/a") == 3
+        assert leftovers.sweep(f"{tmp_path}/a") == 3
         assert mine.wait(PATIENCE) == forked.wait(PATIENCE) == -9
-        assert guard.started_from(f"{tmp_path}/a") == []
-        assert guard.started_from(f"{tmp_path}/ab") == [other.pid]
+        assert leftovers.started_from(f"{tmp_path}/a") == []
+        assert leftovers.started_from(f"{tmp_path}/ab") == [other.pid]
     finally:
         other.kill()
         other.wait()
-    assert guard.sweep(f"{tmp_path}/a") == 0
+    assert leftovers.sweep(f"{tmp_path}/a") == 0
 
 
 def test_what_has_only_just_been_started_is_seen_although_it_is_still_being_loaded(tmp_path, monkeypatch) -> None:
@@ -51,9 +42,9 @@ def test_what_has_only_just_been_started_is_seen_although_it_is_still_being_load
     def read(path: str, mode: str) -> IO[bytes]:
         return BytesIO(early[path].pop(0)) if early.get(path) else open(path, mode)
 
-    monkeypatch.setattr(guard, "open", read, raising=False)
+    monkeypatch.setattr(leftovers, "open", read, raising=False)
     try:
-        assert guard.started_from(str(tmp_path)) == [mine.pid]
+        assert leftovers.started_from(str(tmp_path)) == [mine.pid]
         assert early == {environ: [], stat: []}
     finally:
         mine.kill()
@@ -63,24 +54,18 @@ def test_what_has_only_just_been_started_is_seen_although_it_is_still_being_load
 def test_a_process_that_is_started_is_seen_at_once(tmp_path) -> None:
     for _ in range(20):
         mine = job(str(tmp_path))
-        seen = guard.started_from(str(tmp_path))
+        seen = leftovers.started_from(str(tmp_path))
         mine.kill()
         mine.wait()
         assert seen == [mine.pid]
 
 
-def test_the_guard_waits_for_the_end_of_its_input_then_sweeps(tmp_path) -> None:
-    leases = str(tmp_path)
-    mine = job(leases)
-    process = subprocess.Popen([sys.executable, "-I", "-S", guard.__file__, leases], stdin=subprocess.PIPE, env={})
-    assert process.stdin is not None
+def test_the_control_directory_itself_is_meant_as_well_as_what_is_below(tmp_path) -> None:
+    mine, other = job(str(tmp_path), "x.1.0"), job(str(tmp_path), "x.1.00")
     try:
-        process.stdin.write(b"still here")
-        process.stdin.flush()
-        assert guard.started_from(leases) == [mine.pid]
-        process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert leftovers.started_from(f"{tmp_path}/x.1.0") == [mine.pid]
+        assert leftovers.sweep(f"{tmp_path}/x.1.0") == 1
         assert mine.wait(PATIENCE) == -9
     finally:
-        mine.kill()
-        process.kill()
+        other.kill()
+        other.wait()

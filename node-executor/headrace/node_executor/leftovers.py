@@ -1,18 +1,13 @@
-"""Sees to it that nothing which the executor started outlives it: a second process that waits for the end of the first.
+"""Finds and ends what a lease left running without anybody: its keeper was killed, and its processes live on.
 
-Strategy: the guard's standard input is a pipe that only the executor holds open; at its end the executor is gone, however it went,
-and the guard kills every process whose environment names a control directory of this node, so also what left its process group. A
-parent-death signal would cost a fork for each job and reach only its first process. The guard inherits the executor's lock on the data
-directory: a new executor waits until the old one's processes are gone, and two never share a directory.
-
-It is run as a script, without site-packages, so it imports the standard library only.
+Strategy: every process of a job has the lease's control directory in the environment it was started with, also what left its process
+group and its session. Where control groups are at hand they are asked first, because a process can overwrite its environment.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 
 MARK = "HEADRACE_CONTROL_DIR"
@@ -20,11 +15,11 @@ ROUNDS, PAUSE = 200, 0.02
 _VSIZE, _ENV_END = 20, 48  # of /proc/<pid>/stat, counted from what follows the name
 
 
-def sweep(leases: str) -> int:
-    """Kill what was started from below the directory `leases` until nothing is left, at most about 4 s; how many were killed."""
+def sweep(control: str) -> int:
+    """Kill what was started from the directory `control`, or below it, until nothing is left, at most about 4 s; how many were killed."""
     killed: set[int] = set()
     for _ in range(ROUNDS):
-        found = started_from(leases)
+        found = started_from(control)
         if not found:
             break
         for pid in found:
@@ -37,18 +32,18 @@ def sweep(leases: str) -> int:
     return len(killed)
 
 
-def started_from(leases: str) -> list[int]:
-    """The processes whose environment at their start named a control directory below `leases`."""
-    mark = f"{MARK}={leases}/".encode()
+def started_from(control: str) -> list[int]:
+    """The processes whose environment at their start named this control directory, or one below it."""
+    marks = [f"{MARK}={control}{end}".encode() for end in ("/", "\0")]
     found = []
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
         try:
-            environ = _environ(name)
+            environ = b"\0" + _environ(name) + b"\0"
         except OSError:
             continue
-        if environ.startswith(mark) or b"\0" + mark in environ:
+        if any(b"\0" + mark in environ for mark in marks):
             found.append(int(name))
     return found
 
@@ -76,16 +71,3 @@ def _is_loading(pid: str) -> bool:
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     return fields[_VSIZE] != b"0" and fields[_ENV_END] == b"0"
-
-
-def main(leases: str) -> None:
-    """Wait for the end of standard input, then sweep."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with the executor, not with the terminal
-    while os.read(0, 4096):
-        pass
-    sweep(leases)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

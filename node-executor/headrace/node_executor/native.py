@@ -1,0 +1,81 @@
+"""Builds the small C programs of this package where a compiler is there: once for each version of their source.
+
+Strategy: what was built lies in the user's cache under a name that has the digest of its source in it, so an upgrade never runs an old
+one, and several executors on a machine share it. Without a compiler, or a place of our own to keep it, there is none: the caller has
+another way, and says that it takes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+BUILD_TIMEOUT = 60.0
+COMPILERS = ("cc", "gcc", "clang")
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+def cache_directory(environ: Mapping[str, str], otherwise: str) -> str:
+    """Where to keep what was built: in the user's cache, or in `otherwise` for accounts without a home."""
+    home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
+    return f"{home}/headrace" if home.startswith("/") else otherwise
+
+
+def built(source: str, directory: str, variants: Sequence[Sequence[str]] = (("-O2", "-static"), ("-O2",))) -> str:
+    """The file made of the C file `source`, in `directory`, by the first of the `variants` of flags that works; empty if none does."""
+    try:
+        with open(source, "rb") as file:
+            digest = hashlib.sha256(repr(variants).encode() + file.read()).hexdigest()[:16]
+        os.makedirs(directory, 0o700, exist_ok=True)
+        path = f"{directory}/{os.path.basename(source).removesuffix('.c')}-{digest}"
+        if not _is_ours(directory):
+            _log.warning("not_built", source=source, reason=f"{directory} can be written by others")
+            return ""
+        if os.access(path, os.X_OK) and _is_ours(path):
+            return path
+        return path if _build(source, path, variants) else ""
+    except OSError as error:
+        _log.warning("not_built", source=source, reason=str(error))
+        return ""
+
+
+def _is_ours(path: str) -> bool:
+    """Whether nobody else could have put something else there."""
+    found = os.stat(path)
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _build(source: str, path: str, variants: Sequence[Sequence[str]]) -> bool:
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        _log.info("not_built", source=source, reason="there is no C compiler")
+        return False
+    descriptor, fresh = tempfile.mkstemp(dir=os.path.dirname(path))
+    os.close(descriptor)
+    said = ""
+    try:
+        for flags in variants:
+            done = subprocess.run(  # noqa: S603 - our own source, by the system's compiler
+                [compiler, *flags, "-o", fresh, source], capture_output=True, text=True, timeout=BUILD_TIMEOUT, check=False
+            )
+            said = done.stderr
+            if done.returncode == 0:
+                os.chmod(fresh, 0o700)
+                os.rename(fresh, path)
+                return True
+    except subprocess.TimeoutExpired:
+        said = f"{compiler} took longer than {BUILD_TIMEOUT:g} s"
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+    _log.warning("not_built", source=source, reason=said.strip().splitlines()[-1] if said.strip() else "the compiler failed")
+    return False

@@ -1,0 +1,370 @@
+"""Keeps jobs, so that they outlive the executor: run as a script, without site-packages, where `keeper.c` could not be built.
+
+    keeper ORDERS REPORTS LOCK PADDING      (numbers of descriptors; the padding is room for a longer name in `ps`)
+
+The *nursery* is this program as the executor starts it. It reads orders, forks a *keeper* for each, and ends with the executor. A keeper
+starts one job as the leader of its own session, and stays: it writes what the job prints into its log, passes signals on, and when the job
+ends, kills and collects whatever is left below it (orphans become its children), and writes down how and when. It needs nobody.
+
+- An order, on ORDERS: its size in four bytes, little-endian; then texts, each ended by a NUL: id, state file, log, the log's limit,
+  directory, uid, gid (-1: stay), cgroup of version 2 to begin in (or empty), its `cgroup.kill` (or empty); then lists, each after its
+  length: files to write a 0 into (cgroups of version 1), program (a single text), arguments, environment.
+- A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO`.
+- The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`.
+- Signals that a keeper takes: TERM and CONT for the job's process, TSTP and CONT for its group, USR1 to kill everything.
+- LOCK is let go of once the state file says what was started: who takes that lock later finds every job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import NamedTuple, NoReturn
+
+CHUNK = 64 * 1024
+SEGMENTS = 4
+"""A log has a head and at most three newer pieces, each a fourth of its limit."""
+
+_PDEATHSIG, _NO_NEW_PRIVS, _SUBREAPER = 1, 38, 36
+_HEARD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGTSTP, signal.SIGCONT)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Job(NamedTuple):
+    """An order."""
+
+    id: str
+    state: str
+    log: str
+    limit: int
+    directory: str
+    uid: int
+    gid: int
+    group: str
+    kill: str
+    enter: list[str]
+    program: str
+    arguments: list[str]
+    environment: list[str]
+
+
+class Fault(Exception):
+    """The job could not be started: at which stage, and the errno."""
+
+    def __init__(self, stage: str, number: int) -> None:
+        super().__init__(stage, number)
+        self.stage, self.number = stage, number
+
+
+def read_job(payload: bytes) -> Job:
+    """The order in `payload`."""
+    texts = iter([os.fsdecode(text) for text in payload.split(b"\0")])
+
+    def several() -> list[str]:
+        return [next(texts) for _ in range(int(next(texts)))]
+
+    names = [next(texts) for _ in range(9)]
+    job_id, state, log, limit, directory, uid, gid, group, kill = names
+    enter = several()
+    return Job(
+        *(job_id, state, log, int(limit), directory, int(uid), int(gid), group, kill),
+        *(enter, next(texts), several(), several()),
+    )
+
+
+class Log:
+    """What the job prints. Two keepers may write one log, a job's and its callback's: the first piece is the lock."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self._path, self._folder = path, f"{path}.d"
+        self._piece = max(1, limit // SEGMENTS)
+        self._head = self._now = -1
+        self._start = self._dropped = 0
+
+    def write(self, data: bytes) -> None:
+        """Append; what the disk refuses is dropped, and said as soon as it can be."""
+        try:
+            if self._head < 0:
+                self._head = self._now = _open(self._path)
+            fcntl.flock(self._head, fcntl.LOCK_EX)
+            try:
+                self._append(data)
+            finally:
+                fcntl.flock(self._head, fcntl.LOCK_UN)
+        except OSError:
+            self._dropped += len(data)
+
+    def _append(self, data: bytes) -> None:
+        if self._dropped:
+            os.write(self._now, f"\n[headrace] {self._dropped} bytes were dropped: the disk was full\n".encode())
+            self._dropped = 0
+        while data:
+            self._turn()
+            room = self._piece - os.fstat(self._now).st_size
+            written = os.write(self._now, data[:room] if room > 0 else data)
+            data = data[written:]
+
+    def _turn(self) -> None:
+        """To the newest piece, a new one where that is full; the oldest but the head goes when there are too many."""
+        while (size := os.fstat(self._now).st_size) >= self._piece:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._folder, 0o750)
+            starts = sorted(int(name) for name in os.listdir(self._folder) if name.isdecimal())
+            newest = max([self._start, *starts])
+            if newest == self._start:
+                newest += size
+                if len(starts) + 1 >= SEGMENTS:
+                    os.unlink(f"{self._folder}/{starts[0]}")
+            following = _open(f"{self._folder}/{newest}")
+            if self._now != self._head:
+                os.close(self._now)
+            self._now, self._start = following, newest
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+
+
+class Keeper:
+    """Keeps one job, in a process of its own."""
+
+    def __init__(self, job: Job, reports: socket.socket, lock: int) -> None:
+        self._job = job
+        self._reports = reports
+        self._lock = lock
+        self._nursery = os.getppid()
+        self._pid = 0
+        self._state = -1
+
+    def run(self) -> None:
+        """From the order to the job's end."""
+        os.setsid()
+        _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+        woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        for number in _HEARD:
+            signal.signal(number, lambda *_: None)
+        try:
+            output = self._start()
+        except Fault as fault:
+            self._failed(fault)
+            return
+        self._keep(woken, output)
+
+    def _start(self) -> int:
+        """Start the job and say so. Raises `Fault`."""
+        try:
+            self._state = os.open(self._job.state, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._state, fcntl.LOCK_EX)
+            output, theirs = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            raise Fault("state", error.errno or 0) from None
+        self._pid = self._spawn(theirs)
+        os.close(theirs)
+        os.set_blocking(output, False)
+        at = time.time_ns() // 1_000
+        try:
+            os.write(self._state, f"started {os.getpid()} {self._pid} {at}\n".encode())
+        except OSError as error:
+            self._kill_all()
+            self._collect()
+            raise Fault("state", error.errno or 0) from None
+        os.close(self._lock)  # from here on the next executor finds it
+        own = os.pidfd_open(os.getpid())
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._reports, [f"{self._job.id} started {self._pid} {at}".encode()], [own])
+        os.close(own)
+        self._reports.close()
+        return output
+
+    def _spawn(self, output: int) -> int:
+        read, tell = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            raise Fault("fork", error.errno or 0) from None
+        if pid == 0:
+            self._become(output, tell)
+        os.close(tell)
+        told = os.read(read, 64)
+        os.close(read)
+        if told:
+            os.waitpid(pid, 0)
+            stage, number = told.decode().split()
+            raise Fault(stage, int(number))
+        return pid
+
+    def _become(self, output: int, tell: int) -> NoReturn:
+        """The job's own process, before it becomes the job."""
+        stage = "signals"
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in range(1, 32):  # above are those of the C library itself
+                if number not in {signal.SIGKILL, signal.SIGSTOP}:
+                    signal.signal(number, signal.SIG_DFL)
+            os.setsid()
+            stage = "cgroup"
+            for path in [*self._job.enter, *([f"{self._job.group}/cgroup.procs"] if self._job.group else [])]:
+                _write(path, b"0")
+            stage = "output"
+            os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            stage = "account"
+            if self._job.gid >= 0:
+                os.setgroups([])
+                os.setresgid(self._job.gid, self._job.gid, self._job.gid)
+            if self._job.uid >= 0:
+                os.setresuid(self._job.uid, self._job.uid, self._job.uid)
+            _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+            _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            stage = "directory"
+            os.chdir(self._job.directory)
+            stage = "exec"
+            environment = dict(variable.split("=", 1) for variable in self._job.environment)
+            os.execve(self._job.program, self._job.arguments, environment)  # noqa: S606 - exactly what was ordered
+        except OSError as error:
+            os.write(tell, f"{stage} {error.errno}".encode())
+        os._exit(126)
+
+    def _failed(self, fault: Fault) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._job.state)
+        with contextlib.suppress(OSError):
+            self._reports.send(f"{self._job.id} failed {fault.stage} {fault.number}".encode())
+
+    def _keep(self, woken: int, output: int) -> None:
+        log = Log(self._job.log, self._job.limit)
+        wanted = select.poll()
+        wanted.register(woken, select.POLLIN)
+        wanted.register(output, select.POLLIN)
+        code = None
+        while code is None:
+            for descriptor, _ in wanted.poll():
+                if descriptor == woken:
+                    code = self._hear(os.read(woken, 64))
+                elif _pass_on(output, log) is None:
+                    wanted.unregister(output)
+        ended = time.time_ns() // 1_000
+        self._kill_all()  # its number is taken until it is collected, so this hits nobody else
+        self._collect()
+        for _ in range(64):
+            if not _pass_on(output, log):
+                break
+        os.write(self._state, f"ended {code} {ended}\n".encode())
+        if os.getppid() != self._nursery:  # nobody is waiting for it now
+            os.fdatasync(self._state)
+
+    def _hear(self, numbers: bytes) -> int | None:
+        """Pass signals on; the exit code where the job has ended."""
+        for number in numbers:
+            if number == signal.SIGTERM:
+                _send(self._pid, signal.SIGTERM)
+                _send(self._pid, signal.SIGCONT)  # who stands still cannot answer
+            elif number == signal.SIGUSR1:
+                self._kill_all()
+            elif number == signal.SIGTSTP:
+                _send(-self._pid, signal.SIGSTOP)
+            elif number == signal.SIGCONT:
+                _send(-self._pid, signal.SIGCONT)
+        return self._ended()
+
+    def _ended(self) -> int | None:
+        while True:
+            end = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if end is not None:
+                return end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
+            other = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if other is None:
+                return None
+            if other.si_pid != self._pid:
+                os.waitpid(other.si_pid, 0)
+
+    def _kill_all(self) -> None:
+        _send(-self._pid, signal.SIGKILL)
+        self._kill_below()
+
+    def _kill_below(self) -> None:
+        """Whatever was orphaned below us became our child: what the job started ends with it, wherever it went."""
+        if self._job.kill:
+            with contextlib.suppress(OSError):
+                _write(self._job.kill, b"1")
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            for pid in file.read().split():
+                _send(int(pid), signal.SIGKILL)
+
+    def _collect(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    time.sleep(0.002)
+                    self._kill_below()
+
+
+def _pass_on(output: int, log: Log) -> bool | None:
+    """Write one piece of what was printed, if there is any; whether there was one, or None at the end."""
+    try:
+        data = os.read(output, CHUNK)
+    except BlockingIOError:
+        return False
+    if not data:
+        return None
+    log.write(data)
+    return True
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _write(path: str, data: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, data)
+    finally:
+        os.close(file)
+
+
+def _read(file: int, size: int) -> bytes:
+    """So many bytes, or fewer at the end."""
+    data = b""
+    while len(data) < size and (part := os.read(file, size - len(data))):
+        data += part
+    return data
+
+
+def nursery(orders: int, reports: int, lock: int) -> None:
+    """Fork a keeper for each order, until the executor is gone."""
+    for descriptor in (orders, reports, lock):
+        os.set_inheritable(descriptor, False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # it ends with the executor, not with the terminal
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    answers = socket.socket(fileno=reports)
+    while size := int.from_bytes(_read(orders, 4), "little"):
+        payload = _read(orders, size)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            answers.send(payload.partition(b"\0")[0] + b" failed fork %d" % (error.errno or errno.EAGAIN))
+            continue
+        if pid == 0:
+            os.close(orders)
+            try:
+                Keeper(read_job(payload), answers, lock).run()
+            finally:
+                os._exit(0)
+
+
+if __name__ == "__main__":
+    nursery(*(int(number) for number in sys.argv[1:4]))

@@ -1,0 +1,194 @@
+"""Our end of the wires to the keepers: orders out, reports in (`keeper.py` says what is said on them).
+
+Strategy: one nursery at a time, started with the first order. It dies only if somebody kills it; keepers and jobs live on. Then its reports
+end as soon as the last of its keepers has told how it began, so what was ordered and never told of was never started, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import structlog
+
+from headrace.node_executor.runtimes import keeper
+
+SOURCE = keeper.__file__.removesuffix(".py") + ".c"
+"""The same program in C."""
+
+NAME_ROOM = " " * 200
+"""Room for a keeper's name in `ps`."""
+
+REPORT_MAX = 4096
+_PIECE = 1 << 20
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Order(NamedTuple):
+    """What a keeper is told, beside the job's own words. The `id` has no space and no NUL in it."""
+
+    id: str
+    state: str
+    log: str
+    limit: int
+    directory: str
+    program: str
+    command: tuple[str, ...]
+    env: dict[str, str]
+    uid: int = -1
+    gid: int = -1
+    group: str = ""
+    kill: str = ""
+    enter: tuple[str, ...] = ()
+
+    def encoded(self) -> bytes:
+        """For the wire. Raises `ValueError` for what cannot be said there: a NUL."""
+        words = [
+            self.id,
+            self.state,
+            self.log,
+            str(self.limit),
+            self.directory,
+            str(self.uid),
+            str(self.gid),
+            self.group,
+            self.kill,
+        ]
+        words += [str(len(self.enter)), *self.enter, self.program, str(len(self.command)), *self.command]
+        words += [str(len(self.env)), *(f"{name}={value}" for name, value in self.env.items())]
+        text = "\0".join(words)
+        if text.count("\0") != len(words) - 1:
+            raise ValueError("embedded null byte")
+        payload = os.fsencode(text) + b"\0"
+        return len(payload).to_bytes(4, "little") + payload
+
+
+class Report(NamedTuple):
+    """What became of an order. Started: `pidfd` is of its keeper, `pid` the job's. Failed: at which `stage`, with which `errno`."""
+
+    pid: int = 0
+    at: int = 0
+    pidfd: int = -1
+    stage: str = ""
+    errno: int = 0
+
+
+Told = Callable[[Report], None]
+
+
+class Nursery:
+    """Sends orders to whatever nursery there is. `program`: the C one, or empty; `lock`: what keepers hold while they begin."""
+
+    def __init__(self, program: str, lock: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._command = (program,) if program else (sys.executable, "-I", "-S", keeper.__file__)
+        self._lock = lock
+        self._line: _Line | None = None
+
+    def order(self, order: Order, told: Told) -> None:
+        """Have a job kept; `told` is called once. Raises `ValueError` where the order cannot be said, `OSError` without a nursery."""
+        payload = order.encoded()
+        if self._line is None or self._line.closed:
+            self._line = _Line(self._loop, self._command, self._lock)
+        self._line.send(payload, order.id, told)
+
+    def close(self) -> None:
+        """No more orders; keepers stay."""
+        if self._line is not None:
+            self._line.close()
+
+
+class _Line:
+    """One nursery: its process, and what it was ordered and has not told of."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, command: Iterable[str], lock: int) -> None:
+        self._loop = loop
+        self._orders, theirs = socket.socketpair()
+        self._reports, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        descriptors = (theirs.fileno(), answers.fileno(), lock)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [*command, *(str(number) for number in descriptors), NAME_ROOM],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                start_new_session=True,
+                cwd="/",
+                env={},
+            )
+        except OSError:
+            self._orders.close()
+            self._reports.close()
+            raise
+        finally:
+            theirs.close()
+            answers.close()
+        self._orders.setblocking(False)
+        self._reports.setblocking(False)
+        self._unsent = bytearray()
+        self._waiting: dict[str, Told] = {}
+        self.closed = False
+        loop.add_reader(self._reports, self._read)
+
+    def send(self, payload: bytes, order: str, told: Told) -> None:
+        self._waiting[order] = told
+        if not self._unsent:
+            self._loop.add_writer(self._orders, self._write)
+        self._unsent += payload
+        self._write()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._loop.remove_reader(self._reports)
+        self._loop.remove_writer(self._orders)
+        self._orders.close()
+        self._reports.close()
+        self._process.wait()
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                sent = self._orders.send(memoryview(self._unsent)[:_PIECE])
+                del self._unsent[:sent]
+        except BlockingIOError:
+            return
+        except OSError:  # it is gone: the end of its reports says the rest
+            self._unsent.clear()
+        self._loop.remove_writer(self._orders)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._reports, REPORT_MAX, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                self._ended()
+                return
+            name, kind, first, second = data.decode().split(" ")
+            told = self._waiting.pop(name, None)
+            pidfd = descriptors[0] if descriptors else -1
+            if told is None:
+                if pidfd >= 0:
+                    os.close(pidfd)
+            elif kind == "started":
+                told(Report(pid=int(first), at=int(second), pidfd=pidfd))
+            else:
+                told(Report(stage=first, errno=int(second)))
+
+    def _ended(self) -> None:
+        _log.warning("nursery_died", unstarted=len(self._waiting))
+        self.close()
+        for told in list(self._waiting.values()):
+            told(Report(stage="nursery"))
+        self._waiting.clear()
