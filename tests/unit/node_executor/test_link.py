@@ -13,6 +13,7 @@ from nats import errors
 
 from headrace.contracts.codec import encode
 from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
 from headrace.node_executor.link import Address, Hears, Link, Pace
 from tests.patience import PATIENCE
@@ -68,7 +69,7 @@ class Ears:
 
 
 @pytest.fixture
-async def wire(monkeypatch):
+async def wire(monkeypatch, tmp_path):
     client, ears = FakeClient(), Ears()
 
     async def connect(url: list[str], **options: Any) -> FakeClient:
@@ -78,7 +79,8 @@ async def wire(monkeypatch):
 
     monkeypatch.setattr(nats, "connect", connect)
     link = Link("gpu01", Address("nats://x:1", "me", "pw"), Pace(0.005, 0.005, 3600), lambda: 42)
-    ledger = Ledger(link, "node.gpu01", "test/1", lambda: 42, lambda _facts: None)
+    journal = Journal(str(tmp_path / "journal"))
+    ledger = Ledger(link, "node.gpu01", "test/1", lambda: 42, journal)
     task = asyncio.create_task(link.run(ears.hears(), ledger, lambda: 5))
     async with asyncio.timeout(PATIENCE):
         while not ears.answered:
@@ -86,6 +88,7 @@ async def wire(monkeypatch):
     yield SimpleNamespace(client=client, ears=ears, link=link, ledger=ledger)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    journal.close()
 
 
 async def until(condition: Any) -> None:
@@ -197,7 +200,7 @@ async def test_a_connection_that_was_closed_for_good_is_made_anew(wire) -> None:
     await until(lambda: not wire.client.is_closed)
 
 
-async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch) -> None:
+async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch, tmp_path) -> None:
     client, ears, tries = FakeClient(), Ears(), []
 
     async def connect(url: list[str], **options: Any) -> FakeClient:
@@ -209,8 +212,10 @@ async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch) -> None:
     monkeypatch.setattr(nats, "connect", connect)
     monkeypatch.setattr("headrace.node_executor.link.RECONNECT_WAIT", 0.001)
     link = Link("gpu01", Address("nats://x:1,nats://y:1"), Pace(), lambda: 42)
-    task = asyncio.create_task(link.run(ears.hears(), Ledger(link, "node.gpu01", "t", lambda: 1, lambda _: None), lambda: 0))
+    journal = Journal(str(tmp_path / "journal"))
+    task = asyncio.create_task(link.run(ears.hears(), Ledger(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0))
     await until(lambda: ears.answered)
     assert tries == [["nats://x:1", "nats://y:1"]] * 3
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    journal.close()
