@@ -124,8 +124,10 @@ class Journal:
             self._try_to_rewrite()
 
     def close(self) -> None:
-        """The executor goes."""
-        os.close(self._descriptor)
+        """The executor goes; more than once does no harm."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     # The fold
 
