@@ -34,7 +34,9 @@ SHELLS = (
     "headrace.accounting.database",  # the books' database
     "headrace.accounting.schema",  # makes its tables
     "headrace.accounting.store",  # writes the books
-    "headrace.accounting.usage",  # reads them
+    "headrace.accounting.periods",  # reads the time zone database
+    "headrace.accounting.reading",  # reads the books
+    "headrace.accounting.usage",  # answers from them
     "headrace.governance.zones",  # reads the time zone database
     "headrace.identity.jwks",  # fetches the keys of providers
     "headrace.identity.providers",  # reads who they are

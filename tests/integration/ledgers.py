@@ -9,7 +9,7 @@ from headrace.accounting.meter import PREEMPTIBLE
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.codec import decode, encode
-from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile
+from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts import Fact
 from headrace.contracts.ids import job_key, make_job_id
@@ -36,7 +36,7 @@ class History:
         return len(self.records)
 
     def begin(self, *policies: str) -> None:
-        pool = Pool(name="hq", selector={"site": "hq"})
+        pool = Pool(name="hq", selector={"site": "hq"}, price={"gpu": "2.5", "memory": "0.003"}, reserved_price={"gpu": "1.75"})
         profile = Profile(name="any", request={"gpu": GPU_UNITS}, pools=("hq",))
         self.tell("governance", f.PoolAppliedV1(author="a.b", pool=pool), f.ProfileAppliedV1(author="a.b", profile=profile))
         devices = tuple(f.nodes.Device(device=f"gpu{n}", model="H100", memory=80_000) for n in range(8))
@@ -58,8 +58,12 @@ class History:
         )
         self.tell("governance", f.PolicyAppliedV1(author="a.b", policy=document))
 
-    def admit(self, number: int, policy: str, gpus: int, tenant: str = "acme", **more: Any) -> str:
-        key = job_key(tenant, "alice", make_job_id(number, bytes(10)))
+    def price(self, gpu: str) -> None:
+        pool = Pool(name="hq", selector={"site": "hq"}, price={"gpu": gpu, "cpu": "0.04"})
+        self.tell("governance", f.PoolAppliedV1(author="a.b", pool=pool))
+
+    def admit(self, number: int, policy: str, gpus: int, tenant: str = "acme", user: str = "alice", **more: Any) -> str:
+        key = job_key(tenant, user, make_job_id(number, bytes(10)))
         fact = f.JobAdmittedV1(job=key, policy=policy, profile="any", request={"gpu": gpus * GPU_UNITS}, **more)
         self.tell("admission", fact, f.WishesJudgedV1(through=number))
         return key
@@ -73,25 +77,47 @@ class History:
         self.tell(f"node.{node}", f.LeaseEndedV1(job=key, attempt=attempt, **facts))
 
 
-def busy(seed: int, jobs: int, policies: tuple[str, ...] = ("rnd", "dev")) -> History:
-    """Many jobs at once: some preempted, some known late, reservations that change."""
+def busy(
+    seed: int,
+    jobs: int,
+    policies: tuple[str, ...] = ("rnd", "dev"),
+    *,
+    service_accounts: tuple[str, ...] = (),
+    step: int = SECOND,
+) -> History:
+    """Many jobs at once: some preempted, some known late, reservations and prices that change, `step` at most between two records.
+
+    With service accounts: some of the jobs are theirs, and at the end some jobs run and wait on.
+    """
     chance = random.Random(seed)
     history = History()
     history.begin(*policies)
+    for name in service_accounts:
+        group = Group(tenant="acme", name="robots", service_accounts=(name,))
+        history.tell("governance", f.GroupAppliedV1(author="a.b", group=group))
     holding: dict[str, tuple[int, str]] = {}
     number = 0
-    while number < jobs or holding:
-        history.now += chance.randint(0, SECOND)
+    last = 3 if service_accounts else 0
+    while number < jobs or len(holding) > last:
+        history.now += chance.randint(0, step)
         what = chance.random()
         if number < jobs and (what < 0.5 or not holding):
             number += 1
             gpus = chance.randint(1, 4)
-            key = history.admit(number, chance.choice(policies), gpus, preemptible=chance.random() < 0.7)
+            who = {"user": chance.choice(("alice", *service_accounts)), "labels": {"project": f"x{number % 3}"}}
+            key = history.admit(number, chance.choice(policies), gpus, preemptible=chance.random() < 0.7, **who)
+            if service_accounts and chance.random() < 0.3:  # it waits; and some are cancelled
+                if chance.random() < 0.7:
+                    history.now += chance.randint(0, step)
+                    history.tell("allocator", f.JobEndedV1(job=key, attempt=0, state="cancelled", cause="cancelled"))
+                continue
             node = chance.choice(("n1", "n2"))
             history.grant(key, gpus, node=node)
             holding[key] = (1, node)
             if chance.random() < 0.8:
                 history.tell(f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, at=history.now - chance.randint(0, 1_000)))
+        elif service_accounts and what < 0.52:
+            history.price(f"{chance.randint(0, 9)}.{chance.randint(0, 999_999):06}")
         elif what < 0.55:
             history.reserve(chance.choice(policies), chance.randint(0, 9))
         else:

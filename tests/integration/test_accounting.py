@@ -11,6 +11,9 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +22,21 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.accounting import service as accounting_service
+from headrace.accounting import store, usage
+from headrace.accounting.costs import decimal
 from headrace.accounting.database import Database, DatabaseRefused
+from headrace.accounting.periods import periods, zone
 from headrace.accounting.schema import SchemaError, migrate
 from headrace.accounting.service import Accounting
+from headrace.accounting.tariffs import MILLION
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogBroken
+from headrace.bus.log import LogBroken, LogRefused
 from headrace.bus.loop import Deposed
 from headrace.bus.memory import MemoryLog
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.codec import decode, encode
-from headrace.contracts.durations import SECOND
+from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.queries import Answer, UsageAnswer, UsageRequest
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import LEDGER_STREAM, query
@@ -38,6 +45,7 @@ from headrace.service.fold import LedgerFold
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from tests.integration.ledgers import History, added_up, busy
 from tests.patience import PATIENCE
+from tests.properties.bookkeeper import Bookkeeper
 
 TABLES = {
     "records": "sequence",
@@ -52,6 +60,11 @@ TABLES = {
     "capacity": "number, pool, key",
     "nodes": "node",
     "position": "sequence",
+    "unserved": "job, since",
+    "suspensions": "lease, since",
+    "days": "tenant, day, group_name, policy, profile, user_name, service_account, pool, key, tariff",
+    "tariffs": "tariff, pool, tenant",
+    "prices": "tariff, pool, tenant, key",
 }
 
 
@@ -275,11 +288,101 @@ async def test_a_release_known_late_changes_what_is_stored(postgres: Postgres) -
         await accounting.reaches(log.last_sequence)
         answer = await accounting.usage("acme", "alice", encode(UsageRequest(by=("job",))))
     assert await stored_usage(postgres) == added_up(history)
-    gpu = {row.group["job"]: (row.reserved, row.borrowed) for row in answer.rows if row.key == "gpu"}
+    gpu = {row.group["job"]: (row.reserved, row.borrowed) for row in answer.rows if row.key == "gpu" and row.jobs}
     assert gpu == {
         old: (str(5 * 60 * GPU_UNITS * SECOND), "0"),
         new: (str(3 * 3_540 * GPU_UNITS * SECOND), str(3 * 60 * GPU_UNITS * SECOND)),
     }
+
+
+MEASURED = ("reserved", "borrowed", "idle", "suspended", "waiting", "lost")
+
+
+QUESTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("tenant", "group", "user", "pool", "policy", "profile"), "", "UTC"),
+    (("user", "service_account", "queue"), "day", "UTC"),
+    (("group",), "day", "Asia/Kolkata"),
+    (("policy",), "hour", "UTC"),
+    (("node", "label:project"), "month", "Europe/Berlin"),
+    (("job",), "", "UTC"),
+)
+
+
+async def test_usage_is_what_the_facts_add_up_to_by_whatever_it_is_asked_for(postgres: Postgres) -> None:
+    """R17, R25, R37; the bookkeeper has the bytes of the records and nothing else."""
+    history = busy(11, 120, service_accounts=("ci",), step=HOUR)
+    log = memory_log(history)
+    await keep(log, postgres.dsn)
+    keeper = Bookkeeper().read_all(log.messages_after(0))
+    since, until = keeper.first + 5 * HOUR + 7, keeper.now - 3 * HOUR - 11
+    books = Database(postgres.dsn)
+    for fields, per, timezone in QUESTIONS:
+        question = UsageRequest(since=since, until=until, by=fields, per=per, timezone=timezone)
+        answer = await books.once(partial(usage.answer, tenant="acme", question=question))
+        cut = periods(since, until, per, zone(timezone))
+        bounds = [since, *(period.until for period in cut)]
+        numbers = {period.label: number for number, period in enumerate(cut)}
+        rows = {
+            (numbers[row.group.get(per, "")], tuple(row.group[field] for field in fields), row.key): row for row in answer.rows
+        }
+        assert answer.lines == len(answer.rows) == len(rows)
+        assert {
+            place: (*(int(getattr(row, measure)) for measure in MEASURED), row.cost, row.lost_cost)
+            for place, row in rows.items()
+        } == {
+            place: (
+                *(int(line[measure]) for measure in MEASURED),
+                *(decimal(round(line[cost] * MILLION)) for cost in ("cost", "lost_cost")),
+            )
+            for place, line in keeper.account(bounds, fields).items()
+        }
+        assert all(int(row.total) == int(row.reserved) + int(row.borrowed) for row in answer.rows)
+        assert sum(Decimal(row.cost) for row in answer.rows) > 0
+        held = {place[:2]: row.jobs for place, row in rows.items() if place[2] == "job" and row.jobs}
+        assert held == jobs_that_held(keeper, bounds, fields)
+    await books.close()
+
+
+def jobs_that_held(keeper: Bookkeeper, bounds: list[int], fields: tuple[str, ...]) -> dict[tuple[int, tuple[str, ...]], int]:
+    found: dict[tuple[int, tuple[str, ...]], set[str]] = {}
+    for lease in keeper.leases.values():
+        for number, (since, until) in enumerate(pairwise(bounds)):
+            if lease.granted < until and (lease.ended or keeper.now) > max(since, lease.granted):
+                found.setdefault((number, lease.job.names(fields, lease)), set()).add(lease.job.key)
+    return {place: len(jobs) for place, jobs in found.items()}
+
+
+async def test_the_answer_to_a_tenant_is_its_own_and_the_providers_is_everybodys(postgres: Postgres) -> None:
+    history = busy(5, 30)
+    log = memory_log(history)
+    async with keeping(log, postgres.dsn) as accounting:
+        await accounting.reaches(log.last_sequence)
+        everybody = await accounting.provider_handlers()["usage"]("default", "root", encode(UsageRequest(by=("tenant",))))
+        assert {row.group["tenant"] for row in everybody.rows} == {"acme"}
+        with pytest.raises(Refused, match="tenant: there is no tenant acmee, and never was one"):
+            await accounting.usage("acmee", "alice", b"")
+        assert (await accounting.usage("default", "alice", b"")).rows == ()
+
+
+async def make_anew(postgres: Postgres) -> None:
+    """Empty everything but the copies of the records, as a migration does that has to."""
+    tables = ", ".join(f"headrace.{table}" for table in TABLES if table not in ("records", "position"))
+    await postgres.execute(f"TRUNCATE {tables}; UPDATE headrace.position SET sequence = 0, digest = '', now = 'epoch'")
+
+
+async def test_books_that_are_made_anew_find_the_copies_of_the_records_and_see_that_they_are_the_same(
+    postgres: Postgres,
+) -> None:
+    history = busy(6, 20)
+    await keep(memory_log(history), postgres.dsn)
+    whole = await postgres.tables()
+    await make_anew(postgres)
+    await keep(memory_log(history), postgres.dsn)
+    assert await postgres.tables() == whole
+    await make_anew(postgres)
+    await postgres.execute("UPDATE headrace.records SET digest = 'another' WHERE sequence = 3")
+    with pytest.raises(store.CopyDiffers, match=r"record 3 of the ledger is not the one that headrace\.records has a copy of"):
+        await keep(memory_log(history), postgres.dsn)
 
 
 async def test_a_void_record_and_a_text_with_nul_are_kept_like_all_others(postgres: Postgres) -> None:
@@ -412,12 +515,20 @@ async def test_usage_is_answered_over_the_bus_to_its_own_tenant_only(
         await log.append(subject, payload, None)
     async with keeping(JetStreamLog(service, LEDGER_STREAM), postgres.dsn) as accounting:
         await serve(service, "accounting", LedgerFold(), accounting.handlers())
+        await serve(service, "provider", LedgerFold(), accounting.provider_handlers())
         await accounting.reaches(len(history.records))
         alice = await login("acme-alice")
-        answer = decode(bytes((await ask(alice, "acme", UsageRequest(by=("group", "day")))).body), UsageAnswer)
+        answer = decode(bytes((await ask(alice, "acme", UsageRequest(by=("group",), per="day"))).body), UsageAnswer)
         wrong = await ask(alice, "acme", UsageRequest(by=("colour",)))
         before = await ask(alice, "acme", UsageRequest(since=5, until=4))
         ahead = await ask(alice, "acme", UsageRequest(since=history.now + 1))
+        everybody = query("provider", "usage", "acme", "alice")
+        with pytest.raises(LogRefused, match="may not publish"):
+            await alice.ask(everybody, encode(UsageRequest(by=("tenant",))))
+        owner = await login("owner")
+        told = decode((await owner.ask(everybody, encode(UsageRequest(by=("tenant",))))).data, Answer)
+        tenants = {row.group["tenant"] for row in decode(bytes(told.body), UsageAnswer).rows if row.jobs}
+        assert tenants == {"acme", "other"}
     unit = GPU_UNITS * SECOND
     gpu = [row for row in answer.rows if row.key == "gpu"]
     assert answer.through == len(history.records)

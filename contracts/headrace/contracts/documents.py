@@ -19,11 +19,16 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class Share(Document, frozen=True, kw_only=True):
-    """A tenant's reservation and limit in one pool (R7). `reservation` None: no block, so no reservation test looks here."""
+    """A tenant's reservation and limit in one pool (R7). `reservation` None: no block, so no reservation test looks here.
+
+    `price`, `reserved_price`: the tenant's own rates there, where they differ from the pool's.
+    """
 
     pool: str
     reservation: Amounts | None = None
     limit: Amounts = {}
+    price: dict[str, str] = {}
+    reserved_price: dict[str, str] = {}
 
 
 class SubmitRate(Document, frozen=True, kw_only=True):
@@ -121,7 +126,10 @@ class Burst(Document, frozen=True, kw_only=True):
 
 
 class Pool(Document, frozen=True, kw_only=True):
-    """Named physical supply. `selector` picks nodes by label; `capacity` names ceilings and custom keys (R5, R6)."""
+    """Named physical supply. `selector` picks nodes by label; `capacity` names ceilings and custom keys (R5, R6).
+
+    `price`: of an hour of each key (a GPU, a core, a GiB); `reserved_price`: inside a reservation, where that is another.
+    """
 
     name: str
     selector: dict[str, str]
@@ -134,6 +142,7 @@ class Pool(Document, frozen=True, kw_only=True):
     dedicated_to: Owner | None = None
     dedicated: tuple[Dedication, ...] = ()
     price: dict[str, str] = {}
+    reserved_price: dict[str, str] = {}
     burst: Burst | None = None
 
 

@@ -6,13 +6,15 @@ only the attempts that are not settled (for the nodes' own times, R37) and one m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 from headrace.accounting import attempts
-from headrace.accounting.describe import SUPPLY, about, job_row, new_lease, node_row, rejected_row, suspended_leases
-from headrace.accounting.meter import Meter, PastUse, order_of
+from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts
+from headrace.accounting.meter import PastUse
+from headrace.accounting.meters import Gap, MeterKey, Meters
+from headrace.accounting.preemptions import NOTED
 from headrace.accounting.rows import (
     ATTEMPT_COLUMNS,
     LEASE_COLUMNS,
@@ -24,20 +26,21 @@ from headrace.accounting.rows import (
     FactRow,
     Lease,
     Position,
-    PreemptionRow,
     RecordRow,
     ReservationRow,
-    SettlementRow,
-    UnusedRow,
-    VictimRow,
+    SuspensionRow,
+    UnservedRow,
     plain,
 )
+from headrace.accounting.sums import Account, Sums
+from headrace.accounting.supply import CHANGES_SUPPLY, Supply
+from headrace.accounting.tariffs import PriceRow, TariffRow, Tariffs
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, Amounts
+from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import SECOND
 from headrace.contracts.records import Record, digest
 from headrace.domain.ledger import StoredMessage
-from headrace.domain.state import JobRecord, NodeState, State
+from headrace.domain.state import FINAL, JobRecord, JobState, State
 
 MEMORY = 10 * SECOND
 """How far back the meters remember, in log time; a release that becomes known later than that is looked up in what was stored."""
@@ -46,19 +49,16 @@ _attempt_row = attrgetter(*ATTEMPT_COLUMNS)
 _lease_row = attrgetter(*LEASE_COLUMNS)
 
 
-class MeterKey(NamedTuple):
-    """Which meter: a policy and a key."""
+class Stored(NamedTuple):
+    """What books are made from again: attempts not settled, the accounts of jobs that go on, suspensions, and the rest."""
 
-    tenant: str
-    policy: str
-    key: str
-
-
-class Gap(NamedTuple):
-    """A meter that has to remember since `since` before the books can be settled."""
-
-    meter: MeterKey
-    since: int
+    unsettled: Sequence[Attempt] = ()
+    accounts: Iterable[tuple[str, Account]] = ()
+    suspensions: Sequence[SuspensionRow] = ()
+    reservations: Sequence[ReservationRow] = ()
+    supply: Sequence[CapacityRow] = ()
+    tariffs: Sequence[TariffRow] = ()
+    prices: Sequence[PriceRow] = ()
 
 
 class Books:
@@ -72,38 +72,39 @@ class Books:
         self._state = state
         self._position = position
         self._attempts: dict[tuple[str, int], Attempt] = {}
-        self._suspended: set[int] = set()
-        self._meters: dict[MeterKey, Meter] = {}
-        self._reserved: dict[tuple[str, str], Amounts] = {}
-        self._supply: dict[tuple[str, str], tuple[int, int]] = {}
+        self._suspended: dict[int, int] = {}
+        """Suspended leases, and since when."""
+        self._accounts: dict[str, Account] = {}
+        """Jobs that have not ended, and on whose name each was admitted."""
+        self._waiting = {job.key for job in state.jobs.values() if job.state is JobState.PENDING}
+        self._meters = Meters()
+        self._supply = Supply(state)
+        self._tariffs = Tariffs(state)
+        self._sums = Sums(self._tariffs)
+        self._service_accounts = service_accounts(state)
+        self._known_accounts: dict[Account, Account] = {}
         self._changes = Changes(position, position)
         self._changed_jobs: dict[str, JobRecord] = {}
-        self._changed_nodes: dict[str, NodeState] = {}
         self._changed_attempts: dict[tuple[str, int], Attempt] = {}
         self._changed_leases: dict[int, Lease] = {}
-        self._changed_meters: dict[MeterKey, Meter] = {}
 
     @property
     def position(self) -> Position:
         """The last message entered."""
         return self._position
 
-    def restore(
-        self, unsettled: Iterable[Attempt], reservations: Iterable[ReservationRow], supply: Iterable[CapacityRow]
-    ) -> None:
-        """Go on from stored books: attempts that are not settled, reservations and supplies in order. Meters follow by `remember`."""
-        self._attempts = {(attempt.job, attempt.attempt): attempt for attempt in unsettled}
-        self._suspended = {number for attempt in self._attempts.values() for number in suspended_leases(self._state, attempt)}
-        for row in reservations:
-            self._reserved.setdefault((row.tenant, row.policy), {})[row.key] = row.amount
-        self._supply = {(row.pool, row.key): (row.known, row.usable) for row in supply}
+    def restore(self, stored: Stored) -> None:
+        """Go on from stored books. Meters follow by `remember`."""
+        self._attempts = {(attempt.job, attempt.attempt): attempt for attempt in stored.unsettled}
+        self._suspended = {row.lease: row.since for row in stored.suspensions}
+        self._accounts = {job: self._known_accounts.setdefault(account, account) for job, account in stored.accounts}
+        self._meters.restore(stored.reservations)
+        self._supply.restore(stored.supply)
+        self._tariffs.restore(stored.tariffs, stored.prices)
 
     def remember(self, key: MeterKey, since: int, past: Iterable[PastUse], reservations: Iterable[ReservationRow]) -> None:
-        """Let a meter know what was stored since `since`; see `Meter.restored`."""
-        restored = self._meter(key).restored(since, past, [row.change for row in reservations])
-        self._meters[key] = restored
-        if key in self._changed_meters:
-            self._changed_meters[key] = restored
+        """Let a meter know what was stored since `since`."""
+        self._meters.remember(key, since, past, reservations)
 
     def enter(self, message: StoredMessage, record: Record | None, void: str = "") -> None:
         """Take in one message that the fold has just read; `record` is None where it is void, and `void` says why."""
@@ -115,7 +116,7 @@ class Books:
             RecordRow(sequence, plain(message.subject), message.stamped, stated, named, plain(void), message.payload)
         )
         if record is None:
-            self._node_changed(message.subject.rpartition(".")[2])
+            self._supply.node_changed(message.subject.rpartition(".")[2])
             return
         supply = False
         for place, fact in enumerate(record.facts):
@@ -124,30 +125,32 @@ class Books:
             handler = self._HANDLERS.get(kind)
             if handler is not None:
                 handler(self, fact, record, sequence * PLACES + place)
-            supply = supply or kind in SUPPLY
+            if kind in NOTED:
+                NOTED[kind](self._state, self._changes, fact, sequence * PLACES + place)
+            supply = supply or kind in CHANGES_SUPPLY
         if supply:
-            self._enter_supply(sequence)
+            self._changes.capacity += self._supply.changes(sequence)
 
     def gaps(self) -> list[Gap]:
         """Meters of which something became known that lies before what they remember."""
-        return [Gap(key, since) for key, meter in self._changed_meters.items() if (since := meter.unknown_past) is not None]
+        return self._meters.gaps()
 
     def settle(self) -> Changes:
         """Everything that has changed since the last time."""
         changes = self._changes
         changes.position = self._position
-        for meter in self._changed_meters.values():
-            meter.settle(changes.usage)
-            meter.forget(self._state.now - MEMORY)
-        changes.jobs = [job_row(job) for job in self._changed_jobs.values()]
+        self._meters.settle(changes.usage, self._sums, self._state.now - MEMORY)
+        changes.days = self._sums.take()
+        changes.jobs = [job_row(job, self._account(job)) for job in self._changed_jobs.values()]
+        for job in self._changed_jobs.values():
+            if job.state in FINAL:
+                self._accounts.pop(job.key, None)
         changes.attempts = [_attempt_row(attempt) for attempt in self._changed_attempts.values()]
         changes.leases = [_lease_row(lease) for lease in self._changed_leases.values()]
-        changes.nodes = [node_row(node) for node in self._changed_nodes.values()]
+        changes.nodes = self._supply.take_nodes()
         self._changed_jobs.clear()
-        self._changed_nodes.clear()
         self._changed_attempts.clear()
         self._changed_leases.clear()
-        self._changed_meters.clear()
         self._changes = Changes(self._position, self._position)
         return changes
 
@@ -158,16 +161,49 @@ class Books:
         if job is not None:
             self._changed_jobs[job.key] = job
 
+    def _is_service_account(self, job: JobRecord) -> bool:
+        return (job.tenant, job.user) in self._service_accounts
+
+    def _account(self, job: JobRecord) -> Account:
+        """On whose name it was admitted; for one that has ended, as things are, because its row is there already."""
+        return self._accounts.get(job.key) or account_of(job, service_account=self._is_service_account(job))
+
+    def _job_admitted(self, fact: f.JobAdmittedV1, record: Record, number: int) -> None:
+        job = self._state.jobs.get(fact.job)
+        if job is not None and job.order == (number // PLACES, number % PLACES):
+            account = self._account(job)
+            self._accounts[job.key] = self._known_accounts.setdefault(account, account)
+            self._waiting.add(job.key)
+        self._job_changed(fact, record, number)
+
+    def _wait_ends(self, job: JobRecord, at: int) -> bool:
+        """Whether it was pending until `at`; what it asked for meanwhile is noted."""
+        if job.key not in self._waiting:
+            return False
+        self._waiting.discard(job.key)
+        self._sums.waited(self._account(job), job.request.total, job.pending_since, at)
+        return True
+
+    def _left_unserved(self, fact: Any, record: Record, number: int) -> None:
+        """It has ended, and nothing was granted to it since it last became pending."""
+        self._job_changed(fact, record, number)
+        job = self._state.jobs.get(fact.job)
+        if job is not None and job.state in FINAL and self._wait_ends(job, job.ended_at):
+            self._changes.unserved.append(UnservedRow(job.key, job.pending_since, job.ended_at))
+
     def _job_rejected(self, fact: f.JobRejectedV1, _record: Record, number: int) -> None:
         if fact.job not in self._state.jobs:
             self._changes.rejected.append(rejected_row(fact, number // PLACES, self._state.now))
 
     def _job_requeued(self, fact: f.JobRequeuedV1, record: Record, number: int) -> None:
         self._job_changed(fact, record, number)
+        job = self._state.jobs.get(fact.job)
+        if job is not None and job.attempt == fact.attempt and not job.leases:
+            self._waiting.add(job.key)
         self._settle_attempt(fact.job, fact.attempt, fact.cause, None)
 
     def _job_ended(self, fact: f.JobEndedV1, record: Record, number: int) -> None:
-        self._job_changed(fact, record, number)
+        self._left_unserved(fact, record, number)
         self._settle_attempt(fact.job, fact.attempt, fact.cause, fact.exit_code)
 
     def _settle_attempt(self, job: str, number: int, cause: str, exit_code: int | None) -> None:
@@ -190,7 +226,9 @@ class Books:
             return
         key = (fact.job, fact.attempt)
         attempt = self._attempts.get(key)
+        service_account = self._is_service_account(job)
         if attempt is None:
+            self._wait_ends(job, record.now)
             attempt = self._attempts[key] = Attempt(
                 job=fact.job,
                 attempt=fact.attempt,
@@ -199,14 +237,14 @@ class Books:
                 granted_at=record.now,
                 resume_from=plain(fact.resume_from),
             )
-        lease = attempt.leases[fact.rank] = new_lease(job, fact, number, record.now)
+        lease = attempt.leases[fact.rank] = new_lease(job, fact, number, record.now, service_account=service_account)
         self._changed_attempts[key] = attempt
         self._changed_leases[number] = lease
         self._changed_jobs[job.key] = job
-        order = order_of(number, preemptible=job.preemptible)
+        account = lease.account
         for name, amount in fact.amounts.items():
             if amount:
-                self._running(MeterKey(lease.tenant, lease.policy, name)).begin(record.now, order, amount)
+                self._meters.begin(lease, name, record.now, account)
 
     def _lease_started(self, fact: f.LeaseStartedV1, record: Record, number: int) -> None:
         attempt, lease = self._held(fact)
@@ -242,20 +280,24 @@ class Books:
         self._lease_changed(attempt, lease)
         for name, amount in lease.amounts.items():
             if amount and not (name == GPU and lease.lease in self._suspended):
-                self._end(lease, name, at)
-        self._suspended.discard(lease.lease)
+                self._meters.end(lease, name, at)
+        self._suspension_ends(lease, at)
 
-    def _end(self, lease: Lease, key: str, at: int) -> None:
-        self._running(MeterKey(lease.tenant, lease.policy, key)).end(at, order_of(lease.lease, preemptible=lease.preemptible))
+    def _suspension_ends(self, lease: Lease, at: int) -> None:
+        since = self._suspended.pop(lease.lease, None)
+        if since is not None:
+            units = lease.amounts[GPU]
+            self._changes.suspensions.append(SuspensionRow(lease.lease, since, at, units))
+            self._sums.suspended(lease.account, GPU, units, since, at)
 
     def _lease_suspended(self, fact: f.LeaseSuspendedV1, record: Record, number: int) -> None:
         """From now on its devices are charged to nobody (R29, R37)."""
         attempt, lease = self._held(fact)
         if attempt is None or lease is None or lease.lease in self._suspended or not lease.amounts.get(GPU):
             return
-        self._suspended.add(lease.lease)
-        attempts.heard(lease, fact.at, record.now)
-        self._end(lease, GPU, lease.heard_at)
+        self._suspended[lease.lease] = attempts.heard(lease, fact.at, record.now)
+        self._changes.suspensions.append(SuspensionRow(lease.lease, lease.heard_at, None, lease.amounts[GPU]))
+        self._meters.end(lease, GPU, lease.heard_at)
         self._lease_changed(attempt, lease)
         self._job_changed(fact, record, number)
 
@@ -267,9 +309,8 @@ class Books:
             if lease.lease not in self._suspended or held is None or held.suspended_at:
                 continue
             lease.heard_at = max(lease.heard_at + 1, record.now)
-            self._suspended.discard(lease.lease)
-            order = order_of(lease.lease, preemptible=lease.preemptible)
-            self._running(MeterKey(lease.tenant, lease.policy, GPU)).begin(lease.heard_at, order, lease.amounts[GPU])
+            self._suspension_ends(lease, lease.heard_at)
+            self._meters.begin(lease, GPU, lease.heard_at, lease.account)
             self._changed_leases[lease.lease] = lease
         self._job_changed(fact, record, number)
 
@@ -283,92 +324,49 @@ class Books:
         self._changed_attempts[attempt.job, attempt.attempt] = attempt
         self._changed_leases[lease.lease] = lease
 
-    # Policies and their meters
+    # Policies
 
     def _policy_applied(self, fact: f.PolicyAppliedV1, record: Record, number: int) -> None:
         policy = fact.policy
-        self._reserve(policy.tenant, policy.name, policy.reservation or {}, record.now, number)
+        self._reserve(policy.tenant, policy.name, policy.reservation or {}, policy.group, record.now, number)
 
     def _policy_deleted(self, fact: f.PolicyDeletedV1, record: Record, number: int) -> None:
-        self._reserve(fact.tenant, fact.name, {}, record.now, number)
+        self._reserve(fact.tenant, fact.name, {}, "", record.now, number)
 
-    def _reserve(self, tenant: str, policy: str, reservation: Amounts, now: int, number: int) -> None:
-        """The policy-wide reservation is now this (R7); only keys of which it changes are noted."""
-        known = self._reserved.setdefault((tenant, policy), {})
-        for name in sorted(known.keys() | reservation.keys()):
-            amount = reservation.get(name, 0)
-            if known.get(name, 0) == amount:
-                continue
-            known[name] = amount
-            row = ReservationRow(tenant, policy, name, number, now, amount)
-            self._changes.reservations.append(row)
-            self._running(MeterKey(tenant, policy, name)).reserve(row.change)
-
-    def _running(self, key: MeterKey) -> Meter:
-        """The meter, to be settled next time."""
-        meter = self._changed_meters[key] = self._meter(key)
-        return meter
-
-    def _meter(self, key: MeterKey) -> Meter:
-        meter = self._meters.get(key)
-        if meter is None:
-            meter = self._meters[key] = Meter(key.key)
-        return meter
-
-    # Preemptions
+    def _reserve(self, *policy: Any) -> None:
+        self._changes.reservations += self._meters.reserve(*policy)
 
     def _preemption_ordered(self, fact: f.PreemptionOrderedV1, record: Record, number: int) -> None:
+        """Its victims' orders to stop may stand in it."""
         for victim in fact.victims if fact.ladders else ():
             self._job_changed(victim, record, number)
-        ordered = self._state.preemptions.get(fact.preemption)
-        if ordered is None or ordered.sequence != number // PLACES:
-            return
-        self._changes.preemptions.append(
-            PreemptionRow(fact.preemption, fact.job, fact.pool, fact.cause, fact.rule, ordered.sequence, ordered.ordered_at)
-        )
-        self._changes.victims += [
-            VictimRow(fact.preemption, victim.job, victim.attempt, victim.policy, victim.lost) for victim in fact.victims
-        ]
 
-    def _preemption_settled(self, fact: f.PreemptionSettledV1, _record: Record, _number: int) -> None:
-        self._changes.settlements.append(
-            SettlementRow(fact.preemption, self._state.now, fact.to_signal, fact.grace, fact.to_release, fact.lost)
-        )
-
-    def _nomination_ended(self, fact: f.NominationEndedV1, _record: Record, _number: int) -> None:
-        self._changes.unused.append(UnusedRow(fact.preemption, plain(fact.why)))
-
-    # Supply
+    # Supply and prices
 
     def _node_fact(self, fact: Any, _record: Record, _number: int) -> None:
-        self._node_changed(fact.node)
+        self._supply.node_changed(fact.node)
 
-    def _node_changed(self, name: str) -> None:
-        node = self._state.nodes.get(name)
-        if node is not None:
-            self._changed_nodes[name] = node
+    def _pool_fact(self, fact: f.PoolAppliedV1 | f.PoolDeletedV1, _record: Record, number: int) -> None:
+        self._supply.nodes_moved()
+        if isinstance(fact, f.PoolAppliedV1):
+            self._price(number, [fact.pool.name])
 
-    def _pool_fact(self, _fact: Any, _record: Record, _number: int) -> None:
-        """Nodes may have come into the pool or left it."""
-        self._changed_nodes.update(self._state.nodes)
+    def _tenant_applied(self, _fact: f.TenantAppliedV1, _record: Record, number: int) -> None:
+        """Its own rates may have changed, in whichever pool."""
+        self._price(number, self._state.pools)
 
-    def _enter_supply(self, sequence: int) -> None:
-        """What each pool has, where it differs from what was noted last."""
-        supply = {
-            (pool.document.name, key): (pool.known.get(key, 0), pool.usable.get(key, 0))
-            for pool in self._state.pools.values()
-            for key in pool.known
-        }
-        for place in sorted(supply.keys() | self._supply.keys()):
-            has = supply.get(place, (0, 0))
-            if has != self._supply.get(place):
-                self._supply[place] = has
-                self._changes.capacity.append(CapacityRow(*place, sequence, self._state.now, *has))
+    def _price(self, number: int, pools: Iterable[str]) -> None:
+        for tariff, prices in self._tariffs.changed(number, pools, self._state.now):
+            self._changes.tariffs.append(tariff)
+            self._changes.prices += prices
+
+    def _group_fact(self, _fact: f.GroupAppliedV1 | f.GroupDeletedV1, _record: Record, _number: int) -> None:
+        self._service_accounts = service_accounts(self._state)
 
     _HANDLERS: ClassVar[dict[type, Callable[[Books, Any, Record, int], None]]] = {
-        f.JobAdmittedV1: _job_changed,
+        f.JobAdmittedV1: _job_admitted,
         f.JobRejectedV1: _job_rejected,
-        f.JobDismissedV1: _job_changed,
+        f.JobDismissedV1: _left_unserved,
         f.StopOrderedV1: _job_changed,
         f.JobRequeuedV1: _job_requeued,
         f.JobEndedV1: _job_ended,
@@ -383,8 +381,6 @@ class Books:
         f.PolicyAppliedV1: _policy_applied,
         f.PolicyDeletedV1: _policy_deleted,
         f.PreemptionOrderedV1: _preemption_ordered,
-        f.PreemptionSettledV1: _preemption_settled,
-        f.NominationEndedV1: _nomination_ended,
         f.NodeRegisteredV1: _node_fact,
         f.NodeStoppedV1: _node_fact,
         f.NodeLostV1: _node_fact,
@@ -394,4 +390,7 @@ class Books:
         f.NodeSetAsideV1: _node_fact,
         f.PoolAppliedV1: _pool_fact,
         f.PoolDeletedV1: _pool_fact,
+        f.TenantAppliedV1: _tenant_applied,
+        f.GroupAppliedV1: _group_fact,
+        f.GroupDeletedV1: _group_fact,
     }

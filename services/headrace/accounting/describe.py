@@ -5,27 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.accounting.rows import Attempt, JobRow, Lease, NodeRow, plain, plain_map
+from headrace.accounting.rows import JobRow, Lease, NodeRow, plain, plain_map
+from headrace.accounting.sums import Account
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU
+from headrace.contracts.documents import Group
 from headrace.contracts.facts.fact import Fact
-from headrace.domain.state import FINAL, JobRecord, NodeState, State
+from headrace.domain.state import FINAL, JobRecord, JobState, NodeState, State
 
 ABOUT_MAX = 200
 """Characters; a node may name what it likes, and an index of the database has no room for that."""
-
-SUPPLY = frozenset(
-    {
-        f.NodeRegisteredV1,
-        f.NodeStoppedV1,
-        f.NodeLostV1,
-        f.DeviceDrainedV1,
-        f.DeviceReturnedV1,
-        f.PoolAppliedV1,
-        f.PoolDeletedV1,
-    }
-)
-"""Facts after which a pool may have more or less than before."""
 
 _NAMED_BY = ("job", "node", "name", "handle")
 _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
@@ -63,14 +51,14 @@ def _document_name(document: Any) -> str:
 _ABOUT: dict[type[Fact], Callable[[Any], str]] = {}
 
 
-def job_row(job: JobRecord) -> JobRow:
-    """A job as the fold has it now."""
+def job_row(job: JobRecord, account: Account) -> JobRow:
+    """A job as the fold has it now, on the name on which it was admitted."""
     policy = job.policy.document
     return JobRow(
         job=job.key,
         tenant=policy.tenant,
         user_name=job.user,
-        group_name=plain(policy.group),
+        group_name=account.group,
         policy=policy.name,
         profile=job.profile,
         name=plain(job.name),
@@ -88,6 +76,8 @@ def job_row(job: JobRecord) -> JobRow:
         preemptions=job.preemptions,
         exit_code=job.exit_code,
         ended_at=job.ended_at if job.state in FINAL else None,
+        service_account=account.service_account,
+        waiting_since=job.pending_since if job.state is JobState.PENDING else None,
     )
 
 
@@ -119,7 +109,7 @@ def rejected_row(fact: f.JobRejectedV1, sequence: int, now: int) -> JobRow:
     )
 
 
-def new_lease(job: JobRecord, fact: f.LeaseGrantedV1, number: int, now: int) -> Lease:
+def new_lease(job: JobRecord, fact: f.LeaseGrantedV1, number: int, now: int, *, service_account: bool = False) -> Lease:
     """A lease that begins now."""
     policy = job.policy.document
     return Lease(
@@ -139,16 +129,21 @@ def new_lease(job: JobRecord, fact: f.LeaseGrantedV1, number: int, now: int) -> 
         preemptible=job.preemptible,
         granted_at=now,
         heard_at=now,
+        service_account=service_account,
+        over_budget=fact.over_budget,
     )
 
 
-def suspended_leases(state: State, attempt: Attempt) -> list[int]:
-    """The numbers of an attempt's leases that are suspended, as the fold says."""
-    job = state.jobs.get(attempt.job)
-    if job is None or job.attempt != attempt.attempt:
-        return []
-    held = {rank for rank, lease in job.leases.items() if lease.suspended_at and lease.amounts.get(GPU)}
-    return [lease.lease for rank, lease in attempt.leases.items() if rank in held]
+def account_of(job: JobRecord, *, service_account: bool) -> Account:
+    """On whose name a job goes as things are; no pool has taken it so far."""
+    policy = job.policy.document
+    return Account(policy.tenant, plain(policy.group), policy.name, job.profile, job.user, service_account, "")
+
+
+def service_accounts(state: State) -> frozenset[tuple[str, str]]:
+    """(tenant, user) of all that a group names as a service account."""
+    groups = (written.document for written in state.groups.values())
+    return frozenset((group.tenant, name) for group in groups if isinstance(group, Group) for name in group.service_accounts)
 
 
 def node_row(node: NodeState) -> NodeRow:

@@ -12,10 +12,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, MutableMapping
 from heapq import heapify, heappop, heappush
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PREEMPTIBLE = 1 << 62
 """Added to the number of a preemptible lease to make its place in R17's order."""
+
+BEYOND = 1 << 61
+"""Added besides where the lease was granted over its policy's budget: it is borrowed, whatever the reservation has left (R33)."""
 
 ALWAYS = -(1 << 62)
 """A moment before all others."""
@@ -23,6 +26,10 @@ ALWAYS = -(1 << 62)
 _SLACK = 64
 
 _BEGIN, _END, _RESERVE = range(3)
+
+
+Tag = Any
+"""What whoever begins a lease wants to hear again with its intervals; the meter does not look at it."""
 
 
 class Use(NamedTuple):
@@ -41,11 +48,22 @@ UseChanges = MutableMapping[UseKey, Use | None]
 
 
 class PastUse(NamedTuple):
-    """An interval as it was stored: the lease's place in R17's order, then as `Use`."""
+    """An interval as it was stored: the lease's place in R17's order, then as `Use`; `tag` is what the lease was begun with."""
 
     order: int
     since: int
     until: int | None
+    reserved: int
+    borrowed: int
+    tag: Tag = None
+
+
+class Closed(NamedTuple):
+    """An interval that has come to its end, for whoever keeps sums; with units below zero: one that is no more what it was."""
+
+    tag: Tag
+    since: int
+    until: int
     reserved: int
     borrowed: int
 
@@ -61,15 +79,25 @@ class Reservation(NamedTuple):
 class _Line:
     """One lease on the meter. `reserved` of its `amount` are covered since `since`."""
 
-    __slots__ = ("amount", "in_held", "in_short", "order", "reserved", "since")
+    __slots__ = ("amount", "in_held", "in_short", "order", "reserved", "since", "tag")
 
-    def __init__(self, order: int, amount: int) -> None:
+    def __init__(self, order: int, amount: int, tag: Tag) -> None:
         self.order = order
         self.amount = amount
+        self.tag = tag
         self.since = 0
         self.reserved = 0
         self.in_short = False
         self.in_held = False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the reservation may cover more of it."""
+        return self.reserved < self.amount and not self.order & BEYOND
+
+    def closed(self, since: int, until: int, reserved: int, sign: int) -> Closed:
+        """What it had of the reservation from `since` until `until`."""
+        return Closed(self.tag, since, until, sign * reserved, sign * (self.amount - reserved))
 
 
 class _Event(NamedTuple):
@@ -79,6 +107,7 @@ class _Event(NamedTuple):
     number: int
     kind: int
     amount: int = 0
+    tag: Tag = None
 
 
 class _Step(NamedTuple):
@@ -93,9 +122,9 @@ class _Step(NamedTuple):
     reserved: int
 
 
-def order_of(lease: int, *, preemptible: bool) -> int:
-    """A lease's place in R17's order: non-preemptible ones first, then the oldest grant."""
-    return lease + PREEMPTIBLE if preemptible else lease
+def order_of(lease: int, *, preemptible: bool, over_budget: bool = False) -> int:
+    """A lease's place in R17's order: non-preemptible ones first, then the oldest grant; apart those that only borrow (R33)."""
+    return lease + (PREEMPTIBLE if preemptible else 0) + (BEYOND if over_budget else 0)
 
 
 class Meter:
@@ -116,10 +145,11 @@ class Meter:
         self._steps: list[_Step] = []
         self._new: list[_Event] = []
         self._touched: dict[int, tuple[_Line, int | None, int]] = {}
+        self._closed: list[Closed] = []
 
-    def begin(self, at: int, order: int, amount: int) -> None:
+    def begin(self, at: int, order: int, amount: int, tag: Tag = None) -> None:
         """A lease holds `amount` from `at` on."""
-        self._new.append(_Event(at, order, _BEGIN, amount))
+        self._new.append(_Event(at, order, _BEGIN, amount, tag))
 
     def end(self, at: int, order: int) -> None:
         """A lease holds nothing from `at` on; not before it began."""
@@ -135,10 +165,13 @@ class Meter:
         earliest = min((event.at for event in self._new), default=self.horizon)
         return earliest if earliest < self.horizon else None
 
-    def settle(self, changes: UseChanges) -> None:
-        """Work out the split since the earliest new event, and note every interval that is new or different."""
+    def settle(self, changes: UseChanges) -> list[Closed]:
+        """Work out the split since the earliest new event, and note every interval that is new or different.
+
+        Returns what has been closed since the last time, and what was and is no more; what lasts is in neither.
+        """
         if not self._new:
-            return
+            return []
         start = min(event.at for event in self._new)
         self._go_back(start, changes)
         events = self._events
@@ -152,6 +185,8 @@ class Meter:
                 self._balance()
                 self._note(event.at, changes)
         self._compact()
+        closed, self._closed = self._closed, []
+        return closed
 
     def forget(self, before: int) -> None:
         """Remember nothing of what ended before `before`; a later change of that past needs `restored`."""
@@ -182,10 +217,10 @@ class Meter:
 
     def _restore_line(self, order: int, intervals: list[PastUse]) -> None:
         """A lease's intervals of one stint: they follow each other without a gap from its begin to its end."""
-        line = _Line(order, intervals[0].reserved + intervals[0].borrowed)
+        line = _Line(order, intervals[0].reserved + intervals[0].borrowed, intervals[0].tag)
         since: int | None = None
         if intervals[0].since >= self.horizon:
-            self._events.append(_Event(intervals[0].since, order, _BEGIN, line.amount))
+            self._events.append(_Event(intervals[0].since, order, _BEGIN, line.amount, line.tag))
         for use in intervals:
             if use.since >= self.horizon:
                 self._steps.append(_Step(use.since, line, since, line.reserved))
@@ -215,6 +250,7 @@ class Meter:
             else:
                 line.in_short = line.in_held = False
             if step.since is not None:
+                self._closed.append(line.closed(step.since, step.at, step.reserved, -1))
                 line.since, line.reserved = step.since, step.reserved
                 self._lines[line.order] = line
                 self._covered += line.reserved
@@ -226,7 +262,7 @@ class Meter:
             self._steps.append(_Step(event.at, None, None, self._reservation))
             self._reservation = event.amount
         elif event.kind == _BEGIN:
-            line = self._lines[event.number] = _Line(event.number, event.amount)
+            line = self._lines[event.number] = _Line(event.number, event.amount, event.tag)
             self._touched[event.number] = (line, None, 0)
             self._index(line)
         else:
@@ -274,6 +310,7 @@ class Meter:
             lease = self._lease(line)
             if since is not None:
                 changes[lease, self.key, since] = Use(at, reserved, line.amount - reserved)
+                self._closed.append(line.closed(since, at, reserved, 1))
             if lasts:
                 line.since = at
                 changes[lease, self.key, at] = Use(None, line.reserved, line.amount - line.reserved)
@@ -283,7 +320,7 @@ class Meter:
         self._touched.clear()
 
     def _index(self, line: _Line) -> None:
-        if line.reserved < line.amount and not line.in_short:
+        if not line.in_short and line.is_short:
             line.in_short = True
             heappush(self._short, line.order)
         if line.reserved > 0 and not line.in_held:
@@ -314,16 +351,16 @@ class Meter:
         """Heaps keep what has left until it comes to the top: build them anew where that is most of them."""
         most = 2 * len(self._lines) + _SLACK
         if len(self._short) > most or len(self._held) > most:
-            self._short = [line.order for line in self._lines.values() if line.reserved < line.amount]
+            self._short = [line.order for line in self._lines.values() if line.is_short]
             self._held = [-line.order for line in self._lines.values() if line.reserved > 0]
             heapify(self._short)
             heapify(self._held)
             for line in self._lines.values():
-                line.in_short, line.in_held = line.reserved < line.amount, line.reserved > 0
+                line.in_short, line.in_held = line.is_short, line.reserved > 0
 
     @staticmethod
     def _lease(line: _Line) -> int:
-        return line.order & (PREEMPTIBLE - 1)
+        return line.order & (BEYOND - 1)
 
 
 def _stints(intervals: Iterable[PastUse]) -> Iterator[list[PastUse]]:

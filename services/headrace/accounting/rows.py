@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.accounting.meter import Reservation, Use, UseKey
+from headrace.accounting.meter import Reservation, Use, UseKey, order_of
+from headrace.accounting.sums import Account, DayRow
+from headrace.accounting.tariffs import PriceRow, TariffRow
 from headrace.contracts.amounts import Amounts
 
 PLACES = 1_000
@@ -50,7 +52,7 @@ class FactRow(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """A job as it is now."""
+    """A job as it is now. `waiting_since` is None where it is not pending."""
 
     job: str
     tenant: str
@@ -73,6 +75,16 @@ class JobRow(NamedTuple):
     preemptions: int
     exit_code: int | None
     ended_at: int | None
+    service_account: bool = False
+    waiting_since: int | None = None
+
+
+class UnservedRow(NamedTuple):
+    """A wait that no attempt ended: the job was cancelled or dismissed."""
+
+    job: str
+    since: int
+    until: int
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +115,18 @@ class Lease:
     exit_code: int | None = None
     lost_from: int | None = None
     lost_until: int | None = None
+    service_account: bool = False
+    over_budget: bool = False
+
+    @property
+    def account(self) -> Account:
+        """On whose name it goes."""
+        return Account(self.tenant, self.group_name, self.policy, self.profile, self.user_name, self.service_account, self.pool)
+
+
+def place_of(lease: Lease) -> int:
+    """Its place in R17's order."""
+    return order_of(lease.lease, preemptible=lease.preemptible, over_budget=lease.over_budget)
 
 
 @dataclass(slots=True, eq=False)
@@ -124,6 +148,15 @@ class Attempt:
     checkpoint_at: int | None = None
     leases: dict[int, Lease] = field(default_factory=dict)
     """By rank; no column."""
+
+
+class SuspensionRow(NamedTuple):
+    """For how long a lease was suspended, and the units of `gpu` that it would have held; `until` None: it still is."""
+
+    lease: int
+    since: int
+    until: int | None
+    units: int
 
 
 class PreemptionRow(NamedTuple):
@@ -167,7 +200,7 @@ class UnusedRow(NamedTuple):
 
 
 class ReservationRow(NamedTuple):
-    """A policy's reservation of a key since a moment."""
+    """A policy's reservation of a key since a moment, and the group that it was for."""
 
     tenant: str
     policy: str
@@ -175,6 +208,7 @@ class ReservationRow(NamedTuple):
     number: int
     since: int
     amount: int
+    group_name: str = ""
 
     @property
     def change(self) -> Reservation:
@@ -220,7 +254,12 @@ class Changes:
     rejected: list[JobRow] = field(default_factory=list)
     attempts: list[tuple[object, ...]] = field(default_factory=list)
     leases: list[tuple[object, ...]] = field(default_factory=list)
+    unserved: list[UnservedRow] = field(default_factory=list)
+    suspensions: list[SuspensionRow] = field(default_factory=list)
     usage: dict[UseKey, Use | None] = field(default_factory=dict)
+    days: list[DayRow] = field(default_factory=list)
+    tariffs: list[TariffRow] = field(default_factory=list)
+    prices: list[PriceRow] = field(default_factory=list)
     preemptions: list[PreemptionRow] = field(default_factory=list)
     victims: list[VictimRow] = field(default_factory=list)
     settlements: list[SettlementRow] = field(default_factory=list)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
 import structlog
+from msgspec.structs import replace
 
 from headrace.accounting import store, usage
 from headrace.accounting.books import MEMORY, Books
-from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.database import Connection, Database, DatabaseAway, DatabaseRefused, T
 from headrace.accounting.rows import NOWHERE, Changes
 from headrace.accounting.schema import migrate
 from headrace.bus.jetstream import JetStreamLog
@@ -33,6 +36,15 @@ BATCH_SECONDS = 0.05
 
 READ_AT_ONCE = 200
 
+PROVIDER = "provider"
+"""The name under which questions about all tenants are asked."""
+
+EVERYBODY = ""
+"""In place of a tenant: all of them."""
+
+CURRENCY = "HEADRACE_CURRENCY"
+"""The environment variable that names what prices are in."""
+
 DSN = "HEADRACE_POSTGRES_DSN"
 """The environment variable that names the database."""
 
@@ -44,9 +56,13 @@ async def main(service: Service) -> None:
     dsn = os.environ.get(DSN)
     if not dsn:
         raise DatabaseRefused(f"{DSN} is not set; it looks like postgresql://user:password@/database?host=/directory/of/socket")
+    currency = os.environ.get(CURRENCY, "USD")
+    if re.fullmatch("[A-Z]{3}", currency) is None:
+        raise DatabaseRefused(f"{CURRENCY}: {currency!r} is no currency; write three letters of ISO 4217, such as EUR")
     fold = LedgerFold()
-    accounting = Accounting(JetStreamLog(service.connection, LEDGER_STREAM), fold, dsn)
+    accounting = Accounting(JetStreamLog(service.connection, LEDGER_STREAM), fold, dsn, currency)
     await serve(service.connection, service.name, fold, accounting.handlers())
+    await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
     await accounting.run()
 
 
@@ -56,7 +72,7 @@ class Accounting:
     While a stretch is written the next one is folded: two processes, two cores.
     """
 
-    def __init__(self, log: Log, fold: LedgerFold, dsn: str) -> None:
+    def __init__(self, log: Log, fold: LedgerFold, dsn: str, currency: str = "USD") -> None:
         self._log = log
         self._fold = fold
         self._writing = Database(dsn)
@@ -64,6 +80,7 @@ class Accounting:
         self._books = Books(fold.state)
         self._written = NOWHERE
         self._outages = 0
+        self._currency = currency
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `Deposed`, and what `Database.once` and `migrate` refuse."""
@@ -84,11 +101,22 @@ class Accounting:
         """What it answers, by question."""
         return {"usage": self.usage, "status": self.status}
 
+    def provider_handlers(self) -> dict[str, Handler]:
+        """What it answers about all tenants at once, by question; only a provider's admin can ask that (`bus.accounts`)."""
+        return {"usage": lambda _tenant, user, payload: self.usage(EVERYBODY, user, payload), "status": self.status}
+
     async def usage(self, tenant: str, _user: str, payload: bytes) -> UsageAnswer:
         """The books of the asker's tenant (see `UsageRequest`)."""
         question = decode(payload, UsageRequest) if payload.strip() else UsageRequest()
+        answer = await self._read(tenant, partial(usage.answer, tenant=tenant, question=question))
+        return replace(answer, currency=self._currency)
+
+    async def _read(self, tenant: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """An answer out of the books, for a tenant that they or the documents know."""
         try:
-            return await self._asking.once(partial(usage.answer, tenant=tenant, question=question))
+            if tenant != EVERYBODY and not self._fold.state.has_tenant(tenant):
+                await self._asking.once(partial(_see_known, tenant=tenant))
+            return await self._asking.once(work)
         except usage.BadQuestion as error:
             raise Refused("INVALID", str(error)) from error
         except DatabaseAway as error:
@@ -178,6 +206,11 @@ class Accounting:
             self._outages = self._writing.outages
             with suppress(LogError):
                 _log.info("catching_up", position=self._written.sequence, behind=await self._log.tip() - self._written.sequence)
+
+
+async def _see_known(connection: Connection, tenant: str) -> None:
+    if not await usage.knows(connection, tenant):
+        raise Refused("NOT_FOUND", f"tenant: there is no tenant {tenant}, and never was one; `headrace get tenant` lists them")
 
 
 async def _gather(reader: Reader) -> list[Message]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
-from headrace.accounting.books import Books, Gap, MeterKey
+from headrace.accounting.books import Books, Stored
 from headrace.accounting.database import Connection
 from headrace.accounting.meter import PastUse, order_of
+from headrace.accounting.meters import Gap, MeterKey
 from headrace.accounting.rows import (
     ATTEMPT_COLUMNS,
     LEASE_COLUMNS,
@@ -17,19 +19,27 @@ from headrace.accounting.rows import (
     Changes,
     Lease,
     Position,
+    RecordRow,
     ReservationRow,
+    SuspensionRow,
 )
 from headrace.accounting.statements import statements
+from headrace.accounting.sums import Account
+from headrace.accounting.tariffs import PriceRow, TariffRow
 
 _WRITE = statements("write")
 _LOAD = statements("load")
 _TABLES = (
-    "records",
     "facts",
     "jobs",
     "rejected",
+    "unserved",
     "attempts",
     "leases",
+    "suspensions",
+    "days",
+    "tariffs",
+    "prices",
     "preemptions",
     "victims",
     "settlements",
@@ -41,12 +51,16 @@ _TABLES = (
 """Lists of `Changes` and the statements that write them, in the order in which one may need another."""
 
 
+class CopyDiffers(Exception):
+    """The books have a copy of a record that is not the one the ledger has now."""
+
+
 class PositionMoved(Exception):
     """Somebody else has written these books meanwhile: start again from what is there."""
 
 
 async def write(connection: Connection, changes: Changes) -> None:
-    """Write `changes`, or find that they have been written already. Raises `PositionMoved` where other ones have."""
+    """Write `changes`, or find that they have been written already. Raises `PositionMoved` where other ones have, and `CopyDiffers`."""
     async with connection.transaction():
         after, before = changes.position, changes.before
         status = await connection.execute(_WRITE["advance"], *after, before.sequence, before.digest)
@@ -55,15 +69,31 @@ async def write(connection: Connection, changes: Changes) -> None:
             if there == after:  # the answer to an earlier try was lost
                 return
             raise PositionMoved(f"the books stand at {there.sequence}, not at {before.sequence}")
+        await _copy(connection, changes.records)
         for table in _TABLES:
             await _put(connection, table, getattr(changes, table))
         await _put(connection, "usage_gone", [key for key, use in changes.usage.items() if use is None])
         await _put(connection, "usage", [(*key, *use) for key, use in changes.usage.items() if use is not None])
 
 
-async def _put(connection: Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
-    if rows:
-        await connection.execute(_WRITE[statement], *map(list, zip(*rows, strict=True)))
+async def _copy(connection: Connection, records: Sequence[RecordRow]) -> None:
+    """The independent copy. Books that are made anew find the records there, and see that they are the same."""
+    if records and await _put(connection, "records", records) != f"INSERT 0 {len(records)}":
+        other = await connection.fetchval(
+            _WRITE["other_record"], [row.sequence for row in records], [row.digest for row in records]
+        )
+        if other is not None:
+            raise CopyDiffers(
+                f"record {other} of the ledger is not the one that headrace.records has a copy of: one was changed"
+            )
+
+
+async def _put(connection: Connection, statement: str, rows: Sequence[Sequence[object]]) -> str:
+    """What PostgreSQL says it did; nothing where there is nothing to do."""
+    if not rows:
+        return ""
+    status: str = await connection.execute(_WRITE[statement], *map(list, zip(*rows, strict=True)))
+    return status
 
 
 async def position(connection: Connection) -> Position:
@@ -83,15 +113,24 @@ async def load(connection: Connection, books: Books, since: int) -> None:
             lease = Lease(**{column: row[column] for column in LEASE_COLUMNS})
             attempts[lease.job, lease.attempt].leases[lease.rank] = lease
         reservations = [ReservationRow(*row) for row in await connection.fetch(_LOAD["reservations"])]
-        supply = [CapacityRow(*row) for row in await connection.fetch(_LOAD["supply"])]
+        rest = Stored(
+            unsettled=tuple(attempts.values()),
+            accounts=[(job, Account(*account)) for job, *account in await connection.fetch(_LOAD["accounts"])],
+            suspensions=[SuspensionRow(*row) for row in await connection.fetch(_LOAD["suspensions"])],
+            reservations=reservations,
+            supply=[CapacityRow(*row) for row in await connection.fetch(_LOAD["supply"])],
+            tariffs=[TariffRow(*row) for row in await connection.fetch(_LOAD["tariffs"])],
+            prices=[PriceRow(*row) for row in await connection.fetch(_LOAD["prices"])],
+        )
         past = await connection.fetch(_LOAD["past_use"], since)
-    books.restore(attempts.values(), reservations, supply)
+    books.restore(rest)
     reserved: dict[MeterKey, list[ReservationRow]] = defaultdict(list)
     for reservation in reservations:
         reserved[MeterKey(reservation.tenant, reservation.policy, reservation.key)].append(reservation)
     used: dict[MeterKey, list[PastUse]] = defaultdict(list)
-    for tenant, policy, key, *use in past:
-        used[MeterKey(tenant, policy, key)].append(_past_use(*use))
+    for key, *use in past:
+        found = _past_use(*use)
+        used[MeterKey(found.tag.tenant, found.tag.policy, key)].append(found)
     for meter in reserved.keys() | used.keys():
         books.remember(meter, since, used[meter], reserved[meter])
 
@@ -101,8 +140,11 @@ async def close_gap(connection: Connection, books: Books, gap: Gap) -> None:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         reservations = [ReservationRow(*row) for row in await connection.fetch(_LOAD["reservations_of_policy"], *gap.meter)]
         past = await connection.fetch(_LOAD["past_use_of_policy"], gap.since, *gap.meter)
-    books.remember(gap.meter, gap.since, [_past_use(*use) for _, _, _, *use in past], reservations)
+    books.remember(gap.meter, gap.since, [_past_use(*use) for _, *use in past], reservations)
 
 
-def _past_use(lease: int, preemptible: bool, since: int, until: int | None, reserved: int, borrowed: int) -> PastUse:
-    return PastUse(order_of(lease, preemptible=preemptible), since, until, reserved, borrowed)
+def _past_use(
+    lease: int, preemptible: bool, over_budget: bool, since: int, until: int | None, reserved: int, borrowed: int, *account: Any
+) -> PastUse:
+    order = order_of(lease, preemptible=preemptible, over_budget=over_budget)
+    return PastUse(order, since, until, reserved, borrowed, Account(*account))

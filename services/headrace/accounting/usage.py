@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from headrace.accounting.costs import decimal
 from headrace.accounting.database import Connection
-from headrace.accounting.rows import Position
+from headrace.accounting.periods import BadPeriod, Period, periods, zone
+from headrace.accounting.reading import FIELDS, LABEL, Reader
+from headrace.accounting.rows import Position, ReservationRow
 from headrace.accounting.statements import statements
 from headrace.accounting.store import position
+from headrace.accounting.tally import Line, Place, lines
 from headrace.contracts.queries import UsageAnswer, UsageRequest, UsageRow
 
-GROUPINGS = ("tenant", "group", "user", "pool", "policy", "profile", "queue", "job", "day")
-"""What usage can be grouped by, in the order of the columns; a day is one of UTC."""
+ROWS_MAX = 5_000
+"""Lines of one answer; a message is no place for more, and `skip` gets the others."""
 
-ROWS_MAX = 10_000
-"""Lines of one answer; a message is no place for more."""
+FIELDS_MAX = 8
 
-_SQL = statements("usage")["usage"]
+_SQL = statements("usage")
 
 
 class BadQuestion(ValueError):
@@ -26,11 +28,15 @@ class BadQuestion(ValueError):
 
 def check(question: UsageRequest, now: int) -> None:
     """Raises `BadQuestion` for unknown groupings and times the wrong way round or to come; `now` is the time of the books."""
-    unknown = [name for name in question.by if name not in GROUPINGS]
+    unknown = [name for name in question.by if name not in FIELDS and not (name.startswith(LABEL) and len(name) > len(LABEL))]
     if unknown:
-        raise BadQuestion(f"by: usage is not kept by {unknown[0]!r}; it is by {', '.join(GROUPINGS)}")
-    if question.since < 0 or question.until < 0:
-        raise BadQuestion("since, until: microseconds since 1970, or 0 for an open end")
+        raise BadQuestion(f"by: usage is not kept by {unknown[0][:80]!r}; it is by {', '.join(FIELDS)}, {LABEL}KEY")
+    if len(set(question.by)) < len(question.by):
+        raise BadQuestion("by: the same name stands there twice")
+    if len(question.by) > FIELDS_MAX:
+        raise BadQuestion(f"by: at most {FIELDS_MAX} names")
+    if question.since < 0 or question.until < 0 or question.skip < 0:
+        raise BadQuestion("since, until, skip: microseconds since 1970, or 0 for an open end; lines to leave out")
     if question.until and question.since >= question.until:
         raise BadQuestion("since, until: the period ends before it begins; exchange them")
     if question.since > now:
@@ -38,27 +44,56 @@ def check(question: UsageRequest, now: int) -> None:
 
 
 async def answer(connection: Connection, tenant: str, question: UsageRequest) -> UsageAnswer:
-    """The usage of one tenant as the books stand, in one snapshot. Raises `BadQuestion`."""
+    """The usage of one tenant (empty: of all) as the books stand, in one snapshot. Raises `BadQuestion`."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        at: Position = await position(connection)
+        at = await position(connection)
         check(question, at.now)
-        until = question.until or at.now + 1
-        rows = await connection.fetch(_SQL, tenant, question.since, until, list(question.by), ROWS_MAX + 1)
-    if len(rows) > ROWS_MAX:
-        raise BadQuestion(f"by: more than {ROWS_MAX} lines; ask for a shorter period, or group by less")
-    return UsageAnswer(through=at.sequence, rows=tuple(_row(tuple(row), question.by) for row in rows))
+        wanted = await _periods(connection, question, at)
+        if not wanted:
+            return UsageAnswer(through=at.sequence, rows=(), now=at.now)
+        bounds = [wanted[0].since, *(period.until for period in wanted)]
+        reader = Reader(connection, tenant, question.by, bounds)
+        prices = await reader.prices()
+        reservations = [ReservationRow(*row) for row in await connection.fetch(_SQL["reservations"], tenant)]
+        found = lines(await reader.entries(prices), prices, reservations, question.by, bounds)
+        jobs = await reader.jobs()
+    page = list(found.items())[question.skip : question.skip + ROWS_MAX]
+    rows = tuple(
+        _row(place, line, question, wanted, jobs.get((place.period, place.names, place.key), 0)) for place, line in page
+    )
+    return UsageAnswer(through=at.sequence, rows=rows, now=at.now, lines=len(found))
 
 
-def _row(row: Sequence[Any], by: Sequence[str]) -> UsageRow:
-    """One line; sums come as decimals without a fraction, because they outgrow every other type."""
-    *names, key, reserved, borrowed, lost, jobs = row
-    values = dict(zip(GROUPINGS, names, strict=True))
+async def knows(connection: Connection, tenant: str) -> bool:
+    """Whether the books have anything of a tenant."""
+    return bool(await connection.fetchval(_SQL["has_tenant"], tenant))
+
+
+async def _periods(connection: Connection, question: UsageRequest, at: Position) -> list[Period]:
+    """The periods asked for, as far as the books reach; with an open beginning, from the first moment of which they know."""
+    until = min(question.until or at.now, at.now)
+    since = max(question.since, await connection.fetchval(_SQL["first"]) or until)
+    try:
+        where = zone(question.timezone)
+        return periods(since, until, question.per, where) if since < until else []
+    except BadPeriod as error:
+        raise BadQuestion(str(error)) from None
+
+
+def _row(place: Place, line: Line, question: UsageRequest, wanted: Sequence[Period], jobs: int) -> UsageRow:
+    cost, lost_cost = line.priced(place.key)
+    label = {question.per: wanted[place.period].label} if question.per else {}
     return UsageRow(
-        group={name: values[name] for name in by},
-        key=key,
-        total=str(int(reserved) + int(borrowed)),
-        reserved=str(int(reserved)),
-        borrowed=str(int(borrowed)),
-        lost=str(int(lost)),
+        group=label | dict(zip(question.by, place.names, strict=True)),
+        key=place.key,
+        total=str(line.reserved + line.borrowed),
+        reserved=str(line.reserved),
+        borrowed=str(line.borrowed),
+        lost=str(line.lost),
         jobs=jobs,
+        idle=str(line.idle),
+        suspended=str(line.suspended),
+        waiting=str(line.waiting),
+        cost=decimal(cost),
+        lost_cost=decimal(lost_cost),
     )

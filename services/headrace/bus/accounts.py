@@ -86,7 +86,7 @@ SERVICES: dict[str, Rights] = {
         ("hr.feed.>", "hr.orders.*", "hr.logs.*", *_reads(LEDGER_STREAM), *_reads(FEED_STREAM), *_ANSWERS),
         ("hr.query.feed.>", "hr.query.orders.node.*", "hr.telemetry.>"),
     ),
-    "accounting": Rights((*_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.accounting.>",)),
+    "accounting": Rights((*_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.accounting.>", "hr.query.provider.>")),
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
 

@@ -5,21 +5,43 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+import time
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
-from headrace.cli.arguments import Nouns, add_asker, add_command, client, moment, names
+from msgspec.structs import replace
+
+from headrace.accounting.periods import KINDS, BadPeriod, month, zone
+from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names
 from headrace.cli.shown import as_json
 from headrace.cli.tables import table
+from headrace.client import Client
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
-from headrace.contracts.durations import HOUR
+from headrace.contracts.durations import HOUR, DurationError, format_time, parse_duration, parse_time
 from headrace.contracts.queries import UsageAnswer, UsageRequest, UsageRow
 
-KEYS = ("tenant", "group", "user", "pool", "profile", "job")
+KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
+MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting")
 _UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 _NAMES = {GPU: "GPU-hours", CPU: "CPU-hours", MEMORY: "GiB-hours"}
 DIGITS = Decimal("0.0001")
+WITHIN = 120.0
+"""Seconds; a question about years takes some."""
+
+MEANINGS = """
+what the columns mean, in hours of the unit (a GPU, a core, a GiB):
+  total      held, from a grant to its release, the time to yield included: reserved + borrowed
+  reserved   inside the policy's reservation; first the jobs that cannot be preempted, then the oldest
+  borrowed   beyond it
+  idle       of the reservation, what nobody of the policy had: reserved + idle is all of it
+  suspended  what suspended jobs would have held; charged to nobody
+  lost       of the total, the work that was in no checkpoint when its job had to leave
+  waiting    what pending jobs asked for; charged to nobody
+  cost       at the pool's prices of its time
+"""
 
 
 def add(nouns: Nouns) -> None:
@@ -28,39 +50,114 @@ def add(nouns: Nouns) -> None:
         nouns,
         "usage",
         usage,
-        "print the books: what was used, reserved and borrowed, in hours",
+        "print the books: what was used, reserved and borrowed, in hours, and what it cost",
         """headrace usage --by group
-        headrace usage --by group,user --from 2026-11-01 --to 2026-12-01 --csv
-        headrace usage --by job --from 24h --json""",
+        headrace usage --by group,user --from 2026-11 --to 2026-12 --csv
+        headrace usage --by policy --from 2026-11-01 --per day --timezone Europe/Berlin
+        headrace usage --by job,label:project --from 24h --json
+        headrace usage --by tenant --all-tenants --from 2026-11""",
     )
-    parser.add_argument(
-        "--from", dest="since", type=moment, default=0, metavar="TIME", help="from then on (UTC unless it names a zone)"
-    )
-    parser.add_argument("--to", dest="until", type=moment, default=0, metavar="TIME", help="up to then")
+    parser.epilog = f"{parser.epilog}{MEANINGS}"
+    add_times(parser)
     parser.add_argument(
         "--by", type=names, default=("group",), metavar="KEY,...", help=f"of {', '.join(KEYS)} (default: group)"
     )
+    parser.add_argument("--per", choices=KINDS, default="", help="a line for each hour, day or month")
     parser.add_argument("--csv", action="store_true", help="print CSV")
+    add_everybody(parser)
     add_asker(parser)
+
+
+def add_times(parser: Parser) -> None:
+    """From when to when, and where."""
+    parser.add_argument(
+        "--from", dest="since", default="", metavar="TIME", help="2026-11, 2026-11-21, 2026-11-21T08:00, or 24h for a day ago"
+    )
+    parser.add_argument("--to", dest="until", default="", metavar="TIME", help="up to then, that moment not included")
+    parser.add_argument(
+        "--timezone", default="UTC", metavar="ZONE", help="whose hours, days and months (default: UTC); Europe/Berlin"
+    )
+
+
+def add_everybody(parser: Parser) -> None:
+    """For providers."""
+    parser.add_argument("--all-tenants", action="store_true", help="of all tenants; only an admin of the installation may ask")
 
 
 async def usage(args: argparse.Namespace) -> int:
     """The books of the time asked for."""
-    request = UsageRequest(since=args.since, until=args.until, by=args.by)
+    since, until = times(args)
+    request = UsageRequest(since=since, until=until, by=args.by, per=args.per, timezone=args.timezone)
     async with client(args) as hr:
-        answer = await hr.query("accounting", "usage", request, UsageAnswer)
-    heads = [*args.by, "unit", "total", "reserved", "borrowed", "lost", "jobs"]
-    rows = [_row(row, args.by) for row in answer.rows]
+        answer = await _whole(hr, "provider" if args.all_tenants else "accounting", request)
+    groups = [*([args.per] if args.per else []), *args.by]
+    heads = [*groups, "unit", *MEASURES, "cost", "jobs"]
+    rows = [_row(row, groups) for row in answer.rows]
+    for warning in answer.warnings:
+        print(f"headrace: {warning}", file=sys.stderr)
     if args.json:
-        print(as_json({"through": answer.through, "rows": [dict(zip(heads, row, strict=True)) for row in rows]}))
+        lines = [
+            dict(zip(heads, row, strict=True)) | {"exact": exact(each)} for row, each in zip(rows, answer.rows, strict=True)
+        ]
+        print(as_json({"through": answer.through, "now": answer.now, "currency": answer.currency, "rows": lines}))
     elif args.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerows([heads, *rows])
     elif rows:
-        print(table([head.upper() for head in heads], rows))
+        heads[-2] = f"cost {answer.currency}".strip()
+        print(table([head.upper() for head in heads], [_short(row) for row in rows]))
     else:
         print("Nothing was used.")
+    if until > answer.now:
+        print(f"headrace: the books reach to {format_time(answer.now)}, so far that is all", file=sys.stderr)
     return 0
+
+
+def times(args: argparse.Namespace) -> tuple[int, int]:
+    """`--from` and `--to` as moments, 0 where they are left open. `Failed` where they are none, or make no sense."""
+    try:
+        where = zone(args.timezone)
+    except BadPeriod as error:
+        raise Failed(f"--{error}") from None
+    since, until = _moment("--from", args.since, where), _moment("--to", args.until, where)
+    if args.since and args.until and since >= until:
+        raise Failed(f"--from {args.since} is not before --to {args.until}: exchange them")
+    if since > time.time_ns() // 1_000:
+        raise Failed(f"--from {args.since} is still to come: the books reach to now")
+    return since, until
+
+
+def _moment(flag: str, text: str, where: ZoneInfo) -> int:
+    """A month, day or moment there, or a span before now."""
+    if not text:
+        return 0
+    try:
+        return time.time_ns() // 1_000 - parse_duration(text)
+    except DurationError:
+        pass
+    try:
+        if len(text) == len("2026-11"):
+            return month(text, where).since
+        moment = datetime.fromisoformat(text)
+        return parse_time((moment if moment.tzinfo is not None else moment.replace(tzinfo=where)).isoformat())
+    except (ValueError, BadPeriod, OverflowError):
+        raise Failed(
+            f"{flag}: {text!r} is no moment; write 2026-11, 2026-11-21, 2026-11-21T08:00:00Z, or 24h for a day ago"
+        ) from None
+
+
+async def _whole(hr: Client, service: str, request: UsageRequest) -> UsageAnswer:
+    """The answer with all its lines, however many messages they take; the later ones as of the time of the first."""
+    answer = await hr.query(service, "usage", request, UsageAnswer, WITHIN)
+    rows = list(answer.rows)
+    until = min(request.until or answer.now, answer.now)
+    while len(rows) < answer.lines:
+        following = replace(request, until=until, skip=len(rows))
+        more = await hr.query(service, "usage", following, UsageAnswer, WITHIN)
+        if not more.rows or more.lines != answer.lines:
+            raise Failed("the books of that time have just changed: something became known late; ask again")
+        rows += more.rows
+    return replace(answer, rows=tuple(rows))
 
 
 def hours(key: str, unit_microseconds: str) -> str:
@@ -70,6 +167,19 @@ def hours(key: str, unit_microseconds: str) -> str:
     return str(rounded)
 
 
-def _row(row: UsageRow, by: Sequence[str]) -> list[object]:
-    amounts = (hours(row.key, text) for text in (row.total, row.reserved, row.borrowed, row.lost))
-    return [*(row.group.get(name, "") for name in by), _NAMES.get(row.key, f"{row.key}-hours"), *amounts, row.jobs]
+def exact(row: UsageRow) -> dict[str, str]:
+    """The integers behind the hours, in units (1/126,000 GPU, a millicore, a MiB) times microseconds."""
+    return {measure: getattr(row, measure) for measure in MEASURES}
+
+
+def _row(row: UsageRow, groups: Sequence[str]) -> list[object]:
+    amounts = (hours(row.key, getattr(row, measure)) for measure in MEASURES)
+    unit = _NAMES.get(row.key, f"{row.key}-hours")
+    return [*(row.group.get(name, "") for name in groups), unit, *amounts, row.cost, row.jobs]
+
+
+def _short(row: Sequence[object]) -> list[object]:
+    """For people: what is nothing is left out, and money has cents."""
+    *rest, cost, jobs = row
+    cents = str(Decimal(str(cost)).quantize(Decimal("0.01"), ROUND_HALF_EVEN))
+    return ["" if cell == "0.0000" else cell for cell in rest] + ["" if cents == "0.00" else cents, jobs]

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from headrace.accounting.books import Books, MeterKey
-from headrace.accounting.meter import PastUse, order_of
-from headrace.accounting.rows import Attempt, CapacityRow, Changes, Lease, ReservationRow
+from headrace.accounting.books import Books, Stored
+from headrace.accounting.meter import PastUse
+from headrace.accounting.meters import MeterKey
+from headrace.accounting.rows import Attempt, CapacityRow, Changes, Lease, ReservationRow, SuspensionRow, place_of
+from headrace.accounting.sums import Account, DayRow
+from headrace.accounting.tariffs import PriceRow, TariffRow
 from headrace.bus.log import Message
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
@@ -118,6 +121,11 @@ class Tables:
         self.victims: list[Any] = []
         self.reservations: list[ReservationRow] = []
         self.capacity: list[CapacityRow] = []
+        self.suspensions: dict[tuple[int, int], SuspensionRow] = {}
+        self.unserved: list[Any] = []
+        self.days: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self.tariffs: list[TariffRow] = []
+        self.prices: list[PriceRow] = []
         self.nodes: dict[str, Any] = {}
         self.records: list[Any] = []
         self.facts: list[Any] = []
@@ -128,7 +136,9 @@ class Tables:
         self.position = changes.position
         self.records += changes.records
         self.facts += changes.facts
-        self.jobs |= {row.job: row for row in changes.jobs}
+        for row in changes.jobs:
+            was = self.jobs.get(row.job, row)
+            self.jobs[row.job] = row._replace(group_name=was.group_name, service_account=was.service_account)
         for row in changes.rejected:
             self.jobs.setdefault(row.job, row)
         for attempt in changes.attempts:
@@ -151,7 +161,21 @@ class Tables:
         self.reservations += changes.reservations
         self.capacity += changes.capacity
         self.nodes |= {row.node: row for row in changes.nodes}
+        for suspension in changes.suspensions:
+            self.suspensions[suspension.lease, suspension.since] = suspension
+        self.unserved += changes.unserved
+        self.tariffs += changes.tariffs
+        self.prices += changes.prices
+        for day in changes.days:
+            self._add(day)
         return self
+
+    def _add(self, row: DayRow) -> None:
+        """As `ON CONFLICT` does it; what comes to nothing is left out, which the database keeps as zeros."""
+        place, more = tuple(row[:10]), row[10:]
+        sums = tuple(map(sum, zip(self.days.pop(place, (0, 0, 0, 0)), more, strict=True)))
+        if any(sums):
+            self.days[place] = sums
 
     def restore(self, books: Books, since: int) -> None:
         """What `store.load` does, from these tables."""
@@ -159,7 +183,14 @@ class Tables:
         for row in self.leases.values():
             if (row["job"], row["attempt"]) in attempts:
                 attempts[row["job"], row["attempt"]].leases[row["rank"]] = Lease(**row)
-        books.restore(attempts.values(), self.reservations, self.capacity)
+        suspended = [row for row in self.suspensions.values() if row.until is None]
+        accounts = [
+            (job, Account(row.tenant, row.group_name, row.policy, row.profile, row.user_name, row.service_account, ""))
+            for job, row in self.jobs.items()
+            if row.ended_at is None
+        ]
+        unsettled = tuple(attempts.values())
+        books.restore(Stored(unsettled, accounts, suspended, self.reservations, self.capacity, self.tariffs, self.prices))
         keys = {MeterKey(row.tenant, row.policy, row.key) for row in self.reservations}
         keys |= {MeterKey(lease["tenant"], lease["policy"], key) for lease in self.leases.values() for key in lease["amounts"]}
         for key in keys:
@@ -170,9 +201,10 @@ class Tables:
         past = []
         for (number, key, begun), use in self.usage.items():
             lease = self.leases[number]
+            held = Lease(**lease)
             mine = (lease["tenant"], lease["policy"], key) == meter
             if mine and (use.until is None or use.until >= since):
-                past.append(PastUse(order_of(number, preemptible=lease["preemptible"]), begun, *use))
+                past.append(PastUse(place_of(held), begun, *use, held.account))
         reservations = [row for row in self.reservations if (row.tenant, row.policy, row.key) == meter]
         books.remember(meter, since, past, sorted(reservations, key=lambda row: (row.since, row.number)))
 

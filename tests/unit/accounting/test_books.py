@@ -119,6 +119,8 @@ def test_a_lease_is_charged_from_its_grant_to_its_release_by_the_clock_of_its_no
             "exit_code": 3,
             "lost_from": None,
             "lost_until": None,
+            "service_account": False,
+            "over_budget": False,
         }
     }
     row = tables.jobs[key]
@@ -277,10 +279,10 @@ def test_a_reservation_is_noted_only_where_it_changes_and_ends_with_the_policy(s
     story.tell(3, "governance", f.PolicyDeletedV1(author="a.b", tenant="acme", name="p"))
     tables.settle(story.books)
     assert [row[1:] for row in tables.reservations] == [
-        ("p", "gpu", 3_000, SECOND, 5 * GPU),
-        ("p", "license/x", 3_000, SECOND, 2),
-        ("p", "license/x", 4_000, 2 * SECOND, 0),
-        ("p", "gpu", 5_000, 3 * SECOND, 0),
+        ("p", "gpu", 3_000, SECOND, 5 * GPU, "p"),
+        ("p", "license/x", 3_000, SECOND, 2, "p"),
+        ("p", "license/x", 4_000, 2 * SECOND, 0, "p"),
+        ("p", "gpu", 5_000, 3 * SECOND, 0, ""),
     ]
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from headrace.accounting import rows
 from headrace.accounting.statements import migrations
+from headrace.accounting.sums import DayRow
+from headrace.accounting.tariffs import PriceRow, TariffRow
 from headrace.contracts.records import RECORD_FACTS_MAX
 
 TABLES: dict[str, tuple[str, ...]] = {
@@ -14,6 +16,11 @@ TABLES: dict[str, tuple[str, ...]] = {
     "jobs": rows.JobRow._fields,
     "attempts": rows.ATTEMPT_COLUMNS,
     "leases": rows.LEASE_COLUMNS,
+    "unserved": rows.UnservedRow._fields,
+    "suspensions": rows.SuspensionRow._fields,
+    "days": DayRow._fields,
+    "tariffs": TariffRow._fields,
+    "prices": PriceRow._fields,
     "victims": rows.VictimRow._fields,
     "reservations": rows.ReservationRow._fields,
     "capacity": rows.CapacityRow._fields,
@@ -24,9 +31,11 @@ TABLES: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("table", TABLES)
 def test_a_row_has_the_columns_of_its_table_in_their_order(table: str) -> None:
     schema = "".join(migration.text for migration in migrations())
-    body = re.search(rf"CREATE TABLE headrace\.{table} \((.*?)\n\);", schema, re.DOTALL)
+    body = re.search(rf"CREATE TABLE headrace\.{table} \((.*?)\n\)(?: WITH .*)?;", schema, re.DOTALL)
     assert body is not None
     columns = re.findall(r"^ {4}([a-z_]+) [a-z]", body[1], re.MULTILINE)
+    for more in re.findall(rf"ALTER TABLE headrace\.{table}\s(.*?);", schema, re.DOTALL):
+        columns += re.findall(r"ADD COLUMN ([a-z_]+) ", more)
     assert tuple(columns) == TABLES[table]
 
 

@@ -2,22 +2,26 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.accounting.usage import GROUPINGS, BadQuestion, check
+from headrace.accounting.reading import FIELDS
+from headrace.accounting.usage import BadQuestion, check
 from headrace.contracts.queries import UsageRequest
 
 NOW = 1_000
 
 
-@pytest.mark.parametrize("grouping", GROUPINGS)
-def test_usage_can_be_asked_by_each_of_these(grouping: str) -> None:
-    check(UsageRequest(by=(grouping,)), NOW)
+@pytest.mark.parametrize("field", [*FIELDS, "label:project"])
+def test_usage_can_be_asked_by_each_of_these(field: str) -> None:
+    check(UsageRequest(by=(field,)), NOW)
 
 
 @pytest.mark.parametrize(
     ("question", "complaint"),
     [
         (UsageRequest(by=("group", "colour")), "by: usage is not kept by 'colour'; it is by tenant, group, user,"),
-        (UsageRequest(since=-1), "since, until: microseconds since 1970"),
+        (UsageRequest(by=("label:",)), "by: usage is not kept by 'label:'"),
+        (UsageRequest(by=("group", "group")), "by: the same name stands there twice"),
+        (UsageRequest(by=FIELDS), "by: at most 8 names"),
+        (UsageRequest(since=-1), "since, until, skip: microseconds since 1970"),
         (UsageRequest(since=5, until=5), "since, until: the period ends before it begins"),
         (UsageRequest(since=NOW + 1), "since: that is still to come"),
     ],

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from headrace.cli import books
 from headrace.cli.books import hours
 from headrace.contracts.durations import HOUR, parse_time
 from headrace.contracts.queries import UsageAnswer, UsageRequest, UsageRow
@@ -19,7 +20,10 @@ ROW = UsageRow(
     borrowed=str(GPU_HOUR // 2),
     lost="0",
     jobs=2,
+    idle=str(GPU_HOUR // 4),
+    cost="3.125000",
 )
+NOW = parse_time("2026-11-21")
 
 
 @pytest.mark.parametrize(
@@ -39,25 +43,62 @@ def test_unit_microseconds_become_hours(key, amount, shown):
 
 
 def test_the_books_are_asked_for_as_typed_and_shown_by_their_groups(headrace):
-    answer = UsageAnswer(through=9, rows=(ROW,))
+    answer = UsageAnswer(through=9, rows=(ROW,), now=NOW, lines=1, currency="EUR")
     ran = headrace("usage --by group,user --from 2026-11-01 --to 2026-12-01", query=answer)
     since, until = parse_time("2026-11-01"), parse_time("2026-12-01")
     request = UsageRequest(since=since, until=until, by=("group", "user"))
-    assert ran.said == [("query", ("accounting", "usage", request, UsageAnswer), {})]
+    assert ran.said == [("query", ("accounting", "usage", request, UsageAnswer, books.WITHIN), {})]
     assert ran.out.splitlines() == [
-        "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    LOST  JOBS",
-        "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.0000     2",
+        "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    IDLE  COST EUR  JOBS",
+        "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.2500      3.12     2",
     ]
+    assert ran.err == "headrace: the books reach to 2026-11-21T00:00:00.000Z, so far that is all\n"
+
+
+def test_days_and_moments_are_those_of_the_zone_that_is_asked_for(headrace):
+    answer = UsageAnswer(through=9, rows=(), now=NOW)
+    ran = headrace("usage --from 2026-10 --to 2026-11-01T08:00 --timezone Europe/Berlin --per day --all-tenants", query=answer)
+    since, until = parse_time("2026-09-30T22:00:00Z"), parse_time("2026-11-01T07:00:00Z")
+    request = UsageRequest(since=since, until=until, by=("group",), per="day", timezone="Europe/Berlin")
+    assert ran.said == [("query", ("provider", "usage", request, UsageAnswer, books.WITHIN), {})]
+
+
+def test_lines_that_one_answer_does_not_hold_are_asked_for_as_of_the_same_time(headrace):
+    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, lines=2)
+    second = UsageAnswer(through=11, rows=(ROW,), now=NOW + 5, lines=2)
+    ran = headrace("usage --by group,user --csv", query=[first, second])
+    assert len(ran.out.splitlines()) == 3
+    assert ran.said[1][1][2] == UsageRequest(by=("group", "user"), until=NOW, skip=1)
+    third = UsageAnswer(through=11, rows=(ROW,), now=NOW + 5, lines=3)
+    ran = headrace("usage --by group,user", query=[first, third])
+    assert ran.err.startswith("headrace: the books of that time have just changed")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("usage --from 2026-11-02 --to 2026-11-01", "--from 2026-11-02 is not before --to 2026-11-01: exchange them"),
+        ("usage --from 2999-01", "--from 2999-01 is still to come: the books reach to now"),
+        ("usage --from yesterday", "--from: 'yesterday' is no moment; write 2026-11, 2026-11-21,"),
+        ("usage --to 2026-13", "--to: '2026-13' is no moment"),
+        ("usage --timezone Mars", "--timezone: there is no zone 'Mars'; write one such as Europe/Berlin"),
+    ],
+)
+def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace, line, complaint):
+    ran = headrace(line)
+    assert ran.code == 1
+    assert ran.err.startswith(f"headrace: {complaint}")
 
 
 def test_programs_get_csv_or_json(headrace):
     answer = UsageAnswer(through=9, rows=(ROW,))
     assert headrace("usage --by user --csv", query=answer).out.splitlines() == [
-        "user,unit,total,reserved,borrowed,lost,jobs",
-        "alice,GPU-hours,1.5000,1.0000,0.5000,0.0000,2",
+        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,cost,jobs",
+        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,3.125000,2",
     ]
     told = json.loads(headrace("usage --by user --json", query=answer).out)
     assert (told["through"], told["rows"][0]["user"], told["rows"][0]["total"]) == (9, "alice", "1.5000")
+    assert told["rows"][0]["exact"]["idle"] == str(GPU_HOUR // 4)
 
 
 def test_empty_books_say_so(headrace):

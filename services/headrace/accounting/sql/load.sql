@@ -12,18 +12,30 @@ FROM headrace.attempts WHERE cause IS NULL
 SELECT leases.* FROM headrace.leases JOIN headrace.attempts USING (job, attempt) WHERE attempts.cause IS NULL
 
 -- name: reservations
-SELECT tenant, policy, key, number, since, amount FROM headrace.reservations ORDER BY since, number
+SELECT tenant, policy, key, number, since, amount, group_name FROM headrace.reservations ORDER BY since, number
 
 -- name: reservations_of_policy
-SELECT tenant, policy, key, number, since, amount FROM headrace.reservations
+SELECT tenant, policy, key, number, since, amount, group_name FROM headrace.reservations
 WHERE tenant = $1 AND policy = $2 AND key = $3 ORDER BY since, number
+
+-- name: accounts
+SELECT job, tenant, group_name, policy, profile, user_name, service_account, '' AS pool FROM headrace.jobs WHERE ended_at IS NULL
+
+-- name: suspensions
+SELECT lease, since, until, units FROM headrace.suspensions WHERE until IS NULL
+
+-- name: tariffs
+SELECT tariff, pool, tenant, since, spot FROM headrace.tariffs ORDER BY since, tariff
+
+-- name: prices
+SELECT tariff, pool, tenant, key, (on_demand * 1000000)::bigint, (reserved * 1000000)::bigint FROM headrace.prices
 
 -- name: supply
 SELECT DISTINCT ON (pool, key) pool, key, number, since, known, usable FROM headrace.capacity ORDER BY pool, key, number DESC
 
 -- name: past_use
-SELECT leases.tenant, leases.policy, usage.key, usage.lease, leases.preemptible, usage.since, usage.until, usage.reserved,
-       usage.borrowed
+SELECT usage.key, usage.lease, leases.preemptible, leases.over_budget, usage.since, usage.until, usage.reserved, usage.borrowed,
+       leases.tenant, leases.group_name, leases.policy, leases.profile, leases.user_name, leases.service_account, leases.pool
 FROM (
     SELECT * FROM headrace.usage WHERE until IS NULL
     UNION ALL
@@ -31,8 +43,8 @@ FROM (
 ) AS usage JOIN headrace.leases USING (lease)
 
 -- name: past_use_of_policy
-SELECT leases.tenant, leases.policy, usage.key, usage.lease, leases.preemptible, usage.since, usage.until, usage.reserved,
-       usage.borrowed
+SELECT usage.key, usage.lease, leases.preemptible, leases.over_budget, usage.since, usage.until, usage.reserved, usage.borrowed,
+       leases.tenant, leases.group_name, leases.policy, leases.profile, leases.user_name, leases.service_account, leases.pool
 FROM (
     SELECT * FROM headrace.usage WHERE until IS NULL
     UNION ALL

@@ -1,33 +1,107 @@
--- What the tenant $1 used in [$2, $3), grouped by what is named in $4, at most $5 lines. Units times microseconds, exactly.
--- What still lasts counts up to the time of the ledger at the position. By day, an interval is cut at each midnight of UTC.
+-- What was used, by period. $1: the tenant, or empty for all of them. {names}: what it is grouped by, as an array of texts.
+-- Units times microseconds, exactly. $2: the bounds of periods that touch, of which {begins} is the first and {ends} the last, and $3 the
+-- labels among the names; of whole days their numbers instead. What still lasts counts up to the time of the ledger at the position.
 
--- name: usage
-SELECT CASE WHEN 'tenant' = ANY ($4::text[]) THEN tenant END AS tenant,
-       CASE WHEN 'group' = ANY ($4) THEN group_name END AS "group",
-       CASE WHEN 'user' = ANY ($4) THEN user_name END AS "user",
-       CASE WHEN 'pool' = ANY ($4) THEN pool END AS pool,
-       CASE WHEN 'policy' = ANY ($4) THEN policy END AS policy,
-       CASE WHEN 'profile' = ANY ($4) THEN profile END AS profile,
-       CASE WHEN 'queue' = ANY ($4) THEN policy || '/' || profile END AS queue,
-       CASE WHEN 'job' = ANY ($4) THEN job END AS job,
-       CASE WHEN 'day' = ANY ($4) THEN to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD') END AS day,
-       key,
-       sum(reserved * headrace.microseconds(until - since)) AS reserved,
-       sum(borrowed * headrace.microseconds(until - since)) AS borrowed,
-       coalesce(sum((reserved + borrowed) * headrace.microseconds(least(until, lost_until) - greatest(since, lost_from)))
-           FILTER (WHERE lost_from < until AND lost_until > since), 0) AS lost,
-       count(DISTINCT job) AS jobs
+-- name: days
+SELECT piece.number, days.tenant, days.policy, days.pool, {names} AS names, days.key, days.tariff,
+       sum(days.reserved), sum(days.borrowed), sum(days.suspended), sum(days.waiting)
+FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
+JOIN headrace.days ON days.day >= piece.first AND days.day < piece.next
+WHERE $1::text = '' OR days.tenant = $1
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+
+-- name: cut
+SELECT piece.number, told.tenant, told.policy, told.pool, told.names, told.key, sum(told.one * span.long), sum(told.two * span.long)
+FROM ({told}) AS told
+CROSS JOIN LATERAL generate_series(
+    greatest(width_bucket(told.since, $2::timestamptz[]), 1),
+    least(width_bucket(told.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
+) AS piece (number)
+CROSS JOIN LATERAL (
+    SELECT headrace.microseconds(
+        least(told.until, ($2::timestamptz[])[piece.number + 1]) - greatest(told.since, ($2::timestamptz[])[piece.number])
+    ) AS long
+) AS span
+WHERE told.until > told.since AND told.until > {begins} AND told.since < {ends}
+GROUP BY 1, 2, 3, 4, 5, 6
+
+-- name: held
+SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, usage.key, usage.since, usage.until,
+       usage.reserved AS one, usage.borrowed AS two
+FROM headrace.usage JOIN headrace.leases USING (lease) {jobs}
+WHERE ($1::text = '' OR leases.tenant = $1) AND usage.until > {begins} AND usage.since < {ends}
+
+-- name: held_still
+SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, usage.key, usage.since, position.now AS until,
+       usage.reserved AS one, usage.borrowed AS two
+FROM headrace.usage JOIN headrace.leases USING (lease) {jobs} CROSS JOIN headrace.position
+WHERE ($1::text = '' OR leases.tenant = $1) AND usage.until IS NULL
+
+-- name: lost
+SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, usage.key, greatest(usage.since, leases.lost_from) AS since,
+       least(coalesce(usage.until, position.now), leases.lost_until) AS until, usage.reserved AS one, usage.borrowed AS two
+FROM headrace.leases JOIN headrace.usage USING (lease) {jobs} CROSS JOIN headrace.position
+WHERE ($1::text = '' OR leases.tenant = $1) AND leases.lost_until > {begins} AND leases.lost_from < {ends}
+
+-- name: suspended
+SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, 'gpu' AS key, suspensions.since, suspensions.until,
+       suspensions.units AS one, 0 AS two
+FROM headrace.suspensions JOIN headrace.leases USING (lease) {jobs}
+WHERE ($1::text = '' OR leases.tenant = $1) AND suspensions.until > {begins} AND suspensions.since < {ends}
+
+-- name: suspended_still
+SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, 'gpu' AS key, suspensions.since, position.now AS until,
+       suspensions.units AS one, 0 AS two
+FROM headrace.suspensions JOIN headrace.leases USING (lease) {jobs} CROSS JOIN headrace.position
+WHERE ($1::text = '' OR leases.tenant = $1) AND suspensions.until IS NULL
+
+-- name: waited
+SELECT jobs.tenant, jobs.policy, '' AS pool, {names} AS names, asked.key, wait.since, wait.until, asked.units AS one, 0 AS two
 FROM (
-    SELECT greatest(use.since, $2, piece.start) AS since, least(use.until, $3, piece.start + by.step) AS until,
-           use.reserved, use.borrowed, use.lost_from, use.lost_until,
-           use.tenant, use.group_name, use.user_name, use.pool, use.policy, use.profile, use.job, use.key
-    FROM (SELECT CASE WHEN 'day' = ANY ($4::text[]) THEN interval '24 hours' ELSE interval '1000000 days' END AS step) AS by
-    CROSS JOIN headrace.use
+    SELECT job, waiting_since AS since, granted_at AS until FROM headrace.attempts
+    WHERE granted_at > {begins} AND waiting_since < {ends}
+    UNION ALL
+    SELECT job, since, until FROM headrace.unserved WHERE until > {begins} AND since < {ends}
+) AS wait
+JOIN headrace.jobs USING (job) CROSS JOIN LATERAL headrace.asked(jobs.request, jobs.replicas) AS asked
+WHERE $1::text = '' OR jobs.tenant = $1
+
+-- name: waits_still
+SELECT jobs.tenant, jobs.policy, '' AS pool, {names} AS names, asked.key, jobs.waiting_since AS since, position.now AS until,
+       asked.units AS one, 0 AS two
+FROM headrace.jobs CROSS JOIN headrace.position CROSS JOIN LATERAL headrace.asked(jobs.request, jobs.replicas) AS asked
+WHERE ($1::text = '' OR jobs.tenant = $1) AND jobs.waiting_since IS NOT NULL
+
+-- name: jobs
+SELECT number, names, keys, count(*)
+FROM (
+    SELECT DISTINCT piece.number, {names} AS names, held.keys, leases.job
+    FROM headrace.leases {jobs} CROSS JOIN headrace.position
+    CROSS JOIN LATERAL (
+        SELECT coalesce(leases.ended_at, position.now) AS until,
+               jsonb_path_query_array(leases.amounts - 'job', '$.keyvalue().key')::text AS keys
+    ) AS held
     CROSS JOIN LATERAL generate_series(
-        date_trunc('day', greatest(use.since, $2), 'UTC'), least(use.until, $3) - interval '1 microsecond', by.step
-    ) AS piece (start)
-    WHERE use.tenant = $1 AND use.since < $3 AND use.until > $2
-) AS cut
-GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-ORDER BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-LIMIT $5
+        greatest(width_bucket(leases.granted_at, $2::timestamptz[]), 1),
+        least(width_bucket(held.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
+    ) AS piece (number)
+    WHERE ($1::text = '' OR leases.tenant = $1) AND held.until > leases.granted_at
+      AND held.until > {begins} AND leases.granted_at < {ends}
+) AS held
+GROUP BY 1, 2, 3
+
+-- name: tariffs
+SELECT tariff, pool, tenant, since, spot FROM headrace.tariffs ORDER BY since, tariff
+
+-- name: prices
+SELECT tariff, pool, tenant, key, (on_demand * 1000000)::bigint, (reserved * 1000000)::bigint FROM headrace.prices
+
+-- name: reservations
+SELECT tenant, policy, key, number, since, amount, group_name FROM headrace.reservations
+WHERE $1::text = '' OR tenant = $1 ORDER BY tenant, policy, key, since, number
+
+-- name: has_tenant
+SELECT EXISTS (SELECT FROM headrace.days WHERE tenant = $1) OR EXISTS (SELECT FROM headrace.jobs WHERE tenant = $1)
+
+-- name: first
+SELECT min(now) FROM (SELECT now FROM headrace.records WHERE now IS NOT NULL ORDER BY sequence LIMIT 1) AS first

@@ -7,6 +7,12 @@ UPDATE headrace.position SET sequence = $1, digest = $2, now = $3 WHERE sequence
 -- name: records
 INSERT INTO headrace.records
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[], $7::bytea[])
+ON CONFLICT (sequence) DO NOTHING
+
+-- name: other_record
+SELECT min(records.sequence) FROM headrace.records
+JOIN unnest($1::bigint[], $2::text[]) AS told (sequence, digest) USING (sequence)
+WHERE records.digest <> told.digest
 
 -- name: facts
 INSERT INTO headrace.facts
@@ -17,10 +23,10 @@ INSERT INTO headrace.jobs
 SELECT * FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::bigint[], $10::boolean[],
     $11::bigint[], $12::jsonb[], $13::bigint[], $14::timestamptz[], $15::text[], $16::text[], $17::text[], $18::bigint[],
-    $19::bigint[], $20::bigint[], $21::timestamptz[]
+    $19::bigint[], $20::bigint[], $21::timestamptz[], $22::boolean[], $23::timestamptz[]
 )
 ON CONFLICT (job) DO UPDATE SET
-    state = excluded.state, reason = excluded.reason, message = excluded.message, attempts = excluded.attempts,
+    waiting_since = excluded.waiting_since, state = excluded.state, reason = excluded.reason, message = excluded.message, attempts = excluded.attempts,
     preemptions = excluded.preemptions, exit_code = excluded.exit_code, ended_at = excluded.ended_at
 
 -- name: rejected
@@ -28,9 +34,13 @@ INSERT INTO headrace.jobs
 SELECT * FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::bigint[], $10::boolean[],
     $11::bigint[], $12::jsonb[], $13::bigint[], $14::timestamptz[], $15::text[], $16::text[], $17::text[], $18::bigint[],
-    $19::bigint[], $20::bigint[], $21::timestamptz[]
+    $19::bigint[], $20::bigint[], $21::timestamptz[], $22::boolean[], $23::timestamptz[]
 )
 ON CONFLICT (job) DO NOTHING
+
+-- name: unserved
+INSERT INTO headrace.unserved
+SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[])
 
 -- name: attempts
 INSERT INTO headrace.attempts
@@ -47,7 +57,8 @@ INSERT INTO headrace.leases
 SELECT * FROM unnest(
     $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
     $11::text[], $12::jsonb[], $13::jsonb[], $14::boolean[], $15::timestamptz[], $16::timestamptz[], $17::timestamptz[],
-    $18::timestamptz[], $19::timestamptz[], $20::timestamptz[], $21::text[], $22::bigint[], $23::timestamptz[], $24::timestamptz[]
+    $18::timestamptz[], $19::timestamptz[], $20::timestamptz[], $21::text[], $22::bigint[], $23::timestamptz[], $24::timestamptz[],
+    $25::boolean[], $26::boolean[]
 )
 ON CONFLICT (lease) DO UPDATE SET
     started_at = excluded.started_at, heard_at = excluded.heard_at, checkpoint_at = excluded.checkpoint_at,
@@ -64,6 +75,33 @@ INSERT INTO headrace.usage
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::bigint[], $6::bigint[])
 ON CONFLICT (lease, key, since) DO UPDATE SET
     until = excluded.until, reserved = excluded.reserved, borrowed = excluded.borrowed
+
+-- name: suspensions
+INSERT INTO headrace.suspensions
+SELECT DISTINCT ON (lease, since) lease, since, until, units
+FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::bigint[]) AS told (lease, since, until, units)
+ORDER BY lease, since, until
+ON CONFLICT (lease, since) DO UPDATE SET until = excluded.until
+
+-- name: days
+INSERT INTO headrace.days AS days
+SELECT * FROM unnest(
+    $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[], $8::text[], $9::text[], $10::bigint[],
+    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[]
+)
+ON CONFLICT (tenant, day, group_name, policy, profile, user_name, service_account, pool, key, tariff) DO UPDATE SET
+    reserved = days.reserved + excluded.reserved, borrowed = days.borrowed + excluded.borrowed,
+    suspended = days.suspended + excluded.suspended, waiting = days.waiting + excluded.waiting
+
+-- name: tariffs
+INSERT INTO headrace.tariffs
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::boolean[])
+
+-- name: prices
+INSERT INTO headrace.prices
+SELECT tariff, pool, tenant, key, on_demand / 1000000.0, reserved / 1000000.0
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+    AS told (tariff, pool, tenant, key, on_demand, reserved)
 
 -- name: preemptions
 INSERT INTO headrace.preemptions (preemption, job, pool, cause, rule, ordered, ordered_at)
@@ -88,7 +126,7 @@ WHERE preemptions.preemption = ended.preemption
 
 -- name: reservations
 INSERT INTO headrace.reservations
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::timestamptz[], $6::bigint[])
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::timestamptz[], $6::bigint[], $7::text[])
 
 -- name: capacity
 INSERT INTO headrace.capacity

@@ -1,0 +1,408 @@
+"""Adds up who used how much, and what it costs, as anybody outside could: from the bytes of the records alone, and the slow way.
+
+Independent of the product on purpose: no meter, no sums, no fold. Everything that was ever held is kept; a question cuts time wherever
+anything changed, and in each piece hands the reservation of each policy out anew, in R17's order. Integers and fractions only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout"}
+ONE = {"gpu": 126_000, "cpu": 1_000, "memory": 1_024}
+HOUR = 3_600_000_000
+MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "lost", "cost", "lost_cost")
+
+
+class StoredMessage(Protocol):
+    subject: str
+    payload: bytes
+
+
+@dataclass(eq=False)
+class Job:
+    key: str
+    policy: str
+    group: str
+    profile: str
+    service_account: bool
+    asks: dict[str, int]
+    preemptible: bool
+    labels: dict[str, str]
+    attempt: int = 0
+    waits_since: int | None = None
+    over: bool = False
+
+    def names(self, fields: Sequence[str], lease: Lease | None) -> tuple[str, ...]:
+        tenant, user, _ = self.key.split(".")
+        group, service = (lease.group, lease.service_account) if lease else (self.group, self.service_account)
+        known = {
+            "tenant": tenant,
+            "group": group,
+            "user": user,
+            "service_account": user if service else "",
+            "pool": lease.pool if lease else "",
+            "policy": self.policy,
+            "profile": self.profile,
+            "queue": f"{self.policy}/{self.profile}",
+            "node": lease.node if lease else "",
+            "job": self.key,
+        }
+        return tuple(
+            self.labels.get(name.removeprefix("label:"), "") if name.startswith("label:") else known[name] for name in fields
+        )
+
+
+@dataclass(eq=False)
+class Lease:
+    job: Job
+    number: int
+    attempt: int
+    node: str
+    pool: str
+    group: str
+    service_account: bool
+    amounts: dict[str, int]
+    over_budget: bool
+    granted: int
+    heard: int
+    started: int | None = None
+    saved: int | None = None
+    exited: int | None = None
+    ended: int | None = None
+    lost: tuple[int, int] | None = None
+    away: list[list[int | None]] = field(default_factory=list)
+    """Suspensions."""
+
+    def hears(self, at: int, now: int) -> int:
+        self.heard = max(self.heard, min(at, now))
+        return self.heard
+
+    def holds(self, key: str, moment: int) -> bool:
+        if not (self.granted <= moment and (self.ended is None or moment < self.ended)):
+            return False
+        return key != "gpu" or not self.is_away(moment)
+
+    def is_away(self, moment: int) -> bool:
+        return any(since <= moment and (until is None or moment < until) for since, until in self.away)
+
+    @property
+    def place(self) -> tuple[bool, int]:
+        """In R17's order."""
+        return self.job.preemptible, self.number
+
+
+class Bookkeeper:
+    """`read` every record, then `account`."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.first = 0
+        self.sequence = 0
+        self.jobs: dict[str, Job] = {}
+        self.leases: dict[tuple[str, int, int], Lease] = {}
+        self.waits: list[tuple[Job, int, int]] = []
+        self.groups: dict[tuple[str, str], Json] = {}
+        self.group_of: dict[tuple[str, str], str] = {}
+        self.reservations: list[tuple[int, int, str, str, dict[str, int], str]] = []
+        self.pools: dict[str, Json] = {}
+        self.tenants: dict[str, Json] = {}
+        self.prices: list[tuple[int, dict[str, Json], dict[str, Json]]] = []
+
+    def read_all(self, messages: Iterable[StoredMessage]) -> Bookkeeper:
+        for message in messages:
+            self.read(message)
+        return self
+
+    def read(self, message: StoredMessage) -> None:
+        self.sequence += 1
+        try:
+            record = json.loads(message.payload)
+        except ValueError:
+            return
+        self.now = max(self.now, record["now"])
+        self.first = self.first or record["now"]
+        for place, fact in enumerate(record["facts"]):
+            handler = getattr(self, "_" + fact["type"].removesuffix(".v1").replace(".", "_"), None)
+            if handler is not None:
+                handler(fact, record, self.sequence * 1_000 + place)
+
+    # What was written.
+
+    def _group_applied(self, fact: Json, _record: Json, _number: int) -> None:
+        self.groups[fact["group"].get("tenant", "default"), fact["group"]["name"]] = fact["group"]
+
+    def _group_deleted(self, fact: Json, _record: Json, _number: int) -> None:
+        self.groups.pop((fact["tenant"], fact["name"]), None)
+
+    def _policy_applied(self, fact: Json, record: Json, number: int) -> None:
+        policy = fact["policy"]
+        tenant, group = policy.get("tenant", "default"), policy.get("group", "")
+        self.group_of[tenant, policy["name"]] = group
+        self.reservations.append((record["now"], number, tenant, policy["name"], policy.get("reservation") or {}, group))
+
+    def _policy_deleted(self, fact: Json, record: Json, number: int) -> None:
+        self.reservations.append((record["now"], number, fact["tenant"], fact["name"], {}, ""))
+
+    def _pool_applied(self, fact: Json, _record: Json, _number: int) -> None:
+        self.pools = self.pools | {fact["pool"]["name"]: fact["pool"]}
+        self.prices.append((self.now, self.pools, self.tenants))
+
+    def _tenant_applied(self, fact: Json, _record: Json, _number: int) -> None:
+        self.tenants = self.tenants | {fact["tenant"]["name"]: fact["tenant"]}
+        self.prices.append((self.now, self.pools, self.tenants))
+
+    def rates(self, moment: int, pool: str, tenant: str, key: str) -> tuple[Fraction, Fraction]:
+        """Of an hour of the key: on demand, and inside a reservation."""
+        said = [(pools, tenants) for since, pools, tenants in self.prices if since <= moment]
+        pools, tenants = said[-1] if said else ({}, {})
+        shares = tenants.get(tenant, {}).get("shares", ())
+        own = next((share for share in shares if share["pool"] == pool), {})
+        general = pools.get(pool, {})
+        on_demand = own.get("price", {}).get(key) or general.get("price", {}).get(key) or "0"
+        reserved = (
+            own.get("reserved_price", {}).get(key)
+            or own.get("price", {}).get(key)
+            or general.get("reserved_price", {}).get(key)
+            or on_demand
+        )
+        return Fraction(on_demand), Fraction(reserved)
+
+    # What became of jobs.
+
+    def _job_admitted(self, fact: Json, _record: Json, _number: int) -> None:
+        tenant, user, _ = fact["job"].split(".")
+        if fact["job"] in self.jobs:
+            return
+        self.jobs[fact["job"]] = Job(
+            fact["job"],
+            fact["policy"],
+            self.group_of[tenant, fact["policy"]],
+            fact["profile"],
+            self._is_service_account(tenant, user),
+            {key: units * fact.get("replicas", 1) for key, units in fact["request"].items()} | {"job": 1},
+            fact.get("preemptible", True),
+            fact.get("labels", {}),
+            waits_since=self.now,
+        )
+
+    def _is_service_account(self, tenant: str, user: str) -> bool:
+        groups = (group for (owner, _), group in self.groups.items() if owner == tenant)
+        return any(user in group.get("service_accounts", ()) for group in groups)
+
+    def _lease_granted(self, fact: Json, record: Json, number: int) -> None:
+        job, rank = self.jobs[fact["job"]], fact.get("rank", 0)
+        if job.over or (job.waits_since is None and fact["attempt"] != job.attempt):
+            return
+        if job.waits_since is not None:
+            self._wait_ends(job, record["now"])
+            job.attempt = fact["attempt"]
+        tenant, user, _ = job.key.split(".")
+        self.leases[job.key, fact["attempt"], rank] = Lease(
+            job,
+            number,
+            fact["attempt"],
+            fact["node"],
+            fact["pool"],
+            self.group_of[tenant, job.policy],
+            self._is_service_account(tenant, user),
+            fact["amounts"],
+            fact.get("over_budget", False),
+            record["now"],
+            record["now"],
+        )
+
+    def _wait_ends(self, job: Job, at: int) -> None:
+        if job.waits_since is not None:
+            self.waits.append((job, job.waits_since, at))
+            job.waits_since = None
+
+    def _held(self, fact: Json) -> Lease | None:
+        lease = self.leases.get((fact["job"], fact["attempt"], fact.get("rank", 0)))
+        return lease if lease is not None and lease.ended is None else None
+
+    def _attempt(self, fact: Json) -> list[Lease]:
+        return [lease for (job, attempt, _), lease in self.leases.items() if (job, attempt) == (fact["job"], fact["attempt"])]
+
+    def _lease_started(self, fact: Json, record: Json, _number: int) -> None:
+        lease = self._held(fact)
+        if lease is not None and lease.started is None:
+            lease.started = lease.hears(fact["at"], record["now"])
+
+    def _lease_rung(self, fact: Json, record: Json, _number: int) -> None:
+        lease = self._held(fact)
+        if lease is not None:
+            lease.hears(fact["at"], record["now"])
+
+    def _checkpoint_registered(self, fact: Json, record: Json, _number: int) -> None:
+        for lease in self._attempt(fact):
+            if lease.ended is None:
+                lease.saved = max(lease.heard, min(fact["at"], record["now"]))
+                if record["by"] == f"node.{lease.node}":
+                    lease.hears(fact["at"], record["now"])
+
+    def _lease_suspended(self, fact: Json, record: Json, _number: int) -> None:
+        lease = self._held(fact)
+        if lease is not None and lease.amounts.get("gpu") and not (lease.away and lease.away[-1][1] is None):
+            lease.away.append([lease.hears(fact["at"], record["now"]), None])
+
+    def _resume_ordered(self, fact: Json, record: Json, _number: int) -> None:
+        for lease in self._attempt(fact):
+            if lease.away and lease.away[-1][1] is None and lease.ended is None:
+                lease.heard = max(lease.heard + 1, record["now"])
+                lease.away[-1][1] = lease.heard
+
+    def _lease_ended(self, fact: Json, record: Json, _number: int) -> None:
+        lease = self._held(fact)
+        if lease is not None:
+            lease.exited = lease.hears(min(fact["exited_at"], fact["at"]), record["now"])
+            self._ends(lease, lease.hears(fact["at"], record["now"]))
+
+    def _lease_revoked(self, fact: Json, record: Json, _number: int) -> None:
+        lease = self._held(fact)
+        if lease is not None:
+            lease.exited = lease.hears(record["now"], record["now"])
+            self._ends(lease, lease.exited)
+
+    def _ends(self, lease: Lease, at: int) -> None:
+        lease.ended = at
+        if lease.away and lease.away[-1][1] is None:
+            lease.away[-1][1] = at
+
+    def _settle(self, fact: Json) -> bool:
+        """Whether it held leases, all of which have ended; the work that nothing saved is lost."""
+        leases = self._attempt(fact)
+        if not leases or any(lease.ended is None for lease in leases):
+            return False
+        for lease in leases:
+            if fact["cause"] in TAKEN and lease.started is not None and lease.exited is not None:
+                saved = max(lease.started, lease.saved or 0)
+                lease.lost = (saved, lease.exited) if saved < lease.exited else None
+        return True
+
+    def _job_requeued(self, fact: Json, _record: Json, _number: int) -> None:
+        job = self.jobs[fact["job"]]
+        if not job.over and job.waits_since is None and self._settle(fact):
+            job.waits_since = self.now
+
+    def _job_ended(self, fact: Json, _record: Json, _number: int) -> None:
+        job = self.jobs[fact["job"]]
+        if job.over or any(lease.ended is None for lease in self._attempt({"job": job.key, "attempt": job.attempt})):
+            return
+        if job.waits_since is None:
+            self._settle(fact)
+        self._over(job)
+
+    def _job_dismissed(self, fact: Json, _record: Json, _number: int) -> None:
+        job = self.jobs[fact["job"]]
+        if job.waits_since is not None:
+            self._over(job)
+
+    def _over(self, job: Job) -> None:
+        self._wait_ends(job, self.now)
+        job.over = True
+
+    # What it adds up to.
+
+    def account(
+        self, bounds: Sequence[int], fields: Sequence[str]
+    ) -> dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]:
+        """By the number of the period, names and key: everything that is not nothing."""
+        found: dict[Any, dict[str, Fraction]] = defaultdict(lambda: dict.fromkeys(MEASURES, Fraction(0)))
+        moments = self._moments(bounds)
+        for period, (begins, ends) in enumerate(pairwise(bounds)):
+            for since, until in pairwise(sorted({begins, ends, *(moment for moment in moments if begins < moment < ends)})):
+                self._piece(found, period, ends, since, until - since, fields)
+        return {place: line for place, line in sorted(found.items()) if any(line.values())}
+
+    def _moments(self, bounds: Sequence[int]) -> set[int]:
+        moments = {since for since, *_ in self.reservations} | {since for since, *_ in self.prices} | set(bounds)
+        for lease in self.leases.values():
+            moments |= {lease.granted, lease.ended or self.now, *(lease.lost or ())}
+            moments |= {moment if moment is not None else self.now for away in lease.away for moment in away}
+        for _, since, until in self._all_waits():
+            moments |= {since, until}
+        return {moment for moment in moments if bounds[0] <= moment <= bounds[-1]}
+
+    def _all_waits(self) -> list[tuple[Job, int, int]]:
+        still = [(job, job.waits_since, self.now) for job in self.jobs.values() if job.waits_since is not None]
+        return [*self.waits, *still]
+
+    def _piece(self, found: Any, period: int, ends: int, moment: int, span: int, fields: Sequence[str]) -> None:
+        """One stretch of time in which nothing changes."""
+        for job, since, until in self._all_waits():
+            if since <= moment < until:
+                for key, units in job.asks.items():
+                    found[period, job.names(fields, None), key]["waiting"] += units * span
+        policies: dict[tuple[str, str], list[Lease]] = defaultdict(list)
+        for lease in self.leases.values():
+            policies[lease.job.key.split(".")[0], lease.job.policy].append(lease)
+            if lease.is_away(moment) and moment < self.now:
+                found[period, lease.job.names(fields, lease), "gpu"]["suspended"] += lease.amounts["gpu"] * span
+        for policy in policies.keys() | {(tenant, name) for _, _, tenant, name, _, _ in self.reservations}:
+            self._policy(found, period, policy, sorted(policies[policy], key=lambda lease: lease.place), moment, span, fields)
+            self._idle(found, period, ends, policy, policies[policy], moment, span, fields)
+
+    def _reserved(self, policy: tuple[str, str], key: str, moment: int) -> int:
+        said = [row for row in self.reservations if row[2:4] == policy and row[0] <= moment]
+        return max(said, key=lambda row: row[:2])[4].get(key, 0) if said else 0
+
+    def _shares(self, policy: tuple[str, str], key: str, leases: list[Lease], moment: int) -> tuple[dict[Lease, int], int]:
+        """Who is covered by how much of the reservation, and what is left of it."""
+        left, covered = self._reserved(policy, key, moment), {}
+        for lease in sorted(leases, key=lambda lease: lease.place):
+            if lease.holds(key, moment) and lease.amounts.get(key):
+                covered[lease] = 0 if lease.over_budget else min(left, lease.amounts[key])
+                left -= covered[lease]
+        return covered, left
+
+    def _policy(
+        self,
+        found: Any,
+        period: int,
+        policy: tuple[str, str],
+        leases: list[Lease],
+        moment: int,
+        span: int,
+        fields: Sequence[str],
+    ) -> None:
+        if moment >= self.now:
+            return
+        for key in {key for lease in leases for key in lease.amounts}:
+            for lease, covered in self._shares(policy, key, leases, moment)[0].items():
+                line = found[period, lease.job.names(fields, lease), key]
+                borrowed = lease.amounts[key] - covered
+                on_demand, reserved = self.rates(moment, lease.pool, policy[0], key)
+                cost = (covered * reserved + borrowed * on_demand) * span / (ONE.get(key, 1) * HOUR)
+                line["reserved"] += covered * span
+                line["borrowed"] += borrowed * span
+                line["cost"] += cost
+                if lease.lost is not None and lease.lost[0] <= moment < lease.lost[1]:
+                    line["lost"] += lease.amounts[key] * span
+                    line["lost_cost"] += cost
+
+    def _idle(
+        self,
+        found: Any,
+        period: int,
+        ends: int,
+        policy: tuple[str, str],
+        leases: list[Lease],
+        moment: int,
+        span: int,
+        fields: Sequence[str],
+    ) -> None:
+        rows = sorted(row for row in self.reservations if row[2:4] == policy and row[0] < ends)
+        for key in {key for row in rows for key in row[4]}:
+            group = [row[5] for row in rows if row[4].get(key)][-1:]
+            known = {"tenant": policy[0], "policy": policy[1], "group": group[0] if group else ""}
+            names = tuple(known.get(name, "") for name in fields)
+            found[period, names, key]["idle"] += self._shares(policy, key, leases, moment)[1] * span

@@ -1,0 +1,191 @@
+"""The books of random histories are what somebody adds up who has nothing but the bytes of the records (R17, R25, R29, R33, R37)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headrace.accounting.books import MEMORY, Books
+from headrace.accounting.costs import PriceList, hour_of
+from headrace.accounting.rows import Lease
+from headrace.accounting.tally import Entry, Line, Place, lines
+from headrace.accounting.tariffs import MILLION
+from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.documents import Group
+from headrace.contracts.durations import DAY
+from headrace.domain.ledger import Ledger
+from headrace.simulate.scenario import Scenario, read_scenario
+from headrace.simulate.world import World
+from tests.properties.bookkeeper import Bookkeeper
+from tests.properties.campaign import histories
+from tests.properties.histories import scenarios
+from tests.properties.test_histories import play
+from tests.unit.accounting.conftest import Tables
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+FIELDS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile")
+
+
+def kept(messages, bundle: int, reopened: frozenset[int]) -> tuple[Tables, Ledger]:
+    """The books of a ledger, settled now and then, and closed and opened again behind some of its records."""
+    ledger, tables = Ledger(), Tables()
+    books = Books(ledger.state)
+    for message in messages:
+        record = ledger.read(message)
+        books.enter(message, record, "" if record is not None else ledger.void_reason)
+        if message.sequence % bundle == 0 or message.sequence in reopened:
+            tables.settle(books)
+        if message.sequence in reopened:
+            books = Books(ledger.state, tables.position)
+            tables.restore(books, ledger.state.now - MEMORY)
+    return tables.settle(books), ledger
+
+
+def entries(tables: Tables, prices: PriceList, days: range, now: int) -> Iterator[Entry]:
+    """What the reader of the database does for whole days: sums of what is over, and what lasts in pieces."""
+    for (day, tenant, group, policy, profile, user, service, pool, key, tariff), sums in tables.days.items():
+        names = (tenant, group, user, user if service else "", pool, policy, profile)
+        yield Entry(day - days[0], tenant, policy, pool, names, key, tariff, *sums)
+    yield from _lasting(tables, Pieces(prices, days), now)
+    yield from _waiting(tables, days, now)
+
+
+class Pieces(NamedTuple):
+    """Cuts what a lease had at every midnight and wherever a price changed."""
+
+    prices: PriceList
+    days: range
+
+    def of(self, lease: Lease, key: str, since: int, until: int, **units: int) -> Iterator[Entry]:
+        service = lease.user_name if lease.service_account else ""
+        names = (lease.tenant, lease.group_name, lease.user_name, service, lease.pool, lease.policy, lease.profile)
+        cuts = {day * DAY for day in self.days} | set(self.prices.moments)
+        for begun, ended in pairwise(sorted({since, until, *(moment for moment in cuts if since < moment < until)})):
+            tariff = self.prices.at(lease.pool, lease.tenant, begun)
+            spans = {measure: amount * (ended - begun) for measure, amount in units.items()}
+            yield Entry(begun // DAY - self.days[0], lease.tenant, lease.policy, lease.pool, names, key, tariff, **spans)
+
+
+def _lasting(tables: Tables, pieces: Pieces, now: int) -> Iterator[Entry]:
+    for (number, key, since), use in tables.usage.items():
+        lease, until = Lease(**tables.leases[number]), use.until or now
+        if use.until is None and since < now:
+            yield from pieces.of(lease, key, since, now, reserved=use.reserved, borrowed=use.borrowed)
+        if lease.lost_from is not None:
+            begun, ended = max(since, lease.lost_from), min(until, lease.lost_until)
+            if begun < ended:
+                yield from pieces.of(lease, key, begun, ended, lost_reserved=use.reserved, lost_borrowed=use.borrowed)
+    for suspension in tables.suspensions.values():
+        if suspension.until is None and suspension.since < now:
+            lease = Lease(**tables.leases[suspension.lease])
+            yield from pieces.of(lease, "gpu", suspension.since, now, suspended=suspension.units)
+
+
+def _waiting(tables: Tables, days: range, now: int) -> Iterator[Entry]:
+    for job in tables.jobs.values():
+        since = job.waiting_since
+        if since is not None and since < now:
+            asks = {key: units * job.replicas for key, units in job.request.items()} | {"job": 1}
+            service = job.user_name if job.service_account else ""
+            names = (job.tenant, job.group_name, job.user_name, service, "", job.policy, job.profile)
+            midnights = (day * DAY for day in days)
+            for begun, ended in pairwise([since, *(moment for moment in midnights if since < moment < now), now]):
+                for key, units in asks.items():
+                    yield Entry(
+                        begun // DAY - days[0], job.tenant, job.policy, "", names, key, 0, waiting=units * (ended - begun)
+                    )
+
+
+def priced(scenario: Scenario) -> Scenario:
+    """The same with groups and prices; where the history writes a pool or a tenant anew, its prices change."""
+    documents = scenario.documents
+    policies = tuple(replace(policy, group=policy.group or f"g-{policy.name}") for policy in documents.policies)
+    groups = tuple(
+        Group(tenant=policy.tenant, name=policy.group, members=("ann",), service_accounts=("bob",)) for policy in policies
+    )
+    pools = tuple(
+        replace(pool, price={"gpu": "2.50", "cpu": "0.017"}, reserved_price={"gpu": f"1.{place}00001"})
+        for place, pool in enumerate(documents.pools)
+    )
+    tenants = tuple(
+        replace(tenant, shares=tuple(replace(share, price={"gpu": "3"}) for share in tenant.shares))
+        for tenant in documents.tenants
+    )
+    return replace(
+        scenario,
+        documents=replace(documents, groups=(*documents.groups, *groups), policies=policies, pools=pools, tenants=tenants),
+    )
+
+
+EXACT = ("reserved", "borrowed", "idle", "suspended", "waiting", "lost")
+
+
+def differences(found: dict[Place, Line], told: dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]) -> dict[Any, Any]:
+    """Lines that are not the same, and what each side has; costs in millionths, before they are rounded."""
+    ours = {
+        tuple(place): {name: getattr(line, name) for name in EXACT}
+        | {"cost": Fraction(line.cost, hour_of(place.key)), "lost_cost": Fraction(line.lost_cost, hour_of(place.key))}
+        for place, line in found.items()
+        if any(getattr(line, name) for name in EXACT)
+    }
+    theirs = {
+        place: {name: int(line[name]) for name in EXACT} | {name: line[name] * MILLION for name in ("cost", "lost_cost")}
+        for place, line in told.items()
+    }
+    return {
+        place: (ours.get(place), theirs.get(place))
+        for place in ours.keys() | theirs.keys()
+        if ours.get(place) != theirs.get(place)
+    }
+
+
+def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Place, Line]:
+    """The lines of the books, which are those of the bookkeeper."""
+    messages = play(World(priced(scenario), judged=False)).log.messages_after(0)
+    keeper = Bookkeeper().read_all(messages)
+    tables, ledger = kept(messages, bundle, reopened)
+    days = range(keeper.first // DAY, keeper.now // DAY + 1)
+    bounds = [*(day * DAY for day in days), keeper.now]
+    prices = PriceList(tables.tariffs, tables.prices)
+
+    found = lines(entries(tables, prices, days, keeper.now), prices, tables.reservations, FIELDS, bounds)
+
+    assert differences(found, keeper.account(bounds, FIELDS)) == {}
+    assert ledger.state.now == keeper.now
+    held = sum(
+        units * ((lease.ended or keeper.now) - lease.granted)
+        for lease in keeper.leases.values()
+        for units in lease.amounts.values()
+    )
+    away = sum(
+        lease.amounts["gpu"] * ((until or keeper.now) - since)
+        for lease in keeper.leases.values()
+        for since, until in lease.away
+    )
+    assert sum(line.reserved + line.borrowed for line in found.values()) == held - away, "the parts are not the whole"
+    return found
+
+
+@histories()
+@given(scenarios(), st.integers(1, 40), st.frozensets(st.integers(1, 120), max_size=4))
+def test_the_books_are_what_the_facts_add_up_to_and_the_parts_are_the_whole(scenario, bundle, reopened) -> None:
+    check(scenario, bundle, reopened)
+
+
+def test_every_part_is_met_in_the_scenarios_and_is_what_the_facts_add_up_to() -> None:
+    met = dict.fromkeys((*EXACT, "cost", "lost_cost"), 0)
+    for path in sorted(SCENARIOS.glob("*.yaml")):
+        scenario = read_scenario(read_tree(path.read_text("utf-8")))
+        if any(moment.refused for moment in scenario.timeline):
+            continue  # it shows what governance says, which is not asked here
+        for line in check(scenario, 7, frozenset({20, 40})).values():
+            for name in met:
+                met[name] += getattr(line, name) > 0
+    assert all(met.values()), met
