@@ -87,7 +87,8 @@ def _check_window(window: d.Window) -> Iterator[Complaint]:
 _SCOPE = {"reservation": w.AMOUNTS, "limit": w.AMOUNTS}
 
 SHARE = Shape(
-    d.Share, {"pool": w.TOKEN, **_SCOPE, "price": w.PRICES, "reserved_price": w.PRICES}, key=("pool",), check=_check_scope)
+    d.Share, {"pool": w.TOKEN, **_SCOPE, "price": w.PRICES, "reserved_price": w.PRICES}, key=("pool",), check=_check_scope
+)
 SUBMIT_RATE = Shape(d.SubmitRate, {"per_second": w.whole(1, 1_000_000), "burst": w.whole(0, 1_000_000_000)})
 TENANT = Shape(
     d.Tenant,
