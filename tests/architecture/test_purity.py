@@ -38,6 +38,7 @@ SHELLS = (
     "headrace.accounting.reading",  # reads the books
     "headrace.accounting.usage",  # answers from them
     "headrace.governance.zones",  # reads the time zone database
+    "headrace.callout",  # answers the NATS server
     "headrace.identity.jwks",  # fetches the keys of providers
     "headrace.identity.providers",  # reads who they are
     "headrace.identity.signing",  # keeps the keys of the embedded issuer

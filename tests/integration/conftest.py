@@ -23,6 +23,8 @@ CREDENTIALS = (
     *(Credential(service, f"secret-{service}", "service") for service in SERVICES),
     Credential("acme-alice", "secret-alice", "user", tenant="acme", user="alice"),
     Credential("acme-bob", "secret-bob", "user", tenant="acme", user="bob"),
+    Credential("callout", "secret-callout", "callout"),
+    Credential("callout-system", "secret-system", "system"),
     Credential("owner", "secret-owner", "admin"),
     Credential("node-gpu01", "secret-gpu01", "node", node="gpu01"),
     Credential("node-gpu02", "secret-gpu02", "node", node="gpu02"),
@@ -32,7 +34,8 @@ CREDENTIALS = (
 class NatsServer:
     """A nats-server process on one data directory and, once it has one, one port: it can be killed and started again."""
 
-    def __init__(self, directory: Path, credentials: tuple[Credential, ...] = CREDENTIALS) -> None:
+    def __init__(self, directory: Path, credentials: tuple[Credential, ...] = CREDENTIALS, issuer: str = "") -> None:
+        self.issuer = issuer
         self.credentials = {credential.name: credential for credential in credentials}
         self._directory = directory
         self._port = -1
@@ -52,7 +55,8 @@ class NatsServer:
         ports.mkdir()
         config = self._directory / "nats.conf"
         config.touch(mode=0o600)
-        config.write_text(server_config(self.credentials.values(), self.store, port=self._port, ports_file_dir=ports))
+        logins = self.credentials.values()
+        config.write_text(server_config(logins, self.store, port=self._port, ports_file_dir=ports, issuer=self.issuer))
         with (self._directory / "nats.log").open("ab") as log:
             self._process = subprocess.Popen([_binary(), "-c", str(config)], stdout=log, stderr=log)
         self._port = self._learn_port(ports)

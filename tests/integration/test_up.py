@@ -32,7 +32,19 @@ profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}]
 policies: [{name: rnd, group: rnd, profiles: [one], reservation: {gpu: 1}, limit: {gpu: 2}}]
 """
 
-PARTS = ("nats-server", "postgres", "admission", "allocator", "preemption", "governance", "feed", "accounting", "node-box")
+PARTS = (
+    "nats-server",
+    "postgres",
+    "admission",
+    "allocator",
+    "preemption",
+    "governance",
+    "feed",
+    "accounting",
+    "callout-1",
+    "callout-2",
+    "node-box",
+)
 
 
 class Machine:

@@ -1,7 +1,8 @@
 """Where the installation is, and who one is there: two small files that `headrace up` writes, or the environment.
 
 The data directory of an installation holds `endpoint.json` (the address, and which login is the owner's) and `credentials/`, one
-file for each login. `HEADRACE_URL` and `HEADRACE_CREDENTIALS` (the path of such a file) take their place on other machines.
+file for each login. `HEADRACE_URL` and `HEADRACE_CREDENTIALS` (the path of such a file), or `HEADRACE_TOKEN` (a bearer token, as
+`headrace token create` prints it, or a provider's: then `HEADRACE_TENANT` and `HEADRACE_USER` say whose it is) take their place.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from headrace.client.errors import Unreachable
+from headrace.contracts.documents import DEFAULT_TENANT
+from headrace.contracts.ids import is_token
+from headrace.contracts.tokens import spoken_for
 
 URL = "HEADRACE_URL"
 CREDENTIALS = "HEADRACE_CREDENTIALS"
 DATA = "HEADRACE_DATA"
+TOKEN = "HEADRACE_TOKEN"  # noqa: S105 - the name of the variable
+TENANT = "HEADRACE_TENANT"
+USER = "HEADRACE_USER"
 
 DEFAULT_DATA = "~/.local/share/headrace"
 ENDPOINT_FILE = "endpoint.json"
@@ -66,18 +73,37 @@ def find(
     Raises `Unreachable` where nothing says where Headrace is.
     """
     url = url or environment.get(URL)
-    login_file = credentials or environment.get(CREDENTIALS)
-    if url and login_file:
-        return Door(url, read_login(Path(login_file).expanduser()))
+    login = _login(credentials, environment)
+    if url and login is not None:
+        return Door(url, login)
     directory = data_directory(data, environment)
     path = directory / ENDPOINT_FILE
     if not path.exists():
-        missing = "" if url is None else f"; {URL} is set, so {CREDENTIALS} has to name a login file"
+        missing = "" if url is None else f"; {URL} is set, so {CREDENTIALS} has to name a login file, or {TOKEN} to be a token"
         raise Unreachable(f"no Headrace in {directory}{missing}. Start one with `headrace up`, or name it with {DATA}")
     endpoint = _read(path, Endpoint)
-    return Door(
-        url or endpoint.url, read_login(Path(login_file).expanduser() if login_file else directory / endpoint.credentials)
-    )
+    return Door(url or endpoint.url, login or read_login(directory / endpoint.credentials))
+
+
+def _login(credentials: str | Path | None, environment: Mapping[str, str]) -> Login | None:
+    """The login that is given, else the environment's, a token before a file; None where nobody names one."""
+    token, login_file = environment.get(TOKEN), environment.get(CREDENTIALS)
+    if credentials is None and token:
+        return bearer_login(token, environment.get(TENANT, ""), environment.get(USER, ""))
+    named = credentials or login_file
+    return read_login(Path(named).expanduser()) if named else None
+
+
+def bearer_login(token: str, tenant: str = "", user: str = "") -> Login:
+    """The login of whoever bears a token: NATS takes it for a password. What the token says of its bearer counts before what is given."""
+    spoken = spoken_for(token)
+    if spoken is not None:
+        tenant, user = spoken.tenant or DEFAULT_TENANT, spoken.handle
+    if not is_token(tenant) or not is_token(user):
+        raise Unreachable(
+            f"{TOKEN} does not say whose it is: set {TENANT} and {USER} to the tenant and the handle it speaks for"
+        )
+    return Login(name=f"{tenant}_{user}", password=token, tenant=tenant, user=user)
 
 
 def read_login(path: Path) -> Login:

@@ -14,16 +14,17 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from nats import errors
-from nats.aio.client import Client as Nats
 
 from headrace.client.endpoint import Door
 from headrace.client.errors import Refused, Unreachable
+from headrace.client.wire import Wire
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 CONNECT_WITHIN = 2
 ANSWER_WITHIN = 5.0
+REFUSED_FOR = 30.0
 """Seconds."""
 
 _FORBIDDEN = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"')
@@ -34,7 +35,9 @@ class Link:
 
     def __init__(self, door: Door) -> None:
         self.door = door
-        self._nats = Nats()
+        self._nats = Wire()
+        self._refused_since = 0.0
+        self._closing: asyncio.Future[None] | None = None
         self._asked: dict[asyncio.Future[None], str] = {}
 
     async def open(self) -> None:
@@ -49,6 +52,7 @@ class Link:
                 inbox_prefix=f"_INBOX_{login.name}",
                 connect_timeout=CONNECT_WITHIN,
                 error_cb=self._complained,
+                reconnected_cb=self._back,
                 allow_reconnect=False,  # until the first connection stands: else a wrong password looks like silence
                 reconnect_time_wait=0.2,  # type: ignore[arg-type]  # nats-py counts any seconds
                 max_reconnect_attempts=1,
@@ -57,7 +61,9 @@ class Link:
             with contextlib.suppress(Exception):
                 await self._nats.close()
             if "authorization" in str(error).lower():
-                raise Refused("NOT_ALLOWED", f"NATS at {url} does not know the login {login.name!r}, or its password") from None
+                raise Refused(
+                    "NOT_ALLOWED", f"NATS at {url} does not let {login.name!r} in: look at its password, or ask for a new token"
+                ) from None
             raise Unreachable(f"NATS at {url} does not answer. Is Headrace up? `headrace up` starts it") from None
         self._nats.options["allow_reconnect"] = True
         self._nats.options["max_reconnect_attempts"] = -1
@@ -114,7 +120,15 @@ class Link:
             "NOT_ALLOWED", f"the login {self.door.login.name!r} may not speak on {subject}: look at the tenant and the user"
         )
 
+    async def _back(self) -> None:
+        self._refused_since = 0.0
+
     async def _complained(self, error: Exception) -> None:
+        if "authorization" in str(error).lower():  # it comes back, and is not let in: those who decide may be away for a moment
+            now = asyncio.get_running_loop().time()
+            self._refused_since = self._refused_since or now
+            if now - self._refused_since > REFUSED_FOR:
+                self._closing = asyncio.ensure_future(self._nats.close())
         forbidden = _FORBIDDEN.search(str(error).lower())  # nats-py makes the subject lower case as well
         if forbidden is not None:
             for refusal, subject in self._asked.items():

@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
-import nats
 import structlog
 from nats import errors
 
+from headrace.client.wire import Wire
 from headrace.contracts import subjects
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders
@@ -133,7 +133,8 @@ class Link:
         waiting = False
         while True:
             try:
-                self._client = await nats.connect(
+                client = Wire()
+                await client.connect(
                     self._address.url.split(","),
                     name=f"node {self._node}",
                     user=self._address.user or None,
@@ -143,17 +144,17 @@ class Link:
                     disconnected_cb=self._lost,
                     reconnected_cb=self._back,
                     allow_reconnect=False,  # until the first connection stands: else the library hides why it does not
-                    connect_timeout=CONNECT_TIMEOUT,
-                    reconnect_time_wait=RECONNECT_WAIT,
+                    connect_timeout=CONNECT_TIMEOUT,  # type: ignore[arg-type]  # nats-py counts any seconds
+                    reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
                     ping_interval=PING_INTERVAL,
                 )
+                self._client = client
                 break
             except (OSError, TimeoutError, errors.Error) as error:
                 if not waiting:
                     _log.warning("bus_awaited", url=self._address.url, reason=str(error) or type(error).__name__)
                 waiting = True
                 await asyncio.sleep(2 * RECONNECT_WAIT)
-        client = self._client
         client.options["allow_reconnect"] = True
         client.options["max_reconnect_attempts"] = -1
         self._inbox = f"{client.new_inbox()}."

@@ -22,15 +22,21 @@ from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREA
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 16_384
 
-Kind = Literal["operator", "service", "user", "admin", "node"]
+USER_SUBSCRIPTIONS = 256
+"""So many at once on one connection of a user or a node."""
+USER_CONNECTIONS = 4_096
+"""So many in `USERS`, and in `NODES`, at once."""
+
+Kind = Literal["operator", "service", "callout", "system", "user", "admin", "viewer", "node"]
 
 
 class Credential(NamedTuple):
     """One login, and by its `kind` what it may do.
 
-    `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` says for its name. `user`: submits,
-    cancels, requeues and asks as `tenant`.`user`, and hears its tenant's feed. `admin`: the same as any user of any tenant (the owner of a
-    laptop). `node`: speaks for `node`. Names are tokens and unique; passwords are printable ASCII.
+    `operator`: everything in `CORE` (makes the streams, repairs). `service`: what `SERVICES` says for its name. `callout` answers who may
+    connect, and `system` disconnects who may no more. `user`: submits, cancels, requeues and asks as `tenant`.`user`, and hears its
+    tenant's feed. `admin`: the same as any user of any tenant (the owner of a laptop); `viewer` looks at all of them. `node`: speaks for
+    `node`. Names are tokens and unique; passwords are printable ASCII.
     """
 
     name: str
@@ -90,10 +96,25 @@ SERVICES: dict[str, Rights] = {
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
 
+CALLOUT = Rights(
+    (f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", f"$JS.API.STREAM.MSG.GET.{LEDGER_STREAM}", *_ANSWERS),
+    ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>"),
+    answers=True,
+)
+"""Who answers whether somebody may connect: hears that question, reads what governance has written, and writes nothing."""
+
+SYSTEM = Rights(("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.SERVER.*.KICK"), ())
+"""In the server's own account: sees who is connected, and ends a connection."""
+
 _FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*", "hr.query.*.*.*.*")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
 _ASKED_BY_USERS = ("feed.*", "accounting.*", "*.status")
 """What a user may ask, as that user; to write documents (governance) takes an administrator."""
+_SEEN_BY_VIEWERS = (
+    *(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes")),
+    *("accounting.*", "*.status"),
+)
+"""What who looks at all tenants may ask, as any of them."""
 _TO_USERS = ("hr.feed.>",)
 _TO_NODES = ("hr.orders.*",)
 _OF_NODES = ("hr.logs.*",)
@@ -108,12 +129,18 @@ def rights(credential: Credential) -> Rights:
             return Rights((">",), (">",))
         case "service":
             base = SERVICES[credential.name]
+        case "callout":
+            base = CALLOUT
+        case "system":
+            base = SYSTEM
         case "user":
             own = f"{tenant}.{user}"
             asks = tuple(f"hr.query.{what}.{own}" for what in _ASKED_BY_USERS)
             base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.requeue.{own}.>", *asks), (f"hr.feed.{tenant}.>",))
         case "admin":
             base = Rights(("hr.submit.>", "hr.cancel.>", "hr.requeue.>", "hr.query.>"), ("hr.feed.>",))
+        case "viewer":
+            base = Rights(tuple(f"hr.query.{what}.*.*" for what in _SEEN_BY_VIEWERS), ("hr.feed.>",))
         case "node":
             base = Rights(
                 (f"hr.ledger.node.{node}", f"hr.telemetry.{node}.>", f"hr.query.orders.node.{node}"),
@@ -131,10 +158,12 @@ def server_config(
     port: int = 4222,
     ports_file_dir: Path | None = None,
     server_name: str = "headrace",
+    issuer: str = "",
 ) -> str:
     """The text of the server's configuration file; it holds the passwords, so it is to be written 0600.
 
-    `port` -1: a free one, which the server writes into a file in `ports_file_dir`. Raises `ValueError` for a login that names
+    `port` -1: a free one, which the server writes into a file in `ports_file_dir`. `issuer`: the public key in whose name it is answered
+    who else may connect; without one, nobody else may. Raises `ValueError` for a login that names
     no proper tenant, user, node or service.
     """
     logins = tuple(credentials)
@@ -143,9 +172,6 @@ def server_config(
     twice = [name for name, times in Counter(login.name for login in logins).items() if times > 1]
     if twice:
         raise ValueError(f"two logins are called {twice[0]!r}")
-    core = [login for login in logins if login.kind in {"operator", "service"}]
-    users = [login for login in logins if login.kind in {"user", "admin"}]
-    nodes = [login for login in logins if login.kind == "node"]
     lines = [
         f"server_name: {_quoted(server_name)}",
         f"listen: {_quoted(f'{host}:{port}')}",
@@ -153,29 +179,8 @@ def server_config(
         f"max_payload: {MESSAGE_BYTES_MAX + HEADER_ROOM}",
         f"max_connections: {MAX_CONNECTIONS}",
         f"jetstream {{ store_dir: {_quoted(str(store))}, sync_interval: always }}",
-        "accounts {",
-        "  CORE {",
-        "    jetstream: enabled",
-        *_users(core),
-        *_list(
-            "exports",
-            [f"{{service: {_quoted(subject)}, accounts: [USERS]}}" for subject in _FROM_USERS]
-            + [f"{{service: {_quoted(subject)}, accounts: [NODES]}}" for subject in _FROM_NODES]
-            + [f"{{stream: {_quoted(subject)}, accounts: [USERS]}}" for subject in _TO_USERS]
-            + [f"{{stream: {_quoted(subject)}, accounts: [NODES]}}" for subject in _TO_NODES],
-        ),
-        *_list("imports", _imports("service", "NODES", _OF_NODES)),
-        "  }",
-        "  USERS {",
-        *_users(users),
-        *_list("imports", _imports("service", "CORE", _FROM_USERS) + _imports("stream", "CORE", _TO_USERS)),
-        "  }",
-        "  NODES {",
-        *_users(nodes),
-        *_list("exports", [f"{{service: {_quoted(subject)}, accounts: [CORE]}}" for subject in _OF_NODES]),
-        *_list("imports", _imports("service", "CORE", _FROM_NODES) + _imports("stream", "CORE", _TO_NODES)),
-        "  }",
-        "}",
+        *_callout(issuer, logins),
+        *_accounts(logins),
     ]
     return "\n".join(lines) + "\n"
 
@@ -193,6 +198,53 @@ def _check(login: Credential) -> None:
             raise ValueError(f"the {what} {name!r} of a login has to be 1 to 63 of a-z, 0-9 and '-'")
     if not (login.password.isascii() and login.password.isprintable()) or login.password[:1] in {"", "$"}:
         raise ValueError(f"the password of {login.name} has to be printable ASCII, not empty, and not begin with '$'")
+
+
+def _accounts(logins: Sequence[Credential]) -> list[str]:
+    core = [login for login in logins if login.kind in {"operator", "service", "callout"}]
+    users = [login for login in logins if login.kind in {"user", "admin", "viewer"}]
+    nodes = [login for login in logins if login.kind == "node"]
+    return [
+        "accounts {",
+        "  $SYS {",
+        *_users([login for login in logins if login.kind == "system"]),
+        "  }",
+        "  CORE {",
+        "    jetstream: enabled",
+        *_users(core),
+        *_list(
+            "exports",
+            [f"{{service: {_quoted(subject)}, accounts: [USERS]}}" for subject in _FROM_USERS]
+            + [f"{{service: {_quoted(subject)}, accounts: [NODES]}}" for subject in _FROM_NODES]
+            + [f"{{stream: {_quoted(subject)}, accounts: [USERS]}}" for subject in _TO_USERS]
+            + [f"{{stream: {_quoted(subject)}, accounts: [NODES]}}" for subject in _TO_NODES],
+        ),
+        *_list("imports", _imports("service", "NODES", _OF_NODES)),
+        "  }",
+        "  USERS {",
+        _LIMITS,
+        *_users(users),
+        *_list("imports", _imports("service", "CORE", _FROM_USERS) + _imports("stream", "CORE", _TO_USERS)),
+        "  }",
+        "  NODES {",
+        _LIMITS,
+        *_users(nodes),
+        *_list("exports", [f"{{service: {_quoted(subject)}, accounts: [CORE]}}" for subject in _OF_NODES]),
+        *_list("imports", _imports("service", "CORE", _FROM_NODES) + _imports("stream", "CORE", _TO_NODES)),
+        "  }",
+        "}",
+    ]
+
+
+_LIMITS = f"    limits {{max_connections: {USER_CONNECTIONS}}}"
+
+
+def _callout(issuer: str, logins: Sequence[Credential]) -> list[str]:
+    """Whoever has no login here is asked about; those who have one get in whether or not there is an answer."""
+    if not issuer:
+        return []
+    static = ", ".join(_quoted(login.name) for login in logins)
+    return [f"authorization {{timeout: 3, auth_callout {{issuer: {issuer}, account: CORE, auth_users: [{static}]}}}}"]
 
 
 def _users(logins: Sequence[Credential]) -> list[str]:

@@ -117,6 +117,10 @@ class JetStreamLog:
         stamped = _microseconds(headers["Nats-Time-Stamp"])
         return Message(int(headers["Nats-Sequence"]), headers["Nats-Subject"], stamped, answer.data)
 
+    async def next(self, subject: str, after: int) -> Message | None:
+        """The first message on a subject (no wildcards) behind a sequence, from the stream's leader; None where there is none yet."""
+        return await self._look(msgspec.json.encode({"seq": after + 1, "next_by_subj": subject}))
+
     async def tip(self) -> int:
         """See `Log.tip`."""
         return (await self.state()).last_seq

@@ -27,6 +27,8 @@ from headrace.contracts.tokens import AUDIENCE, ISSUER, PROVIDER_TENANT, Grant, 
 
 IDENTITY = "identity"
 """The directory of the keys, in an installation's data."""
+ISSUER_KEY = "callout.key"
+"""There too: the key in whose name it is answered who may connect to NATS."""
 ALGORITHM = "EdDSA"
 _LOOSE = 0o077
 

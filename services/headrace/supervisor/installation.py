@@ -18,13 +18,16 @@ from pathlib import Path
 import msgspec
 
 from headrace.bus.accounts import SERVICES, Credential, server_config
+from headrace.bus.nkeys import AccountKey
 from headrace.client.endpoint import ENDPOINT_FILE, Endpoint, Login, data_directory, read_login
 from headrace.client.errors import Unreachable
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.ids import is_token
+from headrace.identity.signing import IDENTITY, ISSUER_KEY
 
 OPERATOR = "operator"
 OWNER = "owner"
+CALLOUT = "callout"
 NODE_LOGIN = "node-"
 PASSWORD_BYTES = 24
 NODE_NAME_MAX = 57  # `node-` stands before it in the name of its login, which is a token as well
@@ -105,6 +108,14 @@ class Installation:
         """A service's own."""
         return self.login(name, "service")
 
+    def callout(self) -> Login:
+        """Who answers whether somebody may connect."""
+        return self.login(CALLOUT, "callout")
+
+    def callout_system(self) -> Login:
+        """The same, where it ends connections."""
+        return self.login(f"{CALLOUT}-system", "system")
+
     def node(self, name: str) -> Login:
         """A node's own."""
         if not is_token(name) or len(name) > NODE_NAME_MAX:
@@ -125,9 +136,12 @@ class Installation:
         self.owner()
         for name in SERVICES:
             self.service(name)
+        self.callout()
+        self.callout_system()
         known = [read_login(path) for path in sorted(self.credentials.glob("*.json"))]
         logins = [Credential(**msgspec.structs.asdict(login)) for login in known if login.kind != "database"]
-        text = server_config(logins, self.nats_store, port=port)
+        issuer = AccountKey.at(self.directory / IDENTITY / ISSUER_KEY).public
+        text = server_config(logins, self.nats_store, port=port, issuer=issuer)
         write_whole(self.nats_config, text.encode(), 0o600)
 
     def write_endpoint(self, url: str) -> None:

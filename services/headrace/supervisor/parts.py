@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 from headrace.bus.accounts import SERVICES
-from headrace.bus.process import BROKEN, DATA, PASSWORD, URL, USER
+from headrace.bus.process import BROKEN, DATA, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, URL, USER
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.supervisor.children import Account, Program
-from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.installation import CALLOUT, Installation, InstallationError, Settings
 from headrace.supervisor.postgres import PostgresSettings
 
 NATS = "nats-server"
@@ -75,6 +75,22 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
             directory=installation.directory,
         )
         for name in SERVICES
+    )
+
+
+def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
+    """Who answers whether somebody may connect, twice: one may be away."""
+    system = installation.callout_system()
+    environment = _environment(url, installation.callout(), installation.directory)
+    return tuple(
+        Program(
+            f"{CALLOUT}-{number}",
+            python(f"headrace.{CALLOUT}"),
+            environment | {SYSTEM_USER: system.name, SYSTEM_PASSWORD: system.password},
+            stop_within=SERVICE_STOPS_WITHIN,
+            directory=installation.directory,
+        )
+        for number in (1, 2)
     )
 
 

@@ -16,6 +16,7 @@ from headrace.contracts.codec import Malformed, decode
 from headrace.contracts.queries import Answer
 from headrace.contracts.subjects import LEDGER_STREAM, ledger, node_writer, query
 from headrace.supervisor.children import Child
+from headrace.supervisor.installation import CALLOUT
 from headrace.supervisor.ports import LOOPBACK
 
 LOOK_EVERY = 0.05
@@ -113,6 +114,10 @@ class Inspector:
         """True once a service has folded the ledger up to `tip`; before that how far it is."""
         folded = await self.folded(service)
         return True if folded is not None and folded >= tip else folded
+
+    async def lets_in(self) -> bool:
+        """Whether it is answered who may connect."""
+        return await self.folded(CALLOUT) is not None
 
     async def has_spoken(self, node: str, since: int) -> bool:
         """Whether a node has written into the ledger since that time, in microseconds since 1970."""

@@ -129,11 +129,15 @@ class Up:
 
     async def _start_services(self, inspector: Inspector, dsn: str) -> None:
         tip = await inspector.tip()
-        started = self.children.start(*parts.services(self.installation, self.url, dsn))
+        doors = parts.callouts(self.installation, self.url)
+        started = self.children.start(*parts.services(self.installation, self.url, dsn), *doors)
 
         async def until_caught_up(child: Child) -> None:
             name = child.program.name
-            await until_ready(child, lambda: inspector.caught_up(name, tip))
+            if child.program in doors:
+                await until_ready(child, inspector.lets_in)
+            else:
+                await until_ready(child, lambda: inspector.caught_up(name, tip))
             self._say(name, "ready")
 
         await _all(until_caught_up(child) for child in started)

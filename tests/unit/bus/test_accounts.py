@@ -40,6 +40,32 @@ def test_only_one_login_may_publish_each_services_records() -> None:
     assert not {">", "hr.>", "hr.ledger.>", "hr.ledger.*", "$JS.>", "$JS.API.>"} & everything
 
 
+def test_who_answers_who_may_connect_writes_nothing() -> None:
+    may = rights(Credential("callout", "x", "callout"))
+    assert may.publish == ("$JS.API.STREAM.INFO.LEDGER", "$JS.API.STREAM.MSG.GET.LEDGER", "_R_.>")
+    assert may.subscribe == ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>", "_INBOX_callout.>")
+    system = rights(Credential("callout-system", "x", "system"))
+    assert system.publish == ("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.SERVER.*.KICK")
+    assert system.subscribe == ("_INBOX_callout-system.>",)
+
+
+def test_who_only_looks_neither_submits_nor_reads_what_jobs_say() -> None:
+    may = rights(Credential("default_eye", "", "viewer"))
+    assert may.subscribe == ("hr.feed.>", "_INBOX_default_eye.>")
+    assert all(subject.startswith("hr.query.") and subject.endswith(".*.*") for subject in may.publish)
+    assert not [subject for subject in may.publish if "governance.*" in subject or "logs" in subject or "feed.*" in subject]
+
+
+def test_with_an_issuer_everybody_without_a_login_here_is_asked_about() -> None:
+    logins = [Credential("operator", "x", "operator"), Credential("callout-system", "x", "system")]
+    text = server_config(logins, STORE, issuer="AABC")
+    line = 'authorization {timeout: 3, auth_callout {issuer: AABC, account: CORE, auth_users: ["operator", "callout-system"]}}'
+    assert line in text.splitlines()
+    assert "authorization" not in server_config(logins, STORE)
+    assert text.index("  $SYS {") < text.index('user: "callout-system"') < text.index("  CORE {")
+    assert text.count("limits {max_connections: 4096}") == 2
+
+
 def test_every_commit_goes_to_the_disk_and_passwords_are_quoted() -> None:
     text = server_config([Credential("operator", 'a"b\\c {}', "operator")], STORE, port=-1, ports_file_dir=Path("ports"))
     assert 'jetstream { store_dir: "store", sync_interval: always }' in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jwt
 import pytest
 
 from headrace.client.endpoint import Door, Login, data_directory, find, read_login
@@ -44,6 +45,27 @@ def test_the_environment_names_an_installation_elsewhere(data, tmp_path):
     assert find(environment=environment) == Door("nats://elsewhere:4222", alice)
     assert find("nats://nearer:1", environment=environment) == Door("nats://nearer:1", alice)
     assert find(data=data, environment={"HEADRACE_CREDENTIALS": str(login)}) == Door("nats://127.0.0.1:4222", alice)
+
+
+def token(**claims):
+    return jwt.encode(claims, "a secret that is long enough for HS256", algorithm="HS256")
+
+
+def test_a_token_is_a_login_and_says_whose_it_is(data):
+    made = token(role="user", tenant="acme", handle="alice")
+    alice = Login(name="acme_alice", password=made, tenant="acme", user="alice")
+    environment = {"HEADRACE_TOKEN": made, "HEADRACE_CREDENTIALS": "/nowhere", "HEADRACE_USER": "mallory"}
+    assert find("nats://elsewhere:4222", environment=environment) == Door("nats://elsewhere:4222", alice)
+    assert find(data=data, environment=environment) == Door("nats://127.0.0.1:4222", alice)
+    assert find(data=data, credentials=data / "credentials" / "owner.json", environment=environment).login == OWNER
+
+
+def test_a_providers_token_is_whose_the_environment_says(data):
+    theirs = token(sub="4711")
+    environment = {"HEADRACE_TOKEN": theirs, "HEADRACE_TENANT": "acme", "HEADRACE_USER": "ann"}
+    assert find(data=data, environment=environment).login == Login(name="acme_ann", password=theirs, tenant="acme", user="ann")
+    with pytest.raises(Unreachable, match="set HEADRACE_TENANT and HEADRACE_USER"):
+        find(data=data, environment={"HEADRACE_TOKEN": theirs})
 
 
 def test_where_nothing_is_installed_the_error_says_how_to_start(tmp_path):

@@ -83,7 +83,7 @@ async def test_a_link_opens_with_its_login_and_its_own_inbox_and_then_repairs_it
     [
         (errors.NoServersError(), Unreachable, "NATS at nats://127.0.0.1:1 does not answer. Is Headrace up"),
         (ConnectionRefusedError(), Unreachable, "does not answer"),
-        (errors.Error("nats: 'Authorization Violation'"), Refused, "does not know the login 'alice'"),
+        (errors.Error("nats: 'Authorization Violation'"), Refused, "does not let 'alice' in"),
     ],
 )
 async def test_a_link_that_does_not_open_says_why(trouble, kind, message):
@@ -111,6 +111,23 @@ async def test_a_question_is_answered_and_carries_its_headers():
 async def test_a_question_without_an_answer_says_what_happened(trouble, kind, message):
     with pytest.raises(kind, match=message):
         await linked(FakeNats(trouble)).ask("hr.x", b"abc", within=3)
+
+
+async def test_a_link_that_is_let_in_no_more_gives_up_after_a_while_and_not_before(monkeypatch):
+    nats, now = FakeNats(), [100.0]
+    link = linked(nats)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    complaint = errors.Error("nats: 'Authorization Violation'")
+    for now[0] in (100.0, 120.0, 130.0):
+        await link._complained(complaint)
+    await link._back()
+    for now[0] in (131.0, 160.0, 161.0):
+        await link._complained(complaint)
+    assert link._closing is None
+    now[0] = 161.5
+    await link._complained(complaint)
+    await link._closing
+    assert nats.is_closed
 
 
 async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_and_to_nobody_else():

@@ -7,7 +7,6 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-import nats
 import pytest
 from nats import errors
 
@@ -72,12 +71,12 @@ class Ears:
 async def wire(monkeypatch, tmp_path):
     client, ears = FakeClient(), Ears()
 
-    async def connect(url: list[str], **options: Any) -> FakeClient:
+    async def connect(_url: list[str], **options: Any) -> None:
         client.options = options
         client.is_closed = False
-        return client
 
-    monkeypatch.setattr(nats, "connect", connect)
+    client.connect = connect
+    monkeypatch.setattr("headrace.node_executor.link.Wire", lambda: client)
     link = Link("gpu01", Address("nats://x:1", "me", "pw"), Pace(0.005, 0.005, 3600), lambda: 42)
     journal = Journal(str(tmp_path / "journal"))
     ledger = Ledger(link, "node.gpu01", "test/1", lambda: 42, journal)
@@ -203,13 +202,13 @@ async def test_a_connection_that_was_closed_for_good_is_made_anew(wire) -> None:
 async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch, tmp_path) -> None:
     client, ears, tries = FakeClient(), Ears(), []
 
-    async def connect(url: list[str], **options: Any) -> FakeClient:
+    async def connect(url: list[str], **options: Any) -> None:
         tries.append(url)
         if len(tries) < 3:
             raise OSError("connection refused")
-        return client
 
-    monkeypatch.setattr(nats, "connect", connect)
+    client.connect = connect
+    monkeypatch.setattr("headrace.node_executor.link.Wire", lambda: client)
     monkeypatch.setattr("headrace.node_executor.link.RECONNECT_WAIT", 0.001)
     link = Link("gpu01", Address("nats://x:1,nats://y:1"), Pace(), lambda: 42)
     journal = Journal(str(tmp_path / "journal"))

@@ -1,0 +1,126 @@
+"""Ends the connections of those who may be here no more: every server says who is connected, and is asked to end those connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+from nats import errors
+
+from headrace.bus.connection import Connection
+from headrace.bus.log import LogUnavailable
+from headrace.callout.permits import Tag, read_tag
+from headrace.domain.state import State
+from headrace.identity.caller import Unauthenticated
+from headrace.identity.directory import Ours, resolve
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+WHO_IS_THERE = "$SYS.REQ.SERVER.PING.CONNZ"
+PAGE = 2_048
+ANSWER_WITHIN = 0.5
+"""Seconds of silence after which all servers have answered."""
+ACCOUNTS = ("USERS", "NODES")
+
+_log = structlog.get_logger("headrace.callout")
+
+
+class _Server(msgspec.Struct):
+    id: str
+
+
+class _One(msgspec.Struct):
+    cid: int
+    authorized_user: str = ""
+
+
+class _Page(msgspec.Struct):
+    total: int = 0
+    connections: list[_One] = []
+
+
+class _Told(msgspec.Struct):
+    server: _Server
+    data: _Page | None = None
+
+
+_told = msgspec.json.Decoder(_Told)
+
+
+def may_stay(state: State, tag: Tag) -> bool:
+    """Whether whoever has this connection would be let in again by the same token, as far as the ledger says."""
+    if tag.issued_at:
+        is_revoked = tag.token in state.tokens.revoked
+        return not is_revoked and not state.tokens.is_outdated((tag.tenant, tag.handle), 0, tag.issued_at)
+    try:
+        caller = resolve(state, Ours(tag.token, 0))
+    except Unauthenticated:
+        return False
+    return (caller.tenant, caller.handle) == (tag.tenant, tag.handle)
+
+
+class Eviction:
+    """Looks through all connections, over a login of the servers' own account."""
+
+    def __init__(self, system: Connection) -> None:
+        self._system = system
+
+    async def run(self, state: State) -> int:
+        """End the connections that may not stay; how many there were."""
+        ended = 0
+        for account in ACCOUNTS:
+            for server, connection in await self._connected(account):
+                tag = read_tag(connection.authorized_user)
+                if tag is not None and not may_stay(state, tag):
+                    await self._kick(server, connection.cid)
+                    _log.info("disconnected", account=account, tenant=tag.tenant, who=tag.handle, token=tag.token)
+                    ended += 1
+        return ended
+
+    async def _kick(self, server: str, connection: int) -> None:
+        with contextlib.suppress(LogUnavailable):  # it is gone by itself, or its server is
+            await self._system.ask(f"$SYS.REQ.SERVER.{server}.KICK", msgspec.json.encode({"cid": connection}))
+
+    async def _connected(self, account: str) -> list[tuple[str, _One]]:
+        found: list[tuple[str, _One]] = []
+        offset, more = 0, True
+        while more:
+            more = False
+            for told in await self._ask({"auth": True, "acc": account, "limit": PAGE, "offset": offset}):
+                found += _of(told)
+                more = more or (told.data is not None and len(told.data.connections) == PAGE)
+            offset += PAGE
+        return found
+
+    async def _ask(self, question: dict[str, object]) -> list[_Told]:
+        """What every server answers: all that comes until it has been quiet for a while."""
+        answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def hear(message: Msg) -> None:
+            answers.put_nowait(message.data)
+
+        inbox = self._system.new_inbox()
+        subscription = await self._system.subscribe(inbox, cb=hear)
+        told: list[_Told] = []
+        try:
+            await self._system.publish(WHO_IS_THERE, msgspec.json.encode(question), reply=inbox)
+            while True:
+                async with asyncio.timeout(ANSWER_WITHIN):
+                    payload = await answers.get()
+                with contextlib.suppress(msgspec.DecodeError):
+                    told.append(_told.decode(payload))
+        except TimeoutError:
+            return told
+        finally:
+            with contextlib.suppress(errors.Error):
+                await subscription.unsubscribe()
+
+
+def _of(told: _Told) -> Iterator[tuple[str, _One]]:
+    if told.data is not None:
+        yield from ((told.server.id, connection) for connection in told.data.connections)

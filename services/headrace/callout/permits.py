@@ -1,0 +1,82 @@
+"""What a caller may do on the bus (interfaces page, Accounts), and the tag by which its connections are known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headrace.bus.accounts import HEADER_ROOM, USER_SUBSCRIPTIONS, Credential, Kind, Rights, rights
+from headrace.contracts.codec import MESSAGE_BYTES_MAX, WISH_BYTES_MAX
+from headrace.identity.caller import Caller, Role
+
+LIFETIME = 15 * 60
+"""Seconds for which a connection is let in; then it comes again, and is looked at again."""
+
+_KINDS: dict[Role, Kind] = {
+    Role.PROVIDER_ADMIN: "admin",
+    Role.PROVIDER_VIEWER: "viewer",
+    Role.TENANT_ADMIN: "user",
+    Role.TENANT_MEMBER: "user",
+    Role.SERVICE_ACCOUNT: "user",
+    Role.NODE: "node",
+}
+
+
+class Permit(NamedTuple):
+    """Account, rights and limits of one connection, `until` when (seconds since 1970), and the tag that says whose it is."""
+
+    account: str
+    name: str
+    rights: Rights
+    subscriptions: int
+    payload: int
+    until: int
+    tag: str
+
+
+class Tag(NamedTuple):
+    """Whose connection it is: enough to find out whether it may go on. `issued_at` in microseconds, 0: a token of ours."""
+
+    tenant: str
+    handle: str
+    token: str
+    issued_at: int
+
+    def __str__(self) -> str:
+        """As the server keeps it with the connection."""
+        return "|".join((self.tenant, self.handle, str(self.issued_at), self.token))
+
+
+def read_tag(text: str) -> Tag | None:
+    """The tag of a connection; None where it is none of ours."""
+    parts = text.split("|", 3)
+    if len(parts) != 4 or not parts[2].isdecimal():
+        return None
+    return Tag(parts[0], parts[1], parts[3], int(parts[2]))
+
+
+def login_name(caller: Caller) -> str:
+    """What a caller is called on the bus: `acme_alice`, `node_gpu01`. Names have no underscore, so no two callers share one."""
+    return f"node_{caller.handle}" if caller.role is Role.NODE else f"{caller.tenant}_{caller.handle}"
+
+
+def permit(caller: Caller, issued_at: int, now: int) -> Permit:
+    """What a caller may do. `now` in seconds since 1970; `issued_at` see `Tag`."""
+    name = login_name(caller)
+    is_node = caller.role is Role.NODE
+    login = Credential(
+        name,
+        "",
+        _KINDS[caller.role],
+        tenant=caller.tenant,
+        user="" if is_node else caller.handle,
+        node=caller.handle if is_node else "",
+    )
+    return Permit(
+        account="NODES" if is_node else "USERS",
+        name=name,
+        rights=rights(login),
+        subscriptions=USER_SUBSCRIPTIONS,
+        payload=(MESSAGE_BYTES_MAX if is_node else WISH_BYTES_MAX) + HEADER_ROOM,
+        until=min(now + LIFETIME, caller.expires_at // 1_000_000),
+        tag=str(Tag(caller.tenant, caller.handle, caller.token, issued_at)),
+    )

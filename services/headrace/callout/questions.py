@@ -1,0 +1,104 @@
+"""What the NATS server asks before it lets somebody in, and what it is told: two tokens of NATS' own form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headrace.bus.nkeys import USER, AccountKey, NkeyError, read_claims, read_key
+from headrace.callout.permits import Permit
+
+ASKED_ON = "$SYS.REQ.USER.AUTH"
+ANSWER_NANOSECONDS = 60_000_000_000
+
+_REQUEST = "authorization_request"
+_AUDIENCE = "nats-authorization-request"
+
+
+class Unreadable(Exception):
+    """The question is none of the server's."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Who asks for whom: the server, the key of the connection, the token shown (empty: none), and where it comes from."""
+
+    server: str
+    connection: str
+    token: str
+    host: str
+
+
+class _Server(msgspec.Struct):
+    id: str
+
+
+class _Options(msgspec.Struct):
+    auth_token: str = ""
+    password: str = msgspec.field(default="", name="pass")
+
+
+class _Client(msgspec.Struct):
+    host: str = ""
+
+
+class _Asked(msgspec.Struct):
+    server_id: _Server
+    user_nkey: str
+    connect_opts: _Options
+    client_info: _Client
+    type: str
+
+
+def read_question(payload: bytes) -> Question:
+    """The question in a message on `ASKED_ON`; `Unreadable` where the server has not signed it."""
+    try:
+        claims = read_claims(payload.decode("ascii"))
+        asked = msgspec.convert(claims.get("nats"), _Asked)
+        read_key(USER, asked.user_nkey)
+    except (NkeyError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise Unreadable(str(error)) from None
+    if claims.get("aud") != _AUDIENCE or asked.type != _REQUEST or claims.get("iss") != asked.server_id.id:
+        raise Unreadable("it is a token for something else")
+    options = asked.connect_opts
+    return Question(asked.server_id.id, asked.user_nkey, options.auth_token or options.password, asked.client_info.host)
+
+
+def let_in(key: AccountKey, question: Question, permit: Permit, now: int) -> bytes:
+    """The answer by which a connection is what its permit says, until that ends. `now` in seconds since 1970."""
+    allow = {"pub": {"allow": list(permit.rights.publish)}, "sub": {"allow": list(permit.rights.subscribe)}}
+    answers = {"resp": {"max": 1, "ttl": ANSWER_NANOSECONDS}} if permit.rights.answers else {}
+    user = {
+        "aud": permit.account,
+        "sub": question.connection,
+        "name": permit.tag,
+        "iat": now,
+        "exp": permit.until,
+        "jti": question.connection,
+        "nats": {
+            **allow,
+            **answers,
+            "subs": permit.subscriptions,
+            "data": -1,
+            "payload": permit.payload,
+            "type": "user",
+            "version": 2,
+        },
+    }
+    return _answer(key, question, now, {"jwt": key.sign(user)})
+
+
+def keep_out(key: AccountKey, question: Question, now: int) -> bytes:
+    """The answer by which a connection is refused; why is told to nobody but our own log."""
+    return _answer(key, question, now, {"error": "not let in"})
+
+
+def _answer(key: AccountKey, question: Question, now: int, said: dict[str, Any]) -> bytes:
+    claims = {
+        "aud": question.server,
+        "sub": question.connection,
+        "iat": now,
+        "jti": question.connection,
+        "nats": {**said, "type": "authorization_response", "version": 2},
+    }
+    return key.sign(claims).encode()

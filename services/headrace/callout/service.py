@@ -1,0 +1,149 @@
+"""The process: reads who is who, then answers the server; and looks again at who is connected whenever somebody was taken out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+from nats import errors
+
+from headrace.bus.connection import Connection, connect
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogUnavailable
+from headrace.bus.nkeys import AccountKey
+from headrace.bus.process import SYSTEM_PASSWORD, SYSTEM_USER, URL, Service
+from headrace.callout.eviction import Eviction
+from headrace.callout.following import SUBJECT, Follower
+from headrace.callout.permits import Permit, permit
+from headrace.callout.questions import ASKED_ON, Question, Unreadable, keep_out, let_in, read_question
+from headrace.contracts.codec import encode
+from headrace.contracts.queries import Answer, ServiceView
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.identity.caller import Unauthenticated
+from headrace.identity.directory import Theirs
+from headrace.identity.signing import IDENTITY, ISSUER_KEY
+from headrace.identity.verifier import Verifier
+from headrace.service.engine import ENGINE
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+NAME = "callout"
+STATUS = f"hr.query.{NAME}.status.*.*"
+AT_ONCE_MAX = 256
+"""Questions that are being answered; more wait, and the server gives those up that wait too long."""
+
+_log = structlog.get_logger("headrace.callout")
+
+
+async def main(service: Service) -> None:
+    """Run until cancelled."""
+    system = await connect(
+        os.environ.get(URL, "nats://127.0.0.1:4222"),
+        os.environ.get(SYSTEM_USER, "callout-system"),
+        os.environ.get(SYSTEM_PASSWORD, ""),
+        name="callout",
+    )
+    try:
+        door = Door(
+            service.connection, Verifier.of(service.data), AccountKey.at(service.data / IDENTITY / ISSUER_KEY), Eviction(system)
+        )
+        await door.run()
+    finally:
+        await system.close()
+
+
+class Door:
+    """Answers the server's questions, with what it follows."""
+
+    def __init__(self, connection: Connection, verifier: Verifier, key: AccountKey, eviction: Eviction) -> None:
+        self._connection = connection
+        self._verifier = verifier
+        self._key = key
+        self._eviction = eviction
+        self._look_again = asyncio.Event()
+        self.ready = asyncio.Event()
+        self._answering: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(AT_ONCE_MAX)
+        self.follower = Follower(JetStreamLog(connection, LEDGER_STREAM), self._look_again.set)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            try:
+                await self.follower.catch_up()
+                break
+            except LogUnavailable:
+                await asyncio.sleep(0.1)
+        await self._connection.subscribe(SUBJECT, cb=self._heard)
+        await self._connection.subscribe(ASKED_ON, cb=self._asked)
+        await self._connection.subscribe(STATUS, cb=self._tell)
+        _log.info("ready", folded=self.follower.directory.state.sequence)
+        await self._connection.flush()
+        self.ready.set()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.follower.run())
+            tasks.create_task(self._keep_evicting())
+
+    async def _keep_evicting(self) -> None:
+        while True:
+            await self._look_again.wait()
+            self._look_again.clear()
+            try:
+                await self._eviction.run(self.follower.directory.state)
+            except errors.Error as error:
+                _log.warning("not_disconnected", reason=str(error))
+                await asyncio.sleep(1.0)
+                self._look_again.set()
+
+    async def _tell(self, message: Msg) -> None:
+        """How far it has read."""
+        state = self.follower.directory.state
+        view = ServiceView(service=NAME, folded=state.sequence, now=state.now, engine=ENGINE)
+        await message.respond(encode(Answer(sequence=state.sequence, body=msgspec.Raw(encode(view)))))
+
+    async def _heard(self, _message: Msg) -> None:
+        self.follower.hear()
+
+    async def _asked(self, message: Msg) -> None:
+        task = asyncio.create_task(self._answer(message))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, message: Msg) -> None:
+        async with self._room:
+            try:
+                question = read_question(message.data)
+            except Unreadable as error:
+                _log.warning("question_unreadable", reason=str(error))
+                return
+            now = int(time.time())
+            try:
+                allowed = await self._permit(question, now)
+            except Unauthenticated as error:
+                _log.info("kept_out", host=question.host, reason=str(error))
+                answer = keep_out(self._key, question, now)
+            except Exception as error:  # noqa: BLE001  # whatever goes wrong in judging one must not end the service, and lets nobody in
+                _log.error("not_judged", host=question.host, exc_info=error)
+                answer = keep_out(self._key, question, now)
+            else:
+                answer = let_in(self._key, question, allowed, now)
+            with contextlib.suppress(errors.Error):
+                await self._connection.publish(message.reply, answer)
+
+    async def _permit(self, question: Question, now: int) -> Permit:
+        """What the bearer may do; a token that is not known yet may be new, so the ledger is read once more."""
+        said = await self._verifier.said(question.token)
+        issued_at = said.issued_at if isinstance(said, Theirs) else 0
+        state = self.follower.directory.state
+        try:
+            caller = await self._verifier.caller(state, question.token)
+        except Unauthenticated:
+            await self.follower.catch_up()
+            caller = await self._verifier.caller(state, question.token)
+        return permit(caller, issued_at, now)

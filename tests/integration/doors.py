@@ -1,0 +1,138 @@
+"""A real server that asks a real door whom to let in: governance's records, tokens, and connections by token."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+
+from headrace.bus.chain import Chain
+from headrace.bus.connection import Connection, connect
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.nkeys import AccountKey
+from headrace.bus.streams import ensure_streams
+from headrace.callout.eviction import Eviction
+from headrace.callout.service import Door
+from headrace.contracts import facts as f
+from headrace.contracts.documents import Group, Tenant
+from headrace.contracts.ids import make_job_id
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.tokens import Grant, TokenRole
+from headrace.identity.signing import SigningKeys
+from headrace.identity.verifier import Verifier
+from tests.integration.conftest import CREDENTIALS, NatsServer
+from tests.patience import PATIENCE
+
+
+class Site:
+    """Two tenants, their people, a service account and nodes; and whoever knocks."""
+
+    def __init__(self, server: NatsServer, directory: Path, stack: AsyncExitStack) -> None:
+        self.server = server
+        self.keys = SigningKeys(directory / "tokens")
+        self.account = AccountKey.at(directory / "callout.key")
+        self.tokens = 0
+        self._stack = stack
+        self._doors: list[asyncio.Task[None]] = []
+
+    async def begin(self) -> None:
+        self.core = await self.login("operator")
+        await ensure_streams(self.core)
+        self.ledger = JetStreamLog(self.core, LEDGER_STREAM)
+        self.governance = Chain(self.ledger, "governance", "test")
+        people = [
+            f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", admins=("lea",))),
+            f.TenantAppliedV1(author="a.b", tenant=Tenant(name="other")),
+            f.GroupAppliedV1(
+                author="a.b", group=Group(tenant="acme", name="rnd", members=("alice", "bob"), service_accounts=("ci",))
+            ),
+            f.GroupAppliedV1(author="a.b", group=Group(tenant="other", name="rnd", members=("alice",))),
+        ]
+        await self.say(*people)
+
+    async def say(self, *facts: Any) -> None:
+        """A record of governance."""
+        await self.governance.append(time.time_ns() // 1_000, 0, facts)
+
+    async def open_door(self) -> asyncio.Task[None]:
+        """One more of those who answer whom to let in."""
+        core, system = await self.login("callout"), await self.login("callout-system")
+        door = Door(core, Verifier(self.keys), self.account, Eviction(system))
+        task = asyncio.create_task(door.run())
+        self._doors.append(task)
+        await self.until(door.ready.is_set)
+        return task
+
+    async def login(self, name: str) -> Connection:
+        connection = await self.server.connect(name)
+        self._stack.push_async_callback(connection.close)
+        return connection
+
+    async def token(self, handle: str, tenant: str = "acme", role: TokenRole = TokenRole.USER, lives: int = 600) -> str:
+        """A token that governance has stated."""
+        self.tokens += 1
+        now = int(time.time())
+        grant = Grant(make_job_id(self.tokens, bytes(10)), role, tenant, handle, now, now + lives)
+        await self.say(
+            f.TokenCreatedV1(
+                author="a.b", token=grant.id, role=role, tenant=tenant, handle=handle, expires_at=grant.expires_at * 1_000_000
+            )
+        )
+        return self.keys.sign(grant)
+
+    async def enter(self, name: str, token: str) -> Connection:
+        """The connection of whoever shows a token; `LogRefused` where they are not let in."""
+        connection = await connect(self.server.url, name, token)
+        connection.options["allow_reconnect"] = False  # who is thrown out does not knock again for the rest of the test
+        self._stack.push_async_callback(connection.close)
+        return connection
+
+    async def user(self, handle: str = "alice", tenant: str = "acme") -> Connection:
+        return await self.enter(f"{tenant}_{handle}", await self.token(handle, tenant))
+
+    async def node(self, name: str = "gpu01") -> Connection:
+        return await self.enter(f"node_{name}", await self.token(name, "", TokenRole.NODE))
+
+    async def until(self, condition: Any) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                for task in self._doors:
+                    if task.done():
+                        task.result()
+                await asyncio.sleep(0.005)
+
+    async def close(self) -> None:
+        for task in self._doors:
+            task.cancel()
+        await asyncio.gather(*self._doors, return_exceptions=True)
+
+
+@asynccontextmanager
+async def site(directory: Path, doors: int = 1) -> AsyncIterator[Site]:
+    """A site with its server and so many doors."""
+    home = directory / "nats"
+    home.mkdir()
+    server = NatsServer(home, CREDENTIALS, AccountKey.at(directory / "callout.key").public)
+    server.start()
+    try:
+        async with AsyncExitStack() as stack:
+            whole = Site(server, directory, stack)
+            await whole.begin()
+            for _ in range(doors):
+                await whole.open_door()
+            yield whole
+            await whole.close()
+    finally:
+        server.kill()
+
+
+async def gone(client: Client) -> None:
+    """Until the server has thrown a connection out."""
+    async with asyncio.timeout(PATIENCE):
+        while client.is_connected:
+            await asyncio.sleep(0.005)

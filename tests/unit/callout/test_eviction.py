@@ -1,0 +1,110 @@
+"""Who may stay, and who is asked to leave."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.callout import eviction
+from headrace.callout.eviction import Eviction, may_stay
+from headrace.callout.permits import Tag
+from headrace.contracts import facts as f
+from headrace.contracts.documents import Group
+from headrace.contracts.tokens import TokenRole
+from tests.unit.identity.issuing import NOW, SECOND, Ledger, grant
+
+ANN = Tag("acme", "ann", "t1", 0)
+THEIRS = Tag("acme", "ann", "theirs", NOW * SECOND)
+
+
+@pytest.fixture
+def ledger():
+    ledger = Ledger()
+    ledger.give(grant())
+    ledger.give(grant(TokenRole.NODE, "", "gpu01", "t2"))
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("facts", "tag", "stays"),
+    [
+        ((), ANN, True),
+        ((), Tag("acme", "bob", "t1", 0), False),
+        ((), Tag("acme", "ann", "never-given", 0), False),
+        ((f.TokenRevokedV1(author="a.b", token="t1"),), ANN, False),
+        ((f.TokenRevokedV1(author="a.b", token="t2"),), ANN, True),
+        ((f.UserDeletedV1(author="a.b", tenant="acme", handle="ann"),), ANN, False),
+        ((f.TenantDeletedV1(author="a.b", name="acme"),), ANN, False),
+        (
+            tuple(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name=name)) for name in ("vision", "audio")),
+            ANN,
+            False,
+        ),
+        ((), Tag("", "gpu01", "t2", 0), True),
+        ((f.TokenRevokedV1(author="a.b", handle="gpu01"),), Tag("", "gpu01", "t2", 0), False),
+        ((), THEIRS, True),
+        ((f.TokenRevokedV1(author="a.b", token="theirs"),), THEIRS, False),
+        ((f.TokenRevokedV1(author="a.b", tenant="acme", handle="ann"),), THEIRS, False),
+    ],
+)
+def test_who_may_stay(ledger, facts, tag, stays):
+    ledger.say(*facts)
+    assert may_stay(ledger.state, tag) is stays
+
+
+class FakeSystem:
+    """Two servers with their connections; what was asked to be ended is `kicked`."""
+
+    def __init__(self, connections):
+        self.connections = connections
+        self.kicked = []
+
+    def new_inbox(self):
+        return "_INBOX_x.1"
+
+    async def subscribe(self, _inbox, cb):
+        self.hear = cb
+
+        async def unsubscribe():
+            return None
+
+        return SimpleNamespace(unsubscribe=unsubscribe)
+
+    async def publish(self, subject, payload, reply):
+        assert (subject, reply) == ("$SYS.REQ.SERVER.PING.CONNZ", "_INBOX_x.1")
+        asked = json.loads(payload)
+        for server, connections in self.connections.items():
+            here = [one for one in connections if one["account"] == asked["acc"]][
+                asked["offset"] : asked["offset"] + asked["limit"]
+            ]
+            answer = {"server": {"id": server}, "data": {"total": len(connections), "connections": here}}
+            await self.hear(SimpleNamespace(data=json.dumps(answer).encode()))
+        await self.hear(SimpleNamespace(data=b"no json"))
+        await self.hear(SimpleNamespace(data=b'{"server": {"id": "N3"}, "error": {"code": 500}}'))
+
+    async def ask(self, subject, payload):
+        self.kicked.append((subject, json.loads(payload)["cid"]))
+
+
+async def test_each_server_ends_its_own_connections_however_many_there_are(ledger, monkeypatch):
+    monkeypatch.setattr(eviction, "ANSWER_WITHIN", 0.01)
+    monkeypatch.setattr(eviction, "PAGE", 2)
+    ledger.say(f.TokenRevokedV1(author="a.b", token="t1"))
+
+    def one(cid, user, account="USERS"):
+        return {"cid": cid, "authorized_user": user, "account": account}
+
+    system = FakeSystem(
+        {
+            "N1": [one(1, "owner"), one(2, str(ANN)), one(3, "x|y"), one(4, str(ANN)), one(5, str(THEIRS))],
+            "N2": [one(1, str(Tag("", "gpu01", "t2", 0)), "NODES"), one(7, str(Tag("", "gpu02", "t9", 0)), "NODES")],
+        }
+    )
+    assert await Eviction(system).run(ledger.state) == 3
+    assert system.kicked == [
+        ("$SYS.REQ.SERVER.N1.KICK", 2),
+        ("$SYS.REQ.SERVER.N1.KICK", 4),
+        ("$SYS.REQ.SERVER.N2.KICK", 7),
+    ]

@@ -1,0 +1,64 @@
+"""What each role may do on the bus."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.callout.permits import LIFETIME, Tag, login_name, permit, read_tag
+from headrace.identity.caller import Caller, Role
+
+NOW = 1_800_000_000
+
+
+def caller(role, tenant="acme", handle="ann", expires_at=(NOW + 10**6) * 1_000_000):
+    return Caller(role, tenant, handle, token="t1", expires_at=expires_at)
+
+
+@pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT])
+def test_people_and_service_accounts_speak_as_themselves_and_hear_their_tenant(role):
+    given = permit(caller(role), 0, NOW)
+    assert given.account == "USERS"
+    assert given.rights.subscribe == ("hr.feed.acme.>", "_INBOX_acme_ann.>")
+    assert all(".acme.ann" in subject for subject in given.rights.publish)
+    assert not [subject for subject in given.rights.publish if subject.startswith(("$", "hr.ledger", "hr.feed", "hr.orders"))]
+
+
+def test_a_node_speaks_as_itself_in_an_account_of_its_own():
+    given = permit(caller(Role.NODE, "", "gpu01"), 0, NOW)
+    assert (given.account, given.name) == ("NODES", "node_gpu01")
+    assert given.rights.publish == ("hr.ledger.node.gpu01", "hr.telemetry.gpu01.>", "hr.query.orders.node.gpu01")
+    assert given.rights.subscribe == ("hr.orders.gpu01", "hr.logs.gpu01", "_INBOX_node_gpu01.>")
+    assert given.rights.answers is True
+
+
+def test_an_administrator_may_speak_as_anybody_and_a_viewer_submits_nothing():
+    admin, viewer = (permit(caller(role, "default", "ops"), 0, NOW) for role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER))
+    assert "hr.submit.>" in admin.rights.publish
+    assert not [subject for subject in viewer.rights.publish if not subject.startswith("hr.query.")]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_nobody_has_the_streams_api_or_writes_a_services_records(role):
+    given = permit(caller(role), 0, NOW)
+    everything = (*given.rights.publish, *given.rights.subscribe)
+    assert not [subject for subject in everything if subject.startswith("$") or subject in (">", "*", "hr.>", "hr.ledger.>")]
+
+
+def test_a_permission_is_short_and_never_longer_than_the_token():
+    assert permit(caller(Role.NODE), 0, NOW).until == NOW + LIFETIME
+    assert permit(caller(Role.NODE, expires_at=(NOW + 5) * 1_000_000), 0, NOW).until == NOW + 5
+
+
+def test_no_two_callers_share_a_name():
+    names = {login_name(caller(Role.TENANT_MEMBER, *who)) for who in (("a", "b-c"), ("a-b", "c"), ("node", "x"), ("a", "node"))}
+    assert len(names) == 4
+
+
+@pytest.mark.parametrize("tag", [Tag("acme", "ann", "t1", 0), Tag("", "gpu01", "t1", 5), Tag("acme", "ann", "a|b|c", 0)])
+def test_a_tag_is_read_as_it_was_written(tag):
+    assert read_tag(str(tag)) == tag
+
+
+@pytest.mark.parametrize("text", ["", "allocator", "a|b|c", "a|b|c|d", "a|b|-1|d"])
+def test_what_is_no_tag_is_none(text):
+    assert read_tag(text) is None

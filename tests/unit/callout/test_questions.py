@@ -1,0 +1,103 @@
+"""The server's question and our answer, byte by byte."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from headrace.bus.nkeys import SERVER, USER, AccountKey, spell
+from headrace.callout.permits import permit
+from headrace.callout.questions import Question, Unreadable, keep_out, let_in, read_question
+from headrace.identity.caller import Caller, Role
+from tests.unit.bus.test_nkeys import RAW, signed
+
+NOW = 1_800_000_000
+ME = spell(SERVER, RAW)
+CONNECTION = spell(USER, bytes(range(32)))
+KEY = AccountKey(Ed25519PrivateKey.generate())
+ASKED = Question(ME, CONNECTION, "a.b.c", "10.0.0.7")
+
+
+def question(claims=None, **nats):
+    whole = {
+        "server_id": {"id": ME, "name": "n1"},
+        "user_nkey": CONNECTION,
+        "client_info": {"host": "10.0.0.7", "id": 5},
+        "connect_opts": {"user": "acme_ann", "pass": "a.b.c", "lang": "go"},
+        "type": "authorization_request",
+        "version": 2,
+    } | nats
+    return signed({"iss": ME, "aud": "nats-authorization-request", "nats": whole} | (claims or {})).encode()
+
+
+def claims_of(token):
+    return json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+
+
+def test_a_question_is_read_with_its_token_from_the_password_or_the_token():
+    assert read_question(question()) == ASKED
+    assert read_question(question(connect_opts={"auth_token": "a.b.c"})) == ASKED
+    assert read_question(question(connect_opts={"user": "x"})).token == ""
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xff\xfe",
+        b"a.b.c",
+        question({"aud": "somebody-else"}),
+        question(type="authorization_response"),
+        question(server_id={"id": spell(SERVER, bytes(32))}),
+        question(server_id={}),
+        question(user_nkey="not a key"),
+        question(user_nkey=ME),
+        question(connect_opts={"pass": 5}),
+        question({"nats": None}),
+        question({"iss": spell(SERVER, bytes(32))}),
+    ],
+)
+def test_what_no_server_asks_is_not_answered(payload):
+    with pytest.raises(Unreadable):
+        read_question(payload)
+
+
+def test_who_is_let_in_gets_account_rights_limits_and_an_end():
+    allowed = permit(Caller(Role.TENANT_MEMBER, "acme", "ann", token="t1", expires_at=(NOW + 60) * 1_000_000), 0, NOW)
+    answer = claims_of(let_in(KEY, ASKED, allowed, NOW).decode())
+    user = claims_of(answer["nats"].pop("jwt"))
+    assert answer == {
+        "aud": ME,
+        "sub": CONNECTION,
+        "iat": NOW,
+        "jti": CONNECTION,
+        "iss": KEY.public,
+        "nats": {"type": "authorization_response", "version": 2},
+    }
+    rights = user.pop("nats")
+    assert user == {
+        "aud": "USERS",
+        "sub": CONNECTION,
+        "name": "acme|ann|0|t1",
+        "iat": NOW,
+        "exp": NOW + 60,
+        "jti": CONNECTION,
+        "iss": KEY.public,
+    }
+    assert rights["pub"]["allow"] == list(allowed.rights.publish)
+    assert rights["sub"]["allow"] == ["hr.feed.acme.>", "_INBOX_acme_ann.>"]
+    assert (rights["subs"], rights["payload"], "resp" in rights) == (256, 1024 * 1024 + 16 * 1024, False)
+
+
+def test_a_node_may_answer_each_question_once():
+    allowed = permit(Caller(Role.NODE, "", "gpu01", token="t1", expires_at=(NOW + 60) * 1_000_000), 0, NOW)
+    user = claims_of(claims_of(let_in(KEY, ASKED, allowed, NOW).decode())["nats"]["jwt"])
+    assert (user["aud"], user["nats"]["resp"]) == ("NODES", {"max": 1, "ttl": 60_000_000_000})
+
+
+def test_who_is_kept_out_is_told_nothing():
+    answer = claims_of(keep_out(KEY, ASKED, NOW).decode())
+    assert answer["nats"] == {"error": "not let in", "type": "authorization_response", "version": 2}

@@ -1,0 +1,110 @@
+"""The door: questions come in, answers go out, and nothing that is shown to it ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from headrace.bus.nkeys import AccountKey
+from headrace.callout.service import Door
+from headrace.contracts.codec import decode
+from headrace.contracts.queries import Answer
+from headrace.identity.signing import SigningKeys
+from headrace.identity.verifier import Verifier
+from tests.unit.callout.test_questions import claims_of, question
+from tests.unit.identity.issuing import Ledger, grant
+
+
+class FakeConnection:
+    def __init__(self):
+        self.sent = []
+
+    async def publish(self, subject, payload):
+        self.sent.append((subject, payload))
+
+
+class Scene:
+    """A door on a ledger that a test writes; `late` facts stand in the ledger and have not been read."""
+
+    def __init__(self, directory):
+        self.connection = FakeConnection()
+        self.keys = SigningKeys(directory)
+        self.ledger = Ledger()
+        self.door = Door(self.connection, Verifier(self.keys), AccountKey(Ed25519PrivateKey.generate()), None)
+        self.door.follower.directory.state = self.ledger.state
+        self.late = []
+        self.door.follower.catch_up = self.catch_up
+
+    async def catch_up(self):
+        for made in self.late:
+            self.ledger.give(made)
+        self.late.clear()
+
+    def token(self, *, late=False, **said):
+        begins = int(time.time())
+        made = grant(issued_at=begins, expires_at=begins + 60, **said)
+        if late:
+            self.late.append(made)
+        else:
+            self.ledger.give(made)
+        return self.keys.sign(made)
+
+    async def ask(self, payload):
+        await self.door._asked(SimpleNamespace(data=payload, reply="_INBOX.r"))
+        while self.door._answering:
+            await asyncio.sleep(0)
+        sent, self.connection.sent = self.connection.sent, []
+        return [claims_of(answer.decode())["nats"] for subject, answer in sent if subject == "_INBOX.r"]
+
+    async def shows(self, token):
+        (answer,) = await self.ask(question(connect_opts={"pass": token}))
+        return claims_of(answer["jwt"])["name"] if "jwt" in answer else answer["error"]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    return Scene(tmp_path)
+
+
+async def test_a_good_token_is_let_in(scene):
+    assert await scene.shows(scene.token()) == "acme|ann|0|t1"
+
+
+async def test_a_token_that_was_made_a_moment_ago_is_let_in(scene):
+    assert await scene.shows(scene.token(late=True)) == "acme|ann|0|t1"
+
+
+@pytest.mark.parametrize("token", ["", "x", "a.b.c", "e30.e30.e30", "\ufffd" * 3, "[" * 9_000])
+async def test_no_token_and_bad_ones_are_kept_out(scene, token):
+    assert await scene.shows(token) == "not let in"
+
+
+async def test_a_token_for_nobody_is_kept_out(scene):
+    assert await scene.shows(scene.token(handle="nobody")) == "not let in"
+
+
+@pytest.mark.parametrize("payload", [b"", b"a.b.c", b"\xff", question(type="x")])
+async def test_what_no_server_asks_gets_no_answer(scene, payload):
+    assert await scene.ask(payload) == []
+
+
+async def test_an_accident_lets_nobody_in_and_the_next_is_served(scene, monkeypatch):
+    token = scene.token()
+    monkeypatch.setattr("headrace.callout.service.permit", lambda *_: 1 / 0)
+    assert await scene.shows(token) == "not let in"
+    monkeypatch.undo()
+    assert await scene.shows(token) == "acme|ann|0|t1"
+
+
+async def test_it_says_how_far_it_has_read(scene):
+    told = []
+
+    async def respond(payload):
+        told.append(decode(payload, Answer).sequence)
+
+    await scene.door._tell(SimpleNamespace(respond=respond))
+    assert told == [scene.ledger.state.sequence]
