@@ -32,14 +32,26 @@ def build(folder: Path) -> Path:
     return folder
 
 
+def build_program(source: Path, to: Path, *flags: str) -> Path:
+    """What stands in one C file, built without a warning."""
+    subprocess.run([compiler(), "-O1", "-Wall", "-Wextra", "-Werror", *flags, "-o", to, source], check=True)
+    return to
+
+
 class Machine:
     """The machine as the test sees it: what it has, and what happens to it."""
 
     def __init__(self, libraries: Path, state: Path) -> None:
         os.environ[STATE] = str(state)
         self.libraries, self.state = libraries, state
+        os.environ["LD_LIBRARY_PATH"] = str(libraries)  # for programs that this process starts
         self._library = ctypes.CDLL(str(libraries / LIBRARIES["nvml.c"]), mode=ctypes.RTLD_GLOBAL)
         self.reset()
+
+    @property
+    def mps_control(self) -> str:
+        """A stand-in for `nvidia-cuda-mps-control`."""
+        return str(HERE / "mps_control.py")
 
     @property
     def environment(self) -> dict[str, str]:

@@ -84,6 +84,12 @@ class NvmlDevices:
         """All devices."""
         return tuple(self._gpus)
 
+    @property
+    def roomiest(self) -> str:
+        """The device not in MIG mode on which the least is taken now; empty where there is none that answers."""
+        taken = {name: sample.memory for name, sample in self.samples().items() if not self._gpus[name].mig}
+        return min(taken, key=lambda name: (taken[name], name), default="")
+
     def inventory(self) -> tuple[Device, ...]:
         """Every GPU, in the driver's order."""
         return tuple(

@@ -1,0 +1,198 @@
+"""The fences of this node, proved and ranked, and what each lease gets of them.
+
+Strategy: at the start every fence tries itself; of those for parts of a GPU the one with the best level is used, the first of equal ones.
+Without a wall around the devices no level is worth more than good manners. Whatever stands or not, the watchdog looks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.isolation import FRACTION, KINDS, SLICE, WHOLE, rank, weakest
+from headrace.node_executor.devices import Devices, OnDevice, held_by
+from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure, Fence
+from headrace.node_executor.enforcement.owners import Owners
+from headrace.node_executor.enforcement.parts import overrun_at, part_of
+from headrace.node_executor.enforcement.wall import NoWall, Wall, strongest
+from headrace.node_executor.enforcement.watchdog import Limit, Overrun, Watchdog
+
+WITHOUT_WALL = "cooperative"
+WATCHED = "watchdog"
+HARDWARE = "hardware"
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Entered(NamedTuple):
+    """What a lease gets: its level, variables, the cgroup to be in before its first instruction, and what it is started through."""
+
+    level: str
+    env: dict[str, str]
+    group: str = ""
+    prefix: tuple[str, ...] = ()
+
+
+class Kit(NamedTuple):
+    """The fences that may be there, best first: around devices, for slices, and for parts of a GPU."""
+
+    walls: tuple[Wall, ...] = ()
+    slices: Fence | None = None
+    parts: tuple[Fence, ...] = ()
+
+
+class Fences:
+    """What keeps leases apart on `devices`. `report` is told of overruns, in the watchdog's thread."""
+
+    def __init__(self, devices: Devices, kit: Kit, owners: Owners, report: Callable[[Overrun], None]) -> None:
+        self._devices = devices
+        self._kit = kit
+        self._owners = owners
+        self._wall: Wall = NoWall()
+        self._parts: tuple[Fence, ...] = ()
+        self._memory = {device.device: device.memory for device in devices.inventory()}
+        self._entered: dict[str, Case] = {}
+        self.watchdog = Watchdog(devices.on_devices, owners.of, report)
+        self.levels: dict[str, str] = dict.fromkeys(KINDS, devices.isolation if self._memory else "none")
+
+    @property
+    def quick(self) -> bool:
+        """Whether nothing here waits for a driver."""
+        return self._devices.quick
+
+    @property
+    def overall(self) -> str:
+        """The level that it reaches for every kind of part."""
+        return weakest(*self.levels.values())
+
+    def prove(self) -> None:
+        """Try everything, once, before anything is offered."""
+        if self._devices.quick:
+            return
+        self._wall = strongest(self._kit.walls)
+        proved = [(fence, level) for fence in self._kit.parts if (level := fence.prove())]
+        proved.sort(key=lambda one: -rank(one[1]))
+        best = proved[0][1] if proved else WATCHED
+        self._parts = self._of_one_level([fence for fence, _ in proved])
+        sliced = self._kit.slices.prove() if self._kit.slices is not None else ""
+        self.levels = {
+            WHOLE: self._behind(HARDWARE),
+            FRACTION: self._behind(best),
+            SLICE: self._behind(sliced) if sliced else "none",
+        }
+        names = [fence.name for fence in self._parts]
+        _log.info("isolation_proved", wall=self._wall.name, parts=names, **self.levels)
+        self.watchdog.start()
+
+    def _of_one_level(self, proved: Sequence[Fence]) -> tuple[Fence, ...]:
+        """The best, and behind MPS also a cap from within: MPS alone shows a program the whole GPU as if it were its own."""
+        if proved and proved[0].name == "MPS":
+            return tuple(fence for fence in proved if fence.name in {"MPS", "preloaded cap"})
+        return tuple(proved[:1])
+
+    def _behind(self, level: str) -> str:
+        """A level, if the wall stands; else no more than good manners give."""
+        return weakest(level, WITHOUT_WALL) if isinstance(self._wall, NoWall) else level
+
+    def enter(self, case: Case) -> Entered:
+        """Everything for a lease, before its first instruction. Raises `CannotEnclose`; then nothing is left of it."""
+        name = os.path.basename(case.control)
+        self._owners.began(case.lease, case.control)
+        if self._devices.quick:
+            return Entered(self._devices.isolation if case.shares else "none", self._devices.environment(case.shares))
+        self._entered[case.lease] = case
+        try:
+            group = self._wall.group_of(name, case.group)
+            enclosure = self._enclose(case._replace(group=group))
+            nodes = (*self._devices.nodes(case.shares), *enclosure.nodes)
+            walled = self._wall.build(name, nodes, group)
+        except CannotEnclose:
+            self.leave(case.lease)
+            raise
+        self._watch(case)
+        level = self._behind(enclosure.level) if case.shares else "none"
+        env = self._devices.environment(case.shares) | enclosure.env
+        return Entered(level, env, walled.group or ("" if case.group else group), walled.prefix)
+
+    def _enclose(self, case: Case) -> Enclosure:
+        kind = kind_of(case.shares)
+        if kind == SLICE:
+            if self._kit.slices is None or self.levels[SLICE] == "none":
+                raise CannotEnclose("this node cannot make slices")
+            return self._kit.slices.enclose(case)
+        if kind != FRACTION:
+            return Enclosure(HARDWARE)
+        found = [fence.enclose(case) for fence in self._parts]
+        env = {name: value for one in found for name, value in one.env.items()}
+        return Enclosure(found[0].level if found else WATCHED, env)
+
+    def _watch(self, case: Case) -> None:
+        limits = {}
+        for share in case.shares:
+            memory = self._memory[share.device]
+            part = part_of(memory, share.units)
+            limits[share.device] = Limit(part, memory if share.units >= GPU_UNITS else overrun_at(part))
+        self.watchdog.given(case.lease, limits)
+
+    def adopt(self, case: Case) -> None:
+        """A lease that a former executor enclosed runs on."""
+        self._owners.began(case.lease, case.control)
+        if self._devices.quick:
+            return
+        self._entered[case.lease] = case
+        for fence in (*self._parts, *((self._kit.slices,) if self._kit.slices is not None else ())):
+            fence.adopt(case)
+        self._watch(case)
+
+    def started(self, lease: str, control: str, pid: int) -> None:
+        """Its first process is there."""
+        self._owners.began(lease, control, pid)
+
+    def leave(self, lease: str) -> str:
+        """Its processes are gone: give back what they had. Who is still on its devices, or what is still in the way; empty: nothing."""
+        case = self._entered.get(lease)
+        if case is None:
+            self._owners.ended(lease)
+            return ""
+        for fence in (*self._parts, *((self._kit.slices,) if self._kit.slices is not None else ())):
+            why: str = fence.open(lease)
+            if why:
+                return why
+        if case.shares:
+            holder = self._holder(case, self._devices.on_devices())
+            if holder:
+                return holder
+        self._wall.tear_down(os.path.basename(case.control))
+        self.watchdog.taken(lease)
+        self._owners.ended(lease)
+        del self._entered[lease]
+        return ""
+
+    def _holder(self, case: Case, found: Mapping[str, Sequence[OnDevice]]) -> str:
+        """Its own processes wherever it had a part; on devices that were all its own anybody."""
+        mine = {share.device for share in case.shares}
+        own = [
+            f"process {one.pid} on {device}: {one.memory} MiB"
+            for device in sorted(mine)
+            for one in found.get(device, ())
+            if self._owners.of(one.pid) == case.lease
+        ]
+        return ", ".join(own) or held_by(found, case.shares)
+
+    def close(self) -> None:
+        """Look no more."""
+        self.watchdog.stop()
+
+
+def kind_of(shares: Sequence[DeviceShare]) -> str:
+    """Whether these are slices, a part of a GPU, or whole ones; empty for none."""
+    if any(share.mig for share in shares):
+        return SLICE
+    if any(share.units < GPU_UNITS for share in shares):
+        return FRACTION
+    return WHOLE if shares else ""

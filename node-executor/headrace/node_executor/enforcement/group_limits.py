@@ -1,0 +1,93 @@
+"""Memory limits of cgroups that NVIDIA's driver enforces itself, from driver 615 on: any process in the job's cgroup, whatever it does.
+
+Strategy: the limit is set on the job's own cgroup (version 2), so that a program is shown its part as if it were the GPU. It has to be
+lifted before the cgroup goes, else the driver keeps the memory aside for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+import structlog
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.devices.nvml_library import NvmlError
+from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
+from headrace.node_executor.enforcement.parts import part_of
+from headrace.node_executor.enforcement.trial import refused_beyond
+
+LEVEL = "kernel"
+TRIED = 2_048
+"""MiB that the canary is limited to."""
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class GroupLimits:
+    """Limits on the GPUs of `devices`; `base`: a directory of cgroup v2 below which the canary's may be made."""
+
+    name = "memory limits of cgroups"
+
+    def __init__(
+        self, devices: NvmlDevices, base: str, refused: Callable[[int, dict[str, str], str], bool] = refused_beyond
+    ) -> None:
+        self._devices = devices
+        self._nvml = devices.nvml
+        self._base = base
+        self._refused = refused
+        self._set: dict[str, list[tuple[str, str]]] = {}
+
+    def prove(self) -> str:
+        """The canary, in a cgroup with a limit, is refused what is beyond it."""
+        name = self._devices.roomiest
+        if not name or not self._base:
+            return ""
+        group, uuid = f"{self._base}/canary-memory-{os.getpid()}", self._devices.gpu(name).uuid
+        try:
+            os.makedirs(group, 0o755, exist_ok=True)
+            if not self._nvml.limits_group(uuid, group):
+                return ""
+            self._nvml.limit_group(uuid, group, TRIED)
+            try:
+                return LEVEL if self._refused(TRIED, {"CUDA_VISIBLE_DEVICES": uuid}, group) else ""
+            finally:
+                self._nvml.limit_group(uuid, group, None)
+        except (NvmlError, OSError) as error:
+            _log.warning("no_memory_limits", reason=str(error))
+            return ""
+        finally:
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+
+    def enclose(self, case: Case) -> Enclosure:
+        """A limit for each part of a GPU that the lease has."""
+        if not case.group:
+            raise CannotEnclose("it has no cgroup that a limit could be set on")
+        for share in case.shares:
+            gpu = self._devices.gpu(share.device)
+            if share.units < GPU_UNITS:
+                try:
+                    self._nvml.limit_group(gpu.uuid, case.group, part_of(gpu.memory, share.units))
+                except NvmlError as error:
+                    self.open(case.lease)
+                    raise CannotEnclose(f"its memory cannot be limited: {error}") from None
+                self._set.setdefault(case.lease, []).append((gpu.uuid, case.group))
+        return Enclosure(LEVEL)
+
+    def adopt(self, case: Case) -> None:
+        """Its limits stand."""
+        for share in case.shares:
+            if share.units < GPU_UNITS and case.group:
+                self._set.setdefault(case.lease, []).append((self._devices.gpu(share.device).uuid, case.group))
+
+    def open(self, lease: str) -> str:
+        """Lift its limits."""
+        for uuid, group in self._set.pop(lease, ()):
+            try:
+                self._nvml.limit_group(uuid, group, None)
+            except NvmlError as error:
+                _log.warning("limit_not_lifted", lease=lease, reason=str(error))
+        return ""

@@ -1,0 +1,138 @@
+"""NVIDIA's MPS: programs of several jobs share a GPU through a server of the driver, which refuses each what is beyond its part.
+
+Strategy: one daemon for each device, started with the first lease that shares it and ended with the last. What a client may hold and how
+many multiprocessors it may keep busy stands in its environment, and the server's own limit is that of the largest part on the device. A
+client may lower its limits and, in some drivers, shake them off by naming a device that it does not see: that is tried as well, and where
+it works the level is `cooperative`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+import structlog
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
+from headrace.node_executor.enforcement.parts import part_of, threads
+from headrace.node_executor.enforcement.trial import refused_beyond
+
+CONTROL = "nvidia-cuda-mps-control"
+PATIENCE = 15.0
+TRIED = 2_048
+"""MiB that the canary is limited to; more than a context takes."""
+ESCAPE = "0={lower}M,1={more}M"
+"""What a client says that wants to be rid of its limits."""
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class MpsFence:
+    """Daemons for the GPUs of `devices`, with their pipes below `directory`, on a local file system."""
+
+    name = "MPS"
+
+    def __init__(self, devices: NvmlDevices, directory: str, program: str | None = None) -> None:
+        self._devices = devices
+        self._directory = directory
+        self._program = program or shutil.which(CONTROL) or ""
+        self._level = ""
+        self._leases: dict[str, dict[str, int]] = {}
+        """By device, the MiB of each lease on it."""
+
+    def prove(self) -> str:
+        """The canary is refused what is beyond its part; whether also when it tries to be rid of the limit decides on the level."""
+        name = self._devices.roomiest
+        if not name or not self._program:
+            return ""
+        try:
+            env = self._begin(name, "canary", TRIED, 100)
+        except CannotEnclose as error:
+            _log.warning("no_mps", reason=str(error))
+            return ""
+        try:
+            if not refused_beyond(TRIED, env):
+                return ""
+            limit = ESCAPE.format(lower=TRIED // 2, more=2 * TRIED)
+            holds = refused_beyond(TRIED, env | {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": limit})
+            self._level = "driver" if holds else "cooperative"
+        finally:
+            self._end(name, "canary")
+        return self._level
+
+    def enclose(self, case: Case) -> Enclosure:
+        """A place with the daemon of its device."""
+        env: dict[str, str] = {}
+        for share in case.shares:
+            if share.units < GPU_UNITS:
+                part = part_of(self._devices.gpu(share.device).memory, share.units)
+                env = self._begin(share.device, case.lease, part, threads(share.units))
+        return Enclosure(self._level or "cooperative", env)
+
+    def adopt(self, case: Case) -> None:
+        """It is a client still; the daemon runs on as well."""
+        for share in case.shares:
+            if share.units < GPU_UNITS:
+                part = part_of(self._devices.gpu(share.device).memory, share.units)
+                self._leases.setdefault(share.device, {})[case.lease] = part
+
+    def open(self, lease: str) -> str:
+        """Its place is free; a daemon without clients goes."""
+        for device in [device for device, those in self._leases.items() if lease in those]:
+            self._end(device, lease)
+        return ""
+
+    def _begin(self, device: str, lease: str, part: int, percent: int) -> dict[str, str]:
+        pipe = f"{self._directory}/{device}"
+        env = {
+            "CUDA_VISIBLE_DEVICES": self._devices.gpu(device).uuid,
+            "CUDA_MPS_PIPE_DIRECTORY": pipe,
+            "CUDA_MPS_LOG_DIRECTORY": f"{pipe}.log",
+        }
+        those = self._leases.setdefault(device, {})
+        if not those:
+            for directory in (self._directory, pipe, f"{pipe}.log"):
+                os.makedirs(directory, 0o711, exist_ok=True)
+            os.chmod(pipe, 0o755)  # noqa: S103 - a server that belongs to the job's user has to pass
+            self._run(env, ("-d",))
+        those[lease] = part
+        self._tell(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
+        limits = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={part}M", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent)}
+        return env | limits
+
+    def _end(self, device: str, lease: str) -> None:
+        those = self._leases.get(device, {})
+        those.pop(lease, None)
+        env = {"CUDA_MPS_PIPE_DIRECTORY": f"{self._directory}/{device}"}
+        with contextlib.suppress(CannotEnclose):
+            if those:
+                self._tell(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
+            else:
+                self._tell(env, "quit")
+
+    def _tell(self, env: Mapping[str, str], words: str) -> str:
+        return self._run(env, (), f"{words}\n")
+
+    def _run(self, env: Mapping[str, str], arguments: tuple[str, ...], words: str = "") -> str:
+        surroundings = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "MOCK_NVML_STATE") if name in os.environ}
+        try:
+            done = subprocess.run(  # noqa: S603 - NVIDIA's own program
+                [self._program, *arguments],
+                env=surroundings | dict(env),
+                input=words,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+                cwd="/",
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CannotEnclose(f"the MPS daemon cannot be told: {error}") from None
+        if done.returncode:
+            raise CannotEnclose(f"the MPS daemon refuses: {done.stderr.strip() or f'exit code {done.returncode}'}")
+        return done.stdout

@@ -1,0 +1,125 @@
+"""Sees who holds more of a device than he was given, under every other fence.
+
+Strategy: a thread of its own, because whoever makes slices may wait for the driver for seconds. It looks several times a second; who is
+over his limit in two looks on end is told of once, so that what is freed a moment later costs nobody his job. A process of a lease on a
+device that was never given to it has a limit of nothing there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from headrace.node_executor.devices import OnDevice
+
+EVERY = 0.25
+LOOKS = 2
+STRAY = 64
+"""MiB on a device that is not its own that nobody minds: some programs look at every GPU that they can open."""
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Overrun(NamedTuple):
+    """A lease holds more of a device than it was given (MiB)."""
+
+    lease: str
+    device: str
+    limit: int
+    used: int
+
+
+class Limit(NamedTuple):
+    """What a lease was given of a device (MiB), and from where on it is killed for more."""
+
+    given: int
+    most: int
+
+
+def used_by_lease(found: Mapping[str, Sequence[OnDevice]], owner: Callable[[int], str]) -> dict[tuple[str, str], int]:
+    """(lease, device) to the MiB that its processes hold there; under the lease "" stand those of strangers."""
+    used: dict[tuple[str, str], int] = {}
+    for device, those in found.items():
+        for one in those:
+            key = owner(one.pid), device
+            used[key] = used.get(key, 0) + one.memory
+    return used
+
+
+class Watch:
+    """What is judged from one look to the next. `limits`: by lease and device."""
+
+    def __init__(self) -> None:
+        self._over: dict[tuple[str, str], int] = {}
+
+    def judge(self, used: Mapping[tuple[str, str], int], limits: Mapping[tuple[str, str], Limit]) -> list[Overrun]:
+        """Who has been over his limit often enough, each once."""
+        over: dict[tuple[str, str], int] = {}
+        found = []
+        for key, memory in used.items():
+            lease, device = key
+            limit = limits.get(key, Limit(0, STRAY))
+            if lease and memory > limit.most:
+                over[key] = self._over.get(key, 0) + 1
+                if over[key] == LOOKS:
+                    found.append(Overrun(lease, device, limit.given, memory))
+        self._over = over
+        return found
+
+
+class Watchdog:
+    """Looks until it is stopped. `look`: who is on which device; `owner`: whose a process is; `report` is called in this thread."""
+
+    def __init__(
+        self,
+        look: Callable[[], Mapping[str, Sequence[OnDevice]]],
+        owner: Callable[[int], str],
+        report: Callable[[Overrun], None],
+    ) -> None:
+        self._look = look
+        self._owner = owner
+        self._report = report
+        self._watch = Watch()
+        self._limits: dict[tuple[str, str], Limit] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+        self.used: Mapping[tuple[str, str], int] = {}
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def given(self, lease: str, limits: Mapping[str, Limit]) -> None:
+        """What a lease may hold of each of its devices, from now on."""
+        with self._lock:
+            self._limits |= {(lease, device): limit for device, limit in limits.items()}
+
+    def taken(self, lease: str) -> None:
+        """The lease is over."""
+        with self._lock:
+            self._limits = {key: limit for key, limit in self._limits.items() if key[0] != lease}
+
+    def _run(self) -> None:
+        while not self._stopping.wait(EVERY):
+            try:
+                self.look()
+            except Exception:  # noqa: BLE001 - whatever a driver does, it is looked at again
+                _log.exception("watchdog_failed")
+
+    def look(self) -> None:
+        """Once, and tell what was found."""
+        self.used = used = used_by_lease(self._look(), self._owner)
+        with self._lock:
+            limits = dict(self._limits)
+        for overrun in self._watch.judge(used, limits):
+            self._report(overrun)

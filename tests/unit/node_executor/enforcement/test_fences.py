@@ -1,0 +1,219 @@
+"""All fences together, as a lease meets them: on the mock's GPUs, in real cgroups."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
+from headrace.node_executor.enforcement.fences import Entered, Fences, Kit, kind_of
+from headrace.node_executor.enforcement.mig import MigFence, MigJournal
+from headrace.node_executor.enforcement.owners import Owners
+from headrace.node_executor.enforcement.parts import part_of
+from headrace.node_executor.enforcement.preload import PreloadFence
+from headrace.node_executor.enforcement.trial import send
+from headrace.node_executor.enforcement.wall import GroupWall
+from headrace.node_executor.enforcement.watchdog import Overrun
+from tests.mock_nvml import Machine
+from tests.unit.node_executor.enforcement.conftest import FIRST, HALF, SECOND, SLICE, WHOLE
+
+LEASE = "acme.alice.j/1/0"
+
+
+class Fake:
+    """A fence that proves what it is told to, and remembers what it was asked."""
+
+    def __init__(self, name: str, level: str, stuck: str = "") -> None:
+        self.name, self.level, self.stuck = name, level, stuck
+        self.asked: list[tuple[str, str]] = []
+
+    def prove(self) -> str:
+        return self.level
+
+    def enclose(self, case: Case) -> Enclosure:
+        self.asked.append(("enclose", case.lease))
+        return Enclosure(self.level, {self.name: case.lease})
+
+    def adopt(self, case: Case) -> None:
+        self.asked.append(("adopt", case.lease))
+
+    def open(self, lease: str) -> str:
+        self.asked.append(("open", lease))
+        return self.stuck
+
+
+@pytest.fixture
+def make(tmp_path: Path):
+    """Fences for devices, proved; they are closed at the end. What they report is in `heard`."""
+    made: list[Fences] = []
+
+    def fences(devices, *walls, slices=None, parts=()) -> Fences:
+        heard: queue.Queue[Overrun] = queue.Queue()
+        found = Fences(devices, Kit(walls, slices, parts), Owners(str(tmp_path)), heard.put)
+        found.prove()
+        found.heard = heard
+        made.append(found)
+        return found
+
+    yield fences
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize(("shares", "kind"), [((SLICE,), "slice"), ((HALF,), "fraction"), ((WHOLE, WHOLE), "whole"), ((), "")])
+def test_what_is_taken_of_a_gpu_is_of_one_kind(shares, kind: str) -> None:
+    assert kind_of(shares) == kind
+
+
+def test_simulated_devices_are_what_they_are(make, case) -> None:
+    fences = make(simulated("1xH100-80GB"))
+    share = DeviceShare(device="gpu0", units=GPU_UNITS // 2)
+    assert (fences.quick, fences.overall) == (True, "simulated")
+    assert fences.enter(case(share)) == Entered("simulated", {"CUDA_VISIBLE_DEVICES": "0"})
+    assert (fences.enter(case()).level, fences.leave(LEASE)) == ("none", "")
+    assert make(simulated("1xL4")).levels == dict.fromkeys(("whole", "fraction", "slice"), "simulated")
+
+
+def test_the_best_that_proves_itself_is_used_and_of_equal_ones_the_first(
+    make, devices: NvmlDevices, case, unified: str
+) -> None:
+    parts = (Fake("none", ""), Fake("weak", "cooperative"), Fake("good", "driver"), Fake("late", "driver"))
+    fences = make(devices, GroupWall(unified), parts=parts)
+    assert fences.levels == {"whole": "hardware", "fraction": "driver", "slice": "none"}
+    entered = fences.enter(case(HALF))
+    assert (entered.level, entered.env["good"], "late" in entered.env) == ("driver", LEASE, False)
+    assert (fences.leave(LEASE), parts[2].asked) == ("", [("enclose", LEASE), ("open", LEASE)])
+
+
+def test_mps_has_a_cap_from_within_beside_it(make, devices: NvmlDevices, case, unified: str) -> None:
+    fences = make(devices, GroupWall(unified), parts=(Fake("MPS", "driver"), Fake("preloaded cap", "cooperative")))
+    entered = fences.enter(case(HALF))
+    assert (entered.level, {"MPS", "preloaded cap"} <= entered.env.keys()) == ("driver", True)
+    fences.leave(LEASE)
+
+
+def test_without_a_wall_good_manners_are_all_there_is(make, devices: NvmlDevices, case) -> None:
+    fences = make(devices, parts=(Fake("good", "kernel"),))
+    assert fences.levels == {"whole": "cooperative", "fraction": "cooperative", "slice": "none"}
+    assert [fences.enter(case(share)).level for share in (WHOLE, HALF)] == ["cooperative", "cooperative"]
+    assert fences.overall == "none"
+
+
+def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str) -> None:
+    fences = make(devices, GroupWall(unified))
+    assert (fences.levels["fraction"], fences.enter(case(HALF)).level) == ("watchdog", "watchdog")
+    fences.leave(LEASE)
+
+
+def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
+    make, devices: NvmlDevices, case, unified: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "nodes", lambda shares: ("/dev/full",) if shares else ())
+    fences = make(devices, GroupWall(unified))
+    seen = []
+    for shares in ((WHOLE,), ()):
+        entered = fences.enter(case(*shares))
+        seen.append((entered.level, send(("open", "/dev/null", "/dev/full"), {}, entered.group)))
+        assert fences.leave(LEASE) == ""
+    assert seen == [("hardware", [1, 1]), ("none", [1, 0])]
+    assert os.path.basename(entered.group) not in os.listdir(unified)
+
+
+def test_a_slice_is_made_before_and_destroyed_after(make, cut: NvmlDevices, case, unified: str, tmp_path: Path) -> None:
+    slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+    fences = make(cut, GroupWall(unified), slices=slices)
+    entered = fences.enter(case(SLICE))
+    assert (entered.level, entered.env["CUDA_VISIBLE_DEVICES"].startswith("MIG-")) == ("hardware", True)
+    assert (fences.leave(LEASE), cut.nvml.instances(cut.gpu(FIRST).uuid)) == ("", [])
+
+
+def test_where_slices_cannot_be_made_a_lease_of_one_is_refused(make, devices: NvmlDevices, case) -> None:
+    with pytest.raises(CannotEnclose, match="cannot make slices"):
+        make(devices).enter(case(SLICE))
+
+
+def test_a_device_is_free_when_nobody_of_the_lease_is_on_it(
+    make, devices: NvmlDevices, case, machine: Machine, sleeper: int
+) -> None:
+    fences = make(devices)
+    one, other = case(HALF), case(HALF, lease="acme.bob.k/1/0")
+    fences.enter(one)
+    fences.enter(other)
+    fences.started(other.lease, other.control, sleeper)
+    machine.process(sleeper, 700)
+    assert fences.leave(one.lease) == ""
+    assert fences.leave(other.lease) == f"process {sleeper} on {FIRST}: 700 MiB"
+    machine.gone(sleeper)
+    assert [fences.leave(other.lease) for _ in range(2)] == ["", ""]
+
+
+def test_a_whole_gpu_is_free_when_nobody_at_all_is_on_it(
+    make, devices: NvmlDevices, case, machine: Machine, sleeper: int
+) -> None:
+    fences = make(devices)
+    fences.enter(case(WHOLE))
+    machine.process(sleeper, 50, gpu=1)
+    assert fences.leave(LEASE) == f"process {sleeper} on {SECOND}: 50 MiB"
+
+
+def test_what_is_in_the_way_of_a_fence_is_told(make, devices: NvmlDevices, case) -> None:
+    stuck = Fake("stuck", "driver", stuck="it does not let go")
+    fences = make(devices, parts=(stuck,))
+    fences.enter(case(HALF))
+    assert fences.leave(LEASE) == "it does not let go"
+    stuck.stuck = ""
+    assert fences.leave(LEASE) == ""
+
+
+def test_a_lease_that_was_adopted_is_watched_and_taken_down(
+    make, devices: NvmlDevices, case, machine: Machine, sleeper: int
+) -> None:
+    fake = Fake("good", "driver")
+    fences = make(devices, parts=(fake,))
+    fences.adopt(case(HALF))
+    fences.started(LEASE, case(HALF).control, sleeper)
+    machine.process(sleeper, 60_000)
+    assert fences.heard.get(timeout=2).used == 60_000
+    machine.gone(sleeper)
+    assert (fences.leave(LEASE), fake.asked) == ("", [("adopt", LEASE), ("open", LEASE)])
+
+
+def test_two_halves_side_by_side_who_overruns_is_told_of_and_his_neighbour_is_not(
+    make, devices: NvmlDevices, case, machine: Machine, cap_library: str, tmp_path: Path
+) -> None:
+    fences = make(devices, parts=(PreloadFence(devices, cap_library, str(tmp_path)),))
+    script = """
+import ctypes, os, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+context, at = ctypes.c_void_p(), ctypes.c_uint64()
+cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context)
+print(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(int(sys.argv[1]) << 20)), flush=True)
+time.sleep(600)
+"""
+    running = []
+    for lease, mib, stripped in (("a.b.good/1/0", 39_000, False), ("a.b.bad/1/0", 41_500, True)):
+        mine = case(HALF, lease=lease)
+        env = machine.environment | fences.enter(mine).env
+        if stripped:
+            del env["LD_PRELOAD"]  # as a program could that wants to be rid of it
+        process = subprocess.Popen([sys.executable, "-c", script, str(mib)], env=env, stdout=subprocess.PIPE, text=True)
+        fences.started(lease, mine.control, process.pid)
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "0\n"
+    part = part_of(81_559, HALF.units)
+    assert fences.heard.get(timeout=2) == Overrun("a.b.bad/1/0", FIRST, part, 42_000)
+    assert fences.heard.empty()
+    assert running[0].poll() is None
+    for process in running:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,116 @@
+"""The cap from within, in real processes, against the mock of libcuda: by symbol, by dlsym and by cuGetProcAddress."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.enforcement import CannotEnclose
+from headrace.node_executor.enforcement.parts import from_within, part_of
+from headrace.node_executor.enforcement.preload import PreloadFence
+from tests.mock_nvml import Machine
+from tests.unit.node_executor.enforcement.conftest import HALF
+
+MIB = 1024 * 1024
+
+PROGRAM = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, at, pitch, free, total = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
+cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context)
+def size(mib): return ctypes.c_size_t(mib << 20)
+def by_table(name, flags=0):
+    found = ctypes.c_void_p()
+    assert cuda.cuGetProcAddress_v2(name.encode(), ctypes.byref(found), 12000, ctypes.c_uint64(flags), None) == 0
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)(found.value)
+class Location(ctypes.Structure): _fields_ = [(name, ctypes.c_int) for name in ("kind", "handles", "type", "id")]
+def take(mib, way):
+    to = ctypes.byref(at)
+    if way == "symbol": return cuda.cuMemAlloc_v2(to, size(mib))
+    if way == "managed": return cuda.cuMemAllocManaged(to, size(mib), 1)
+    if way == "async": return cuda.cuMemAllocAsync(to, size(mib), None)
+    if way == "pool": return cuda.cuMemAllocFromPoolAsync(to, size(mib), None, None)
+    if way == "pitch": return cuda.cuMemAllocPitch_v2(to, ctypes.byref(pitch), size(mib), ctypes.c_size_t(1), 4)
+    if way == "virtual": return cuda.cuMemCreate(to, size(mib), ctypes.byref(Location(1, 0, 1, 0)), ctypes.c_uint64(0))
+    if way == "host": return cuda.cuMemCreate(to, size(mib), ctypes.byref(Location(1, 0, 2, 0)), ctypes.c_uint64(0))
+    if way == "table": return by_table("cuMemAlloc")(ctypes.addressof(at), mib << 20, None)
+    if way == "per-thread": return by_table("cuMemAllocAsync", 2)(ctypes.addressof(at), mib << 20, None)
+    raise AssertionError(way)
+def told():
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    return free.value >> 20, total.value >> 20
+"""
+
+
+def run(fence_env: dict[str, str], machine: Machine, script: str) -> list[str]:
+    """What a program prints that sees one GPU and is in the enclosure."""
+    env = machine.environment | {"CUDA_VISIBLE_DEVICES": "0"} | fence_env
+    done = subprocess.run([sys.executable, "-c", PROGRAM + script], env=env, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.fixture
+def fence(devices: NvmlDevices, cap_library: str, tmp_path: Path) -> PreloadFence:
+    return PreloadFence(devices, cap_library, str(tmp_path))
+
+
+def test_it_proves_itself_and_leaves_nothing(fence: PreloadFence, tmp_path: Path) -> None:
+    assert (fence.prove(), os.listdir(tmp_path)) == ("cooperative", [])
+
+
+def test_without_the_library_or_where_that_does_nothing_it_does_not(devices: NvmlDevices, tmp_path: Path) -> None:
+    assert PreloadFence(devices, "", str(tmp_path)).prove() == ""
+    assert PreloadFence(devices, "/no/such/library.so", str(tmp_path)).prove() == ""
+
+
+@pytest.mark.parametrize("way", ["symbol", "managed", "async", "pool", "pitch", "virtual", "table", "per-thread"])
+def test_every_way_to_take_memory_ends_at_the_cap_and_giving_back_counts(
+    fence: PreloadFence, case, machine: Machine, way: str
+) -> None:
+    cap = from_within(part_of(81_559, HALF.units))
+    got = fence.enclose(case(HALF))
+    free = "cuMemRelease" if way == "virtual" else "cuMemFree_v2"
+    script = f"""
+print(take({cap} - 100, {way!r}), take(200, {way!r}))
+print(cuda.{free}(at), take({cap} - 100, {way!r}))
+"""
+    assert (got.level, run(got.env, machine, script)) == ("cooperative", ["0", "2", "0", "0"])
+
+
+def test_a_program_is_shown_its_part_as_if_it_were_the_whole(fence: PreloadFence, case, machine: Machine) -> None:
+    cap = from_within(part_of(81_559, HALF.units))
+    script = """
+print(*told()); take(1000, 'symbol'); print(*told())
+cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0); print(total.value >> 20)
+"""
+    shown = run(fence.enclose(case(HALF)).env, machine, script)
+    assert shown == [str(number) for number in (cap, cap, cap - 1000, cap, cap)]
+
+
+def test_memory_of_the_host_is_not_counted(fence: PreloadFence, case, machine: Machine) -> None:
+    assert run(fence.enclose(case(HALF)).env, machine, "print(take(70_000, 'host'), take(30_000, 'symbol'))") == ["0", "0"]
+
+
+def test_all_processes_of_a_job_count_together_and_those_that_have_died_do_not(
+    fence: PreloadFence, case, machine: Machine
+) -> None:
+    env = fence.enclose(case(HALF)).env
+    script = """
+import subprocess, os
+print(take(30_000, 'symbol'), flush=True)
+if os.environ.pop("AGAIN", ""):
+    code = open('/proc/self/cmdline').read().split('\\0')[2]
+    print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, end="", flush=True)
+"""
+    assert run(env | {"AGAIN": "1"}, machine, script) == ["0", "2"]
+    assert run(env, machine, script) == ["0"]
+
+
+def test_a_library_that_has_gone_is_noticed_before_it_is_ignored(devices: NvmlDevices, case, tmp_path: Path) -> None:
+    with pytest.raises(CannotEnclose, match="is gone"):
+        PreloadFence(devices, "/no/such/library.so", str(tmp_path)).enclose(case(HALF))
