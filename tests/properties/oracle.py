@@ -76,7 +76,7 @@ class Oracle:
         return self
 
     def _nominated(self) -> None:
-        for preemption in list(self.state.preemptions.values()):
+        for preemption in sorted(self.state.preemptions.values(), key=lambda one: (one.sequence, one.id)):
             job, pool = preemption.job, self.state.pools[preemption.pool]
             if job.nomination is not preemption or job.key in self.skip or job.state != "pending":
                 continue

@@ -61,8 +61,8 @@ class _Round:
         self._idle: dict[str, int] = {}
 
     def grant_nominated(self) -> None:
-        """Preemptors first: what they wait for is kept for them, so nobody's turn is taken (R27)."""
-        for preemption in list(self.state.preemptions.values()):
+        """Preemptors first, as they were ordered: what they wait for is kept for them, so nobody's turn is taken (R27)."""
+        for preemption in sorted(self.state.preemptions.values(), key=lambda one: (one.sequence, one.id)):
             job = preemption.job
             if job.nomination is not preemption or job.key in self.skip or job.state is not JobState.PENDING:
                 continue

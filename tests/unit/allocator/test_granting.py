@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from headrace.allocator.granting import GRANTS_MAX, grant, leases
@@ -322,6 +323,23 @@ def test_what_is_nominated_goes_to_its_preemptor_before_anybody_else(cause, insi
     assert round_of(told) == [granted(preemptor, place("n1", 0), inside=inside, rule="R27")]
     assert round_of(told, skip=frozenset({preemptor.key})) == []
     assert round_of(told, room=RecordRoom(facts=0)) == []
+
+
+def test_of_two_preemptors_the_one_whose_preemption_was_ordered_first_goes_first_in_whatever_order_they_are_kept():
+    told = hall(policy("ml", 2), policy("other"), count=2)
+    victims = [told.run("other/one"), told.run("other/one")]
+    second, first = told.admit("ml/one"), told.admit("ml/one")
+    for preemptor, victim in zip((first, second), victims, strict=True):
+        where = place("n1", int(victim.leases[0].devices[0].device[-1]))
+        yields = f.preemption.Victim(job=victim.key, attempt=1, policy="default/other", lost=0)
+        order = msgspec.structs.replace(nominated(told, preemptor, victim), places=(where,), victims=(yields,))
+        told.say(order, by="allocator")
+    told.node("n2", 1)
+    expected = [granted(first, place("n2", 0), inside=True, rule="R27")]
+
+    assert round_of(told) == expected
+    told.state.preemptions = dict(reversed(told.state.preemptions.items()))
+    assert round_of(told) == expected
 
 
 def test_a_preemptor_waits_while_its_victim_holds_the_place():
