@@ -656,6 +656,20 @@ def test_a_smaller_limit_dismisses_all_jobs_of_a_group_that_can_now_never_run():
     ]
 
 
+def test_dismissals_are_stated_in_the_order_of_their_jobs_in_whatever_order_these_are_kept():
+    told = history()
+    jobs = [told.admit(queue) for queue in ("ml/three", "ml/two", "ml/three")]
+    jobs.append(told.admit("ml/two", after=(Dependency(job=jobs[0].key),)))
+    told.law(d.Documents(policies=(policy("ml", 1, limit=gpus(1)),)))
+
+    found = list(review_pending(told.state))
+    pending = told.state.pending
+    pending.groups, pending.aside = dict(reversed(pending.groups.items())), dict(reversed(pending.aside.items()))
+
+    assert [fact.job for fact in found] == [job.key for job in jobs]
+    assert list(review_pending(told.state)) == found
+
+
 def test_a_smaller_reservation_dismisses_what_may_not_be_preempted():
     told = history()
     job = told.admit("ml/two", preemptible=False)
