@@ -100,6 +100,13 @@ def dedications(chance: Chance, site: str, nodes: list[Nodes]) -> dict[str, obje
     return {}
 
 
+def growth(chance: Chance) -> dict[str, object]:
+    """Mostly none (R38); or nodes may be asked for, which come if it so happens."""
+    node = d.BurstNode(gpus=chance.number(1, 4), gpu_model="H100-80GB", cpus=64, memory=1 << 20)
+    burst = d.Burst(provider="sky", node=node, max_nodes=chance.number(1, 6), boot=chance.among([10 * SECOND, 2 * MINUTE]))
+    return {"burst": chance.among([None, None, None, None, burst])}
+
+
 def supply(chance: Chance) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
     """Nodes, pools, and the GPU units that each pool has to give."""
     nodes, pools, has = [], [], {}
@@ -117,7 +124,7 @@ def supply(chance: Chance) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
         units = row.count * row.gpus * GPU_UNITS
         capacity = chance.among([{}, {}, {JOB: 6}, {GPU: max(GPU_UNITS, units - GPU_UNITS)}, {CPU: 4 * row.count * CPU_UNITS}])
         nodes.append(row)
-        given = dedications(chance, name, nodes)
+        given = dedications(chance, name, nodes) | growth(chance)
         backfill = chance.among([0, MINUTE, 5 * MINUTE])
         pools.append(
             d.Pool(
@@ -220,6 +227,17 @@ def fillers(chance: Chance, place: int, law: tuple[d.Policy, ...], links: tuple[
     return Moment(at=chance.number(0, 20) * SECOND, submit=jobs)
 
 
+def joins(chance: Chance, rows: list[Nodes], name: str, at: int) -> list[Moment]:
+    """One more node of a site, which may be lost and come back as any other may (R6, R10, R38)."""
+    row = chance.among(rows)
+    new = Nodes(name=name, labels=row.labels, gpus=chance.number(1, 4), gpu_model=row.gpu_model, cpus=row.cpus, mig=row.mig)
+    moments = [Moment(at=at, node_joins=new)]
+    if chance.coin():
+        lost = at + chance.among(MOMENTS)
+        moments += [Moment(at=lost, node_lost=name), Moment(at=lost + chance.among(MOMENTS), node_back=name)]
+    return moments
+
+
 def edits(chance: Chance, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.Documents:
     """A pool or a policy written anew, a policy never with more reserved than before."""
     if chance.number(0, 3) == 0:
@@ -230,7 +248,13 @@ def edits(chance: Chance, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> d.D
             pools=(d.Pool(name=pool.name, selector=pool.selector, capacity=capacity, nomination_timeout=MINUTE, **given),)
         )
     old = chance.among(law)
-    limit = {GPU: (old.reservation or {}).get(GPU, 0) + chance.number(0, 8) * QUARTER}
+    reserved = old.reservation or {}
+    limit = chance.among(
+        [
+            {GPU: reserved.get(GPU, 0) + chance.number(0, 8) * QUARTER},
+            {JOB: reserved.get(JOB, 0) + chance.number(0, 2)},
+        ]
+    )
     new = d.Policy(
         tenant=old.tenant,
         name=old.name,
@@ -288,10 +312,10 @@ def scenarios(draw: Callable[[st.SearchStrategy[int]], int]) -> Scenario:
     moments = [Moment(at=chance.among(MOMENTS), submit=job) for job in jobs]
     moments += [fillers(chance, place, law, links) for place in range(chance.number(0, 6))]
     submitted = {name: moment.at for moment in moments if moment.submit for name in _names(moment.submit)}
-    for _ in range(chance.number(0, 8)):
+    for place in range(chance.number(0, 8)):
         at, what = (
             chance.among(MOMENTS),
-            chance.among(["cancel", "requeue", "finish", "fail", "force", "lost", "apply", "delete", "node"]),
+            chance.among(["cancel", "requeue", "finish", "fail", "force", "lost", "apply", "delete", "node", "join"]),
         )
         if what == "lost":
             node = chance.among(machines)
@@ -301,6 +325,8 @@ def scenarios(draw: Callable[[st.SearchStrategy[int]], int]) -> Scenario:
             moments.append(Moment(at=at, apply=edits(chance, law, pools)))
         elif what == "node":
             moments += ailments(chance, machines, at)
+        elif what == "join":
+            moments += joins(chance, nodes, f"new-{place}", at)
         elif what == "delete":
             moments.append(Moment(at=at, delete=closings(chance, law, pools)))
         else:
