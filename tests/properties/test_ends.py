@@ -1,0 +1,74 @@
+"""Every job that is admitted comes to exactly one end, once nothing new is wanted and what runs has run out; nothing is left over then."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+
+from headrace.contracts.durations import HOUR
+from headrace.contracts.facts import JobAdmittedV1, JobDismissedV1, JobEndedV1
+from headrace.contracts.reasons import WaitReason
+from headrace.contracts.subjects import cancel
+from headrace.domain.state import FINAL, JobState
+from headrace.domain.waits import wait_of
+from headrace.simulate.scenario import Moment
+from headrace.simulate.world import World
+from tests.properties.campaign import histories
+from tests.properties.histories import scenarios
+from tests.unit.domain.snapshot import differences, kept, naive
+
+NOT_FOR_ROOM = {
+    WaitReason.FROZEN,
+    WaitReason.OUTSIDE_WINDOW,
+    WaitReason.BUDGET_EXHAUSTED,
+    WaitReason.WAITING_FOR_CAPACITY,
+    WaitReason.RESERVED_SHARE_BUSY,
+}
+
+
+def mend(world: World) -> None:
+    """Every node is in service again, and starts what it should."""
+    for name, node in list(world.state.nodes.items()):
+        world._carry_out(Moment(at=0, allow_starts=name))
+        world._carry_out(Moment(at=0, uncordon=name))
+        if not node.healthy:
+            world._carry_out(Moment(at=0, node_back=name))
+    world.settle()
+
+
+def run_out(world: World) -> None:
+    """Whatever runs ends, and what starts in its place in its turn, until nothing does any more."""
+    for _ in range(4 * len(world.state.jobs) + 1):
+        holding = [job for job in world.state.jobs.values() if job.leases]
+        if not holding:
+            return
+        for job in holding:
+            world.machines.finish(job.key, world.now, 0)
+        world.pass_to(world.now + HOUR)
+    raise AssertionError(f"still there: {[(job.key, job.state) for job in holding]}")
+
+
+@histories()
+@given(scenarios())
+def test_every_admitted_job_ends_once_and_nothing_is_left_over(scenario) -> None:
+    world = World(scenario, judged=False)
+    for _ in world.run():
+        pass
+    mend(world)
+    run_out(world)
+
+    left = [job for job in world.state.jobs.values() if job.state not in FINAL]
+    assert {job.state for job in left} <= {JobState.PENDING}
+    why = {job.key: wait_of(world.state, job, world.now).reason for job in left}
+    assert {key: reason for key, reason in why.items() if reason not in NOT_FOR_ROOM} == {}
+
+    for job in left:
+        world._wish(cancel(*job.key.split(".")), b"{}")
+    world.settle()
+    facts = [fact for stated in world.history for fact in stated.facts]
+    ends = Counter(fact.job for fact in facts if isinstance(fact, JobEndedV1 | JobDismissedV1))
+    assert ends == Counter(fact.job for fact in facts if isinstance(fact, JobAdmittedV1))
+    assert (world.state.preemptions, world.state.holds, world.state.suspended, world.state.barred) == ({}, {}, {}, {})
+    assert [pool.use for pool in world.state.pools.values() if pool.use] == []
+    assert differences(kept(world.state), naive(world.state)) == []
