@@ -13,6 +13,14 @@ COVERED_ELSEWHERE = {
     "contracts/headrace/contracts/orders.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/queries.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/why.py": "tests/unit/contracts/test_schemas.py",
+    # The services of the API answer over gRPC, with a ledger behind them, or not at all.
+    **{
+        f"services/headrace/governance/api/{name}.py": "tests/integration/test_api.py"
+        for name in (
+            *("accounts", "applying", "books", "history", "hosting", "jobmessages", "jobs", "kinds", "nodes", "office"),
+            *("queues", "server", "submitting", "system", "watching", "written"),
+        )
+    },
 }
 """Source files (or folders, with a slash) and the test that covers them instead; each with its reason above it."""
 

@@ -39,6 +39,7 @@ SHELLS = (
     "headrace.accounting.usage",  # answers from them
     "headrace.governance.zones",  # reads the time zone database
     "headrace.callout",  # answers the NATS server
+    "headrace.governance.api",  # answers calls; what needs no call is pure, see PURE_AGAIN
     "headrace.identity.jwks",  # fetches the keys of providers
     "headrace.identity.providers",  # reads who they are
     "headrace.identity.signing",  # keeps the keys of the embedded issuer
@@ -50,7 +51,10 @@ SHELLS = (
 )
 """Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""
 
-PURE_AGAIN = ("headrace.node_executor.core",)
+PURE_AGAIN = (
+    "headrace.node_executor.core",
+    *(f"headrace.governance.api.{name}" for name in ("faults", "filters", "looking", "masks", "messages", "names", "paging")),
+)
 
 HARMLESS_SHELLS = ("headrace.contracts.durations",)
 """Shells that a pure module may import, because what they give depends on their arguments only."""

@@ -43,6 +43,7 @@ PARTS = (
     "accounting",
     "callout-1",
     "callout-2",
+    "gateway",
     "node-box",
 )
 
@@ -264,7 +265,7 @@ def test_ctrl_c_stops_everything_in_order(machine: Machine) -> None:
     rest, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (said, rest)
     order = [line.split()[1].strip(",") for line in rest.splitlines() if line.split()[:1] == ["stopping"]]
-    assert order == ["admission", "postgres", "nats-server"]
+    assert order == ["gateway", "admission", "postgres", "nats-server"]
     assert rest.endswith("Stopped.\n")
     machine.until(lambda: machine.processes() == [])
 

@@ -44,10 +44,11 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """`url` of the NATS server(s); `credentials`: the owner's login, a path relative to the file that says so."""
+    """`url` of the NATS server(s); `credentials`: the owner's login, a path relative to the file that says so; `api`: the API's address."""
 
     url: str
     credentials: str
+    api: str = ""
 
 
 class Door(NamedTuple):

@@ -85,14 +85,21 @@ SERVICES: dict[str, Rights] = {
         ("hr.ledger.preemption", *_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.preemption.>", "hr.telemetry.>")
     ),
     "governance": Rights(
-        ("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>", *_reads(LEDGER_STREAM), *_ANSWERS),
-        ("hr.query.governance.>",),
+        (
+            *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),
+            *("hr.query.accounting.usage.*.*", "hr.logs.*"),
+            *_reads(LEDGER_STREAM),
+            *_ANSWERS,
+        ),
+        ("hr.query.governance.>", "hr.feed.>", "hr.telemetry.*.heartbeat"),
     ),
     "feed": Rights(
         ("hr.feed.>", "hr.orders.*", "hr.logs.*", *_reads(LEDGER_STREAM), *_reads(FEED_STREAM), *_ANSWERS),
         ("hr.query.feed.>", "hr.query.orders.node.*", "hr.telemetry.>"),
     ),
-    "accounting": Rights((*_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.accounting.>", "hr.query.provider.>")),
+    "accounting": Rights(
+        (*_reads(LEDGER_STREAM), *_ANSWERS, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")
+    ),
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
 

@@ -27,6 +27,8 @@ PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 DATA = "HEADRACE_DATA"
 SYSTEM_USER = "HEADRACE_SYSTEM_USER"
 SYSTEM_PASSWORD = "HEADRACE_SYSTEM_PASSWORD"  # noqa: S105 - the same; of the callout, where it ends connections
+API = "HEADRACE_API"
+"""Where *governance* serves the API, such as `unix:/path`; without it there is none."""
 
 STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
 

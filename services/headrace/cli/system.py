@@ -62,6 +62,12 @@ def add(nouns: Nouns) -> None:
     parser.add_argument(
         "--nats-port", type=positive, metavar="P", help="where NATS listens (default: as the last time, else any free one)"
     )
+    parser.add_argument(
+        "--api-port",
+        type=positive,
+        metavar="P",
+        help="where the HTTP API listens (default: as the last time, else 8080, else any free one)",
+    )
     parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
@@ -97,7 +103,7 @@ def _settings(last: Settings, args: argparse.Namespace) -> Settings:
 async def _keep_up(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:
     began = time.monotonic()
     print(f"Headrace in {installation.directory}", flush=True)
-    whole = Up(installation, settings, nats_port=args.nats_port, say=_say)
+    whole = Up(installation, settings, nats_port=args.nats_port, api_port=args.api_port, say=_say)
     stopping = asyncio.Event()
     task = asyncio.current_task()
 
@@ -138,6 +144,7 @@ def _say(part: str, what: str) -> None:
 def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
     owner = installation.owner()
     lines = [
+        f"API    {whole.api}/v1 (what it can do: /openapi.json)",
         f"NATS   {whole.url}",
         f"login  {installation.credentials / OWNER}.json: user {owner.user} of tenant {owner.tenant}, and anybody with --user",
         f"logs   {installation.logs}",
@@ -167,6 +174,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
         ("--gpus", args.gpus),
         ("--gpu-model", args.gpu_model),
         ("--nats-port", args.nats_port),
+        ("--api-port", args.api_port),
     ):
         words += [] if value is None else [flag, str(value)]
     words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
@@ -207,10 +215,17 @@ async def status(args: argparse.Namespace) -> int:
     views, tip, trouble = await _ask_services(installation)
     rows = [_part(child.name, running, views, tip) for child in running.children]
     if args.json:
-        whole = {"directory": str(installation.directory), "pid": running.pid, "since": running.since, "url": running.url}
+        whole = {
+            "directory": str(installation.directory),
+            "pid": running.pid,
+            "since": running.since,
+            "url": running.url,
+            "api": running.api,
+        }
         print(as_json(whole | {"ready": running.ready, "tip": tip, "parts": rows}))
     else:
-        print(f"Headrace in {installation.directory}, {running.url}, up since {ago(running.since)} (pid {running.pid})\n")
+        print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
+        print(f"API {running.api}/v1, NATS {running.url}\n")
         heads = ("PART", "STATE", "PID", "RESTARTS", "UP", "FOLDED", "LAG", "JOBS", "PENDING", "RUNNING")
         keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running")
         shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 
 from msgspec import structs
 
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.process import Service
+from headrace.bus.process import API, Service
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, tree_of
@@ -30,6 +31,7 @@ from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
+from headrace.governance.api.hosting import host
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
 from headrace.governance.findings import unknown
@@ -43,6 +45,7 @@ from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.records import records
+from headrace.service.together import together
 
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
 """Of an answer's body; the rest is for the envelope."""
@@ -60,7 +63,11 @@ async def main(service: Service) -> None:
     deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
     desk = Desk(deciding, SigningKeys(service.data / IDENTITY))
     ledger = JetStreamLog(service.connection, LEDGER_STREAM)
-    await deciding.run({**desk.handlers(), "records": records(ledger)})
+    work = [deciding.run({**desk.handlers(), "records": records(ledger)})]
+    address = os.environ.get(API)
+    if address:
+        work.append(host(deciding, desk.decided, ZONES, address))
+    await together(*work)
 
 
 class Desk:
@@ -98,7 +105,7 @@ class Desk:
         except DocumentErrors as wrong:
             errors = tuple(map(str, wrong.errors))
             raise Refused("INVALID", first_of(errors), fitting(ApplyAnswer(changes=(), errors=errors))) from None
-        return await self._decided(
+        return await self.decided(
             applying(
                 documents,
                 author,
@@ -111,27 +118,27 @@ class Desk:
 
     async def delete(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """An object is to be gone (R11)."""
-        return await self._decided(deleting(decode(payload, DeleteRequest), _administrator(tenant, user)))
+        return await self.decided(deleting(decode(payload, DeleteRequest), _administrator(tenant, user)))
 
     async def cordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """A node is to take no new work."""
-        return await self._decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=True))
+        return await self.decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=True))
 
     async def uncordon(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """A node is to take new work again."""
-        return await self._decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=False))
+        return await self.decided(cordoning(decode(payload, NodeRequest), _administrator(tenant, user), cordon=False))
 
     async def drain(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """A node is to take no new work, and everything on it is to leave."""
-        return await self._decided(draining(decode(payload, NodeRequest), _administrator(tenant, user)))
+        return await self.decided(draining(decode(payload, NodeRequest), _administrator(tenant, user)))
 
     async def confirm_empty(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """Nothing is left on a node of what should not be there."""
-        return await self._decided(confirming_empty(decode(payload, NodeRequest), _administrator(tenant, user)))
+        return await self.decided(confirming_empty(decode(payload, NodeRequest), _administrator(tenant, user)))
 
     async def preempt(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """What a job holds is to be taken by force (R24)."""
-        return await self._decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
+        return await self.decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
 
     async def create_token(self, tenant: str, user: str, payload: bytes) -> TokenAnswer:
         """Somebody is to be given a token: stated first, signed when that holds, told once."""
@@ -139,13 +146,13 @@ class Desk:
         grant = grant_of(request, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
         if isinstance(grant, str):
             raise Refused("INVALID", grant)
-        await self._decided(granting(grant, _administrator(tenant, user), request.reason))
+        await self.decided(granting(grant, _administrator(tenant, user), request.reason))
         token = await asyncio.to_thread(self._keys.sign, grant)
         return TokenAnswer(token=token, id=grant.id, expires_at=grant.expires_at * SECOND)
 
     async def revoke_token(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """A token, or all of a bearer, is to count no more."""
-        return await self._decided(revoking(decode(payload, RevokeRequest), _administrator(tenant, user)))
+        return await self.decided(revoking(decode(payload, RevokeRequest), _administrator(tenant, user)))
 
     async def tokens(self, tenant: str, user: str, payload: bytes) -> TokensAnswer:
         """The tokens that there are, without the tokens themselves, which nobody keeps."""
@@ -164,7 +171,8 @@ class Desk:
             raise Refused("REFUSED", f"{len(answer.documents)} documents are too many for one answer: ask for one by name")
         return answer
 
-    async def _decided(self, wish: Wish) -> ApplyAnswer:
+    async def decided(self, wish: Wish) -> ApplyAnswer:
+        """What came of a wish, once it holds; `Refused` where the answer is no."""
         await self._deciding.caught_up.wait()
         waiting: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
 

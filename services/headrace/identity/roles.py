@@ -86,7 +86,7 @@ TABLE: dict[str, Row] = {
     "ListJobs": _READ,
     "ExplainJob": _READ,
     "WatchJobs": _READ,
-    "TellJob": _READ,
+    "ListJobFacts": _READ,
     "GetJobLogs": _WORK,
     "CancelJob": _WORK,
     "RequeueJob": _WORK,

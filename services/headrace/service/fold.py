@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -14,7 +15,14 @@ _log = structlog.get_logger("headrace.fold")
 
 
 class LedgerFold(Ledger):
-    """A `Ledger` that tells of void records and stops the reader, by `LogBroken`, where the ledger is not what it has to be."""
+    """A `Ledger` that tells of void records and stops the reader, by `LogBroken`, where the ledger is not what it has to be.
+
+    `listeners` hear of each record that has been folded, and of its sequence.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listeners: list[Callable[[Record, int], None]] = []
 
     def read(self, message: Message) -> Record | None:  # type: ignore[override]  # the bus' own message is one
         """Fold one message; the record, or None where it is void."""
@@ -24,6 +32,9 @@ class LedgerFold(Ledger):
             raise LogBroken(str(error)) from error
         if record is None:
             _log.error("void_record", reason=self.void_reason, help="the node is set aside until an operator uncordons it")
+        else:
+            for hear in self.listeners:
+                hear(record, message.sequence)
         return record
 
 

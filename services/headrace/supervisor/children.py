@@ -205,6 +205,10 @@ class Children:
             child.start()
         return layer
 
+    async def stop_last(self) -> None:
+        """End what was started last, and forget it."""
+        await asyncio.gather(*(child.stop(at_once=True) for child in self._layers.pop()))
+
     async def stop(self, say: Callable[[str], None] = lambda _: None, *, at_once: bool = False) -> None:
         """End all, those first that were started last."""
         for layer in reversed(self._layers):

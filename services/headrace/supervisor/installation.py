@@ -2,7 +2,7 @@
 
 endpoint.json        where clients connect, and with which login      credentials/NAME.json   one login each, 0600
 installation.json    the settings of the last start                   logs/NAME.log           what each child says
-running.json, lock   see `running`                                    nats/  postgres/  nodes/NAME/  keys/
+running.json, lock   see `running`                                    nats/  postgres/  gateway/  nodes/NAME/  keys/
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from headrace.client.errors import Unreachable
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.ids import is_token
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
+from headrace.supervisor.ports import LOOPBACK
+from headrace.supervisor.sockets import NoPlace, short_enough
 
 OPERATOR = "operator"
 OWNER = "owner"
 CALLOUT = "callout"
+API_SOCKET = "api.sock"
 NODE_LOGIN = "node-"
 PASSWORD_BYTES = 24
 NODE_NAME_MAX = 57  # `node-` stands before it in the name of its login, which is a token as well
@@ -42,6 +45,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     host: str
     nats_port: int | None = None
+    api_port: int | None = None
     nodes: int = 1
     gpus: int = 8
     gpu_model: str = "H100-80GB"
@@ -59,6 +63,8 @@ class Installation:
         self.nats_store = self.directory / "nats" / "store"
         self.postgres = self.directory / "postgres"
         self.endpoint = self.directory / ENDPOINT_FILE
+        self.gateway_config = self.directory / "gateway" / "envoy.json"
+        self.descriptors = self.directory / "gateway" / "api.pb"
         self._settings = self.directory / "installation.json"
 
     def prepare(self) -> None:
@@ -66,7 +72,7 @@ class Installation:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.chmod(0o700 | (self.directory.stat().st_mode & 0o011))  # others may pass through at most
-            for part in (self.logs, self.credentials, self.nats_config.parent, self.nats_store):
+            for part in (self.logs, self.credentials, self.nats_config.parent, self.nats_store, self.gateway_config.parent):
                 part.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise InstallationError(f"{self.directory} cannot be used: {error.strerror}; name another with --data") from None
@@ -144,10 +150,26 @@ class Installation:
         text = server_config(logins, self.nats_store, port=port, issuer=issuer)
         write_whole(self.nats_config, text.encode(), 0o600)
 
-    def write_endpoint(self, url: str) -> None:
+    def api_socket(self) -> Path:
+        """Where *governance* listens for the gateway; `InstallationError` where its path is too long for a socket."""
+        try:
+            return short_enough(self.gateway_config.parent / API_SOCKET)
+        except NoPlace as error:
+            raise InstallationError(str(error)) from None
+
+    def write_gateway_config(self, port: int) -> None:
+        """The configuration of the gateway, and what it has to know of the API."""
+        from headrace.contracts.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
+        from headrace.supervisor.gateway import gateway_config  # noqa: PLC0415
+
+        write_whole(self.descriptors, descriptors().SerializeToString(deterministic=True))
+        config = gateway_config(str(self.api_socket()), str(self.descriptors), host=LOOPBACK, port=port)
+        write_whole(self.gateway_config, config.encode(), 0o600)
+
+    def write_endpoint(self, url: str, api: str = "") -> None:
         """Tell clients where to connect, and as whom."""
         self.owner()
-        endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json")
+        endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json", api=api)
         write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
 
 

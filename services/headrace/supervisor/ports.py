@@ -33,23 +33,23 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
-def free_port(host: str = LOOPBACK) -> int:
+def free_port(host: str = LOOPBACK, flag: str = "--nats-port") -> int:
     """A port that is free at this moment."""
     below = _first_ephemeral()
     for _ in range(ATTEMPTS):
         port = random.randrange(LOWEST, below) if below > LOWEST else random.randrange(1024, 65_536)  # noqa: S311 - no secret
         if is_free(port, host):
             return port
-    raise PortTaken(f"no free port between {LOWEST} and {below}; name one with --nats-port")
+    raise PortTaken(f"no free port between {LOWEST} and {below}; name one with {flag}")
 
 
-def choose_port(configured: int | None, last: int | None, host: str = LOOPBACK) -> int:
+def choose_port(configured: int | None, last: int | None, host: str = LOOPBACK, flag: str = "--nats-port") -> int:
     """The configured port, else the one of the last time if it is still free, else any; `PortTaken` if a configured one is not."""
     if configured is not None:
         if not is_free(configured, host):
-            raise PortTaken(f"--nats-port: port {configured} is taken; name another, or leave it out and a free one is chosen")
+            raise PortTaken(f"{flag}: port {configured} is taken; name another, or leave it out and a free one is chosen")
         return configured
-    return last if last is not None and is_free(last, host) else free_port(host)
+    return last if last is not None and is_free(last, host) else free_port(host, flag)
 
 
 def _first_ephemeral() -> int:

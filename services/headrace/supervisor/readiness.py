@@ -73,6 +73,19 @@ async def listens(port: int) -> bool:
     return True
 
 
+async def is_well(port: int, path: str) -> bool:
+    """Whether an HTTP server says 200 to a GET there."""
+    try:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n\r\n".encode())
+        async with asyncio.timeout(ANSWER_WITHIN):
+            line = await reader.readline()
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return line.split()[1:2] == [b"200"]
+
+
 class Inspector:
     """Looks at what has been started: at the ledger as the operator, and, because services answer users only, at them as the owner."""
 

@@ -35,6 +35,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     since: int
     url: str = ""
+    api: str = ""
     ready: bool = False
     children: tuple[ChildView, ...] = ()
 

@@ -19,8 +19,12 @@ from headrace.supervisor.children import Child, Children
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.ports import LOOPBACK, choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
-from headrace.supervisor.readiness import Inspector, listens, until_ready
+from headrace.supervisor.readiness import Inspector, NotReady, is_well, listens, until_ready
 from headrace.supervisor.running import Lock, Running, write_running
+
+API_PORT = 8080
+HEALTH_PATH = "/healthz"
+GATEWAY_ATTEMPTS = 3
 
 MEND_EVERY = 0.2
 """Seconds between tries to make the streams again."""
@@ -32,17 +36,27 @@ Say = Callable[[str, str], None]
 class Up:
     """The whole system on one data directory, from `async with` on, ready, until its end.
 
-    `nats_port`: that port and no other. `say` hears of progress. Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`;
+    `nats_port`, `api_port`: that port and no other. `say` hears of progress.
+
+    Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`;
     whatever was started until then has been stopped again.
     """
 
     def __init__(
-        self, installation: Installation, settings: Settings, *, nats_port: int | None = None, say: Say | None = None
+        self,
+        installation: Installation,
+        settings: Settings,
+        *,
+        nats_port: int | None = None,
+        api_port: int | None = None,
+        say: Say | None = None,
     ) -> None:
         self.installation = installation
         self.settings = settings
         self.url = ""
+        self.api = ""
         self._wanted_port = nats_port
+        self._wanted_api_port = api_port
         self._say = say or (lambda _part, _what: None)
         self._since = time.time_ns() // 1_000
         self.ready = False
@@ -97,6 +111,7 @@ class Up:
                 database = await preparing
                 await self._start_postgres(database)
                 await self._start_services(inspector, database.dsn)
+                await self._start_gateway()
                 await self._start_nodes(inspector)
             finally:
                 await inspector.close()
@@ -142,6 +157,26 @@ class Up:
 
         await _all(until_caught_up(child) for child in started)
 
+    async def _start_gateway(self) -> None:
+        """On the port asked for, else the one of the last time, else the usual one, else any; somebody may be faster than we are."""
+        for attempt in range(1, GATEWAY_ATTEMPTS + 1):
+            last = self.settings.api_port or API_PORT if attempt == 1 else None
+            port = choose_port(self._wanted_api_port, last, flag="--api-port")
+            self.installation.write_gateway_config(port)
+            (gateway,) = self.children.start(parts.gateway(self.installation))
+            try:
+                await until_ready(gateway, lambda port=port: is_well(port, HEALTH_PATH))  # type: ignore[misc]
+            except NotReady:
+                if attempt == GATEWAY_ATTEMPTS or gateway.exit_code is None:  # it runs: this port is ours
+                    raise
+                await self.children.stop_last()
+                continue
+            break
+        self.settings, self.api = msgspec.structs.replace(self.settings, api_port=port), f"http://{LOOPBACK}:{port}"
+        self.installation.keep_settings(self.settings)
+        self.installation.write_endpoint(self.url, self.api)
+        self._say(parts.GATEWAY, f"ready    {self.api}")
+
     async def _start_nodes(self, inspector: Inspector) -> None:
         names = parts.node_names(self.settings)
         if not names:
@@ -181,7 +216,7 @@ class Up:
     def _write(self) -> None:
         """Say how it stands, for `status` and `down`."""
         views = tuple(child.view() for child in self.children)
-        now = Running(pid=os.getpid(), since=self._since, url=self.url, ready=self.ready, children=views)
+        now = Running(pid=os.getpid(), since=self._since, url=self.url, api=self.api, ready=self.ready, children=views)
         with contextlib.suppress(InstallationError):  # a full disk must not end what runs
             write_running(self.installation, now)
 

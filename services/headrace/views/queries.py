@@ -121,7 +121,7 @@ class Queries:
 
     def job(self, tenant: str, user: str, payload: bytes) -> JobView:
         """One job with all its attempts."""
-        job = self._find(tenant, user, _read(payload, JobRequest).job)
+        job = self.find(tenant, user, _read(payload, JobRequest).job)
         return _view(job, shown.Waits(self._from.state, self._now()), all_attempts=True)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
@@ -132,7 +132,7 @@ class Queries:
         state, now = self._from.state, self._now()
         if 0 < request.sequence < state.sequence or 0 < request.at < now:
             return self._why_then(tenant, user, request)
-        job = self._find(tenant, user, request.job)
+        job = self.find(tenant, user, request.job)
         return shown.rejected_why(job) if isinstance(job, Rejected) else shown.why_view(state, job, now)
 
     async def _why_then(self, tenant: str, user: str, request: JobRequest) -> Answer:
@@ -151,7 +151,7 @@ class Queries:
 
     async def facts(self, tenant: str, user: str, payload: bytes) -> list[FactView]:
         """The story of one job; of a very long one the middle is missing."""
-        job = self._find(tenant, user, _read(payload, JobRequest).job)
+        job = self.find(tenant, user, _read(payload, JobRequest).job)
         key = job.fact.job if isinstance(job, Rejected) else job.key
         lines: list[FactView] = []
         for sequence in self._from.history.of(key):
@@ -166,7 +166,7 @@ class Queries:
     async def logs(self, tenant: str, user: str, payload: bytes) -> LogsAnswer:
         """The output of an attempt (0: the latest) of one job, asked of its node."""
         request = _read(payload, JobRequest)
-        job = self._find(tenant, user, request.job)
+        job = self.find(tenant, user, request.job)
         if isinstance(job, Rejected):
             raise Refused("NOT_FOUND", f"job {request.job} was rejected ({job.fact.reason}): it has no output")
         attempt = _attempt(job, request.attempt)
@@ -195,7 +195,7 @@ class Queries:
     def _now(self) -> int:
         return max(self._from.state.now, self._from.clock())
 
-    def _find(self, tenant: str, user: str, text: str) -> JobRecord | Rejected:
+    def find(self, tenant: str, user: str, text: str) -> JobRecord | Rejected:
         """A job of the tenant by its id, the asker's own first, or by its whole key."""
         keys = self._candidates(tenant, user, text)
         for key in keys:

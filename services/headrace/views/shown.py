@@ -20,7 +20,7 @@ from headrace.domain.scopes import borrowed, free_of
 from headrace.domain.state import HOLDING, JobState
 from headrace.domain.waits import wait_of
 from headrace.views.roster import Line, Rejected
-from headrace.views.visibility import EVERYBODY, hide_others, sees_node, sees_pool
+from headrace.views.visibility import EVERYBODY, SOMEBODY, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -226,10 +226,15 @@ def pool_views(state: State, roster: Roster, tenant: str) -> Iterator[PoolView]:
             yield PoolView(
                 name=name,
                 nodes=len(pool.nodes),
-                keys=tuple(_pool_key_view(pool, key) for key in _gpu_first(pool.governed)),
+                keys=pool_keys(pool),
                 running=_running_in(state, tenant, name),
                 pending=_pending_for(state, roster, tenant, name),
             )
+
+
+def pool_keys(pool: PoolState) -> tuple[PoolKeyView, ...]:
+    """What there is of each governed key, and what is free."""
+    return tuple(_pool_key_view(pool, key) for key in _gpu_first(pool.governed))
 
 
 def _pool_key_view(pool: PoolState, key: str) -> PoolKeyView:
@@ -263,7 +268,7 @@ def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[
     for name in sorted(state.nodes):
         node = state.nodes[name]
         if sees_node(tenant, node):
-            yield _node_view(node, heard.get(name, 0), tenant)
+            yield node_view(node, heard.get(name, 0), tenant)
 
 
 def _node_state(node: NodeState) -> str:
@@ -274,7 +279,8 @@ def _node_state(node: NodeState) -> str:
     return "cordoned"
 
 
-def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
+def node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
+    """A node as a tenant sees it; `heard`: when it was last heard of."""
     return NodeView(
         name=node.name,
         pool=node.pool.document.name if node.pool is not None else "",
@@ -290,10 +296,16 @@ def _node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
         leases=sum(tenant in (EVERYBODY, lease.job.tenant) for lease in node.leases.values()),
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
-        dedicated_to=owner_of(node.pool.document, node.labels) if node.pool is not None else "",
+        dedicated_to=_owner(node, tenant),
         isolation=dict(zip(KINDS, (LEVELS[level] for level in node.levels), strict=True)),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
     )
+
+
+def _owner(node: NodeState, tenant: str) -> str:
+    """Whose a node is, as the tenant may know it."""
+    owner = owner_of(node.pool.document, node.labels) if node.pool is not None else ""
+    return owner if not owner or tenant in (EVERYBODY, owner.partition("/")[0]) else SOMEBODY
 
 
 def _slices(device: DeviceState) -> tuple[str, ...]:

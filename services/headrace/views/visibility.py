@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.contracts.documents import DEFAULT_TENANT, Owner
+from headrace.contracts.documents import DEFAULT_TENANT, Access, Owner
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Pool, Profile
@@ -44,24 +44,41 @@ def _is_own(tenant: str, owner: Owner) -> bool:
     return owner.tenant == tenant or owner.policy.startswith(f"{tenant}/")
 
 
-def pool_for(state: State, tenant: str, pool: Pool) -> dict[str, Any]:
-    """The document without others' names: who else has access, what is dedicated to others, profiles of others."""
-    shown: dict[str, Any] = msgspec.to_builtins(pool)
+def pool_seen_by(state: State, tenant: str, pool: Pool) -> Pool:
+    """The pool without others' names: who else has access, what is dedicated to others, profiles of others."""
     if tenant == EVERYBODY:
-        return shown
+        return pool
+    return msgspec.structs.replace(
+        pool,
+        access=Access(),
+        profile_order=tuple(name for name in pool.profile_order if state.profile(tenant, name) is not None),
+        dedicated=tuple(part for part in pool.dedicated if _is_own(tenant, part.to)),
+    )
+
+
+def pool_for(state: State, tenant: str, pool: Pool) -> dict[str, Any]:
+    """The same as FEED tells it."""
+    seen = pool_seen_by(state, tenant, pool)
+    shown: dict[str, Any] = msgspec.to_builtins(seen)
     shown.pop("access", None)
-    shown["profile_order"] = [name for name in pool.profile_order if state.profile(tenant, name) is not None]
-    shown["dedicated"] = [msgspec.to_builtins(part) for part in pool.dedicated if _is_own(tenant, part.to)]
+    shown["profile_order"] = list(seen.profile_order)
+    shown["dedicated"] = [msgspec.to_builtins(part) for part in seen.dedicated]
     return shown
 
 
-def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:
-    """The document without the names of others' policies."""
-    shown: dict[str, Any] = msgspec.to_builtins(profile)
+def profile_seen_by(state: State, tenant: str, profile: Profile) -> Profile:
+    """The profile without the names of others' policies."""
     if tenant == EVERYBODY:
-        return shown
-    own = [name.removeprefix(f"{tenant}/") for name in profile.policy_order]
-    shown["policy_order"] = [name for name in own if (tenant, name) in state.policies]
+        return profile
+    own = (name.removeprefix(f"{tenant}/") for name in profile.policy_order)
+    return msgspec.structs.replace(profile, policy_order=tuple(name for name in own if (tenant, name) in state.policies))
+
+
+def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:
+    """The same as FEED tells it."""
+    seen = profile_seen_by(state, tenant, profile)
+    shown: dict[str, Any] = msgspec.to_builtins(seen)
+    shown["policy_order"] = list(seen.policy_order)
     return shown
 
 
@@ -70,3 +87,15 @@ def hide_others(text: str, tenant: str) -> str:
     if tenant == EVERYBODY:
         return text
     return _JOB_KEY.sub(lambda match: match[0] if match[1] == tenant else f"a job of {SOMEBODY}", text)
+
+
+def hide_tenants(text: str, tenant: str, state: State) -> str:
+    """A sentence as `tenant` may read it: other tenants, and what is theirs, lose their names."""
+    if tenant == EVERYBODY:
+        return text
+    others = sorted(({*state.tenants, DEFAULT_TENANT} | {owner for owner, _ in state.policies}) - {tenant})
+    if not others:
+        return hide_others(text, tenant)
+    names = "|".join(map(re.escape, others))
+    hidden = re.sub(rf"(?<![\w-])(?:{names})/[a-z0-9-]+", f"one of {SOMEBODY}", hide_others(text, tenant))
+    return re.sub(rf"\btenant (?:{names})(?![\w-])", SOMEBODY, hidden)

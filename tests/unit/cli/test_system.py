@@ -127,7 +127,7 @@ VIEW = ServiceView(service="feed", folded=17, now=1, engine="headrace/0", detail
 def test_status_tells_who_runs_how_often_restarted_and_how_far_behind(status):
     code, out, err = status({"feed": VIEW})
     assert (code, err) == (0, "")
-    assert out.splitlines()[2:] == [
+    assert out.splitlines()[3:] == [
         "PART         STATE    PID  RESTARTS  FOLDED  LAG  JOBS  PENDING  RUNNING",
         "nats-server  running    7         0",
         "feed         running    8         2      17    3     3        2        1",

@@ -25,7 +25,7 @@ SORTS: dict[str, set[str]] = {
     "read": {
         *(f"Get{kind}" for kind in KINDS),
         *(f"List{PLURALS.get(kind, kind + 's')}" for kind in KINDS),
-        *("ListQueues", "GetQueue", "ListNodes", "GetNode", "GetJob", "ListJobs", "ExplainJob", "WatchJobs", "TellJob"),
+        *("ListQueues", "GetQueue", "ListNodes", "GetNode", "GetJob", "ListJobs", "ExplainJob", "WatchJobs", "ListJobFacts"),
         *("GetUsage", "GetOpenApi", "GetCaller"),
     },
     "run": {

@@ -231,21 +231,61 @@ class CancelJobResponse(_message.Message):
     sequence: str
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., sequence: _Optional[str] = ...) -> None: ...
 
-class TellJobRequest(_message.Message):
-    __slots__ = ("name", "min_sequence")
-    NAME_FIELD_NUMBER: _ClassVar[int]
+class ListJobFactsRequest(_message.Message):
+    __slots__ = ("parent", "min_sequence")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
     MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    parent: str
     min_sequence: str
-    def __init__(self, name: _Optional[str] = ..., min_sequence: _Optional[str] = ...) -> None: ...
+    def __init__(self, parent: _Optional[str] = ..., min_sequence: _Optional[str] = ...) -> None: ...
 
-class TellJobResponse(_message.Message):
+class ListJobFactsResponse(_message.Message):
     __slots__ = ("facts", "sequence")
     FACTS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     facts: _containers.RepeatedCompositeFieldContainer[JobFact]
     sequence: str
     def __init__(self, facts: _Optional[_Iterable[_Union[JobFact, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
+
+class GetJobLogsRequest(_message.Message):
+    __slots__ = ("name", "attempt", "rank", "offset")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    attempt: int
+    rank: int
+    offset: int
+    def __init__(self, name: _Optional[str] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class JobLogs(_message.Message):
+    __slots__ = ("text", "next_offset", "ended", "sequence")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    next_offset: int
+    ended: bool
+    sequence: str
+    def __init__(self, text: _Optional[str] = ..., next_offset: _Optional[int] = ..., ended: _Optional[bool] = ..., sequence: _Optional[str] = ...) -> None: ...
+
+class RequeueJobRequest(_message.Message):
+    __slots__ = ("name", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RequeueJobResponse(_message.Message):
+    __slots__ = ("job", "sequence")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    sequence: str
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class JobFact(_message.Message):
     __slots__ = ("record", "time", "by", "type", "text", "rule")

@@ -14,8 +14,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Node(_message.Message):
-    __slots__ = ("name", "pool", "state", "labels", "model", "gpus", "gpu_free", "cpu", "cpu_free", "memory", "memory_free", "leases", "heard_time", "slices", "dedicated_to", "cordoned", "sequence")
+    __slots__ = ("name", "pool", "state", "labels", "model", "gpus", "gpu_free", "cpu", "cpu_free", "memory", "memory_free", "leases", "heard_time", "slices", "dedicated_to", "cordoned", "sequence", "isolation", "unfit")
     class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class IsolationEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class UnfitEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +53,8 @@ class Node(_message.Message):
     DEDICATED_TO_FIELD_NUMBER: _ClassVar[int]
     CORDONED_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    UNFIT_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     state: str
@@ -56,7 +72,9 @@ class Node(_message.Message):
     dedicated_to: str
     cordoned: str
     sequence: str
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., model: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_free: _Optional[str] = ..., cpu: _Optional[str] = ..., cpu_free: _Optional[str] = ..., memory: _Optional[str] = ..., memory_free: _Optional[str] = ..., leases: _Optional[int] = ..., heard_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[DeviceSlices, _Mapping]]] = ..., dedicated_to: _Optional[str] = ..., cordoned: _Optional[str] = ..., sequence: _Optional[str] = ...) -> None: ...
+    isolation: _containers.ScalarMap[str, str]
+    unfit: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., model: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_free: _Optional[str] = ..., cpu: _Optional[str] = ..., cpu_free: _Optional[str] = ..., memory: _Optional[str] = ..., memory_free: _Optional[str] = ..., leases: _Optional[int] = ..., heard_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[DeviceSlices, _Mapping]]] = ..., dedicated_to: _Optional[str] = ..., cordoned: _Optional[str] = ..., sequence: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., unfit: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class DeviceSlices(_message.Message):
     __slots__ = ("device", "slices")

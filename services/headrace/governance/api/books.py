@@ -1,0 +1,64 @@
+"""Usage: asked of *accounting*, which keeps the books (R17, R37)."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import subjects
+from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.api import usage_pb2 as pb
+from headrace.contracts.codec import decode, encode
+from headrace.contracts.durations import HOUR
+from headrace.contracts.queries import Answer, UsageAnswer, UsageRequest, UsageRow
+from headrace.governance.api import names
+from headrace.governance.api.faults import invalid
+from headrace.governance.api.messages import microseconds
+from headrace.service.answering import Refused
+
+if TYPE_CHECKING:
+    from headrace.governance.api.office import Call
+
+ANSWER_WITHIN = 10.0
+BY_MAX = 9
+_UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
+_DIGITS = Decimal("0.0001")
+
+
+async def get_usage(request: Any, call: Call) -> pb.UsageReport:
+    """What a tenant used in a period."""
+    (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+    if len(request.by) > BY_MAX:
+        raise invalid("by", f"at most {BY_MAX} words")
+    question = UsageRequest(
+        since=microseconds(request.since, "since"),
+        until=microseconds(request.until, "until"),
+        by=tuple(request.by) or ("group",),
+    )
+    subject = subjects.query("accounting", "usage", tenant, call.caller.handle)
+    said = await call.office.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
+    answer = decode(said.data, Answer)
+    if answer.error:
+        raise Refused(answer.code or "REFUSED", answer.error)
+    books = decode(bytes(answer.body), UsageAnswer)
+    return pb.UsageReport(lines=map(_line, books.rows), sequence=str(books.through))
+
+
+def _line(row: UsageRow) -> pb.UsageLine:
+    return pb.UsageLine(
+        group=row.group,
+        key=row.key,
+        hours=hours(row.key, row.total),
+        reserved_hours=hours(row.key, row.reserved),
+        borrowed_hours=hours(row.key, row.borrowed),
+        lost_hours=hours(row.key, row.lost),
+        jobs=row.jobs,
+        exact=row.total,
+    )
+
+
+def hours(key: str, unit_microseconds: str) -> str:
+    """Exact integers of the books as hours, rounded to four digits."""
+    exact = Fraction(int(unit_microseconds), _UNITS.get(key, 1) * HOUR)
+    return str((Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(_DIGITS, ROUND_HALF_EVEN))

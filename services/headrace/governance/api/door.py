@@ -1,0 +1,151 @@
+"""The one way in: every call comes through here, and whatever is not in the table of roles goes no further.
+
+Strategy: who calls is found out from the token; what they may do is asked of the table by the method's name and by whose the thing is,
+which the request's own name of it says; only then does the service hear of it. A method whose reach is the caller's own work has to ask
+again once it knows whose work it is (`owned`), and an answer that nobody asked for is held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+from grpc import StatusCode
+
+from headrace.governance.api.faults import Fault
+from headrace.governance.api.messages import sequence_of
+from headrace.governance.api.names import tenant_in
+from headrace.governance.api.office import Call, Office
+from headrace.governance.api.statuses import DETAILS, of_error, status_of
+from headrace.identity.roles import authorize
+from headrace.identity.verifier import bearer
+
+if TYPE_CHECKING:
+    from headrace.domain.state import State
+    from headrace.identity.caller import Caller
+
+SEQUENCE = "headrace-sequence"
+"""The header of every answer: the ledger sequence that it reflects."""
+
+OPEN = frozenset(
+    {
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        "/headrace.v1.System/GetOpenApi",
+    }
+)
+"""What everybody may ask without a token: whether it is there, and how it is spoken to."""
+
+WITHIN = 60.0
+"""Seconds for a call whose caller names no deadline."""
+
+Unary = Callable[[Any, Call], Awaitable[Message]]
+Stream = Callable[[Any, Call], AsyncIterator[Message]]
+
+_log = structlog.get_logger("headrace.api")
+
+
+class Authenticate(Protocol):
+    """Tokens to callers (`headrace.identity.verifier`)."""
+
+    async def caller(self, state: State, token: str) -> Caller:
+        """Who shows this token now; raises `Unauthenticated`."""
+
+
+class Door(grpc.aio.ServerInterceptor):
+    """Stands before every method of the server."""
+
+    def __init__(self, office: Office, verifier: Authenticate) -> None:
+        self._office = office
+        self._verifier = verifier
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """The handler of a method, behind the door; open methods as they are."""
+        handler = await continuation(handler_call_details)
+        path: str = handler_call_details.method
+        if handler is None or path in OPEN:
+            return handler
+        name = path.rpartition("/")[2]
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(
+                self._stream(name, handler.unary_stream),
+                request_deserializer=handler.request_deserializer,
+                response_serializer=handler.response_serializer,
+            )
+        return grpc.unary_unary_rpc_method_handler(
+            self._unary(name, handler.unary_unary),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+    def _unary(self, name: str, serve: Unary) -> Any:
+        async def behind_the_door(request: Message, context: Any) -> Message | None:
+            try:
+                call = await self._admit(name, request, context)
+                answer = await serve(request, call)
+                await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+            except Exception as error:  # noqa: BLE001 - one bad call must not end the server
+                await _fail(context, name, error)
+                return None
+            return answer
+
+        return behind_the_door
+
+    def _stream(self, name: str, serve: Stream) -> Any:
+        async def behind_the_door(request: Message, context: Any) -> AsyncIterator[Message]:
+            try:
+                call = await self._admit(name, request, context)
+                await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+                async for answer in serve(request, call):
+                    yield answer
+                    await self._authenticate(context)  # who is thrown out hears no more
+            except Exception as error:  # noqa: BLE001 - the same
+                await _fail(context, name, error)
+
+        return behind_the_door
+
+    async def _admit(self, name: str, request: Any, context: Any) -> Call:
+        caller = await self._authenticate(context)
+        tenant = tenant_of(request)
+        authorize(caller, name, tenant, caller.handle)
+        within = context.time_remaining()
+        call = Call(caller, name, WITHIN if within is None else within, self._office)
+        wanted = getattr(request, "min_sequence", "")
+        if wanted:
+            await self._office.reach(sequence_of(wanted, "min_sequence"), call.within)
+        return call
+
+    async def _authenticate(self, context: Any) -> Caller:
+        shown = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+        if len(shown) > 1:
+            raise Fault(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", "several tokens were shown; show one")
+        return await self._verifier.caller(self._office.state, bearer(shown[0] if shown else ""))
+
+
+def tenant_of(request: Any) -> str:
+    """Whose the thing is that a request names, by its `parent`, its `name`, or the name of the resource in it; empty: the provider's."""
+    fields = request.DESCRIPTOR.fields_by_name
+    for name in ("parent", "name"):
+        if name in fields:
+            return tenant_in(getattr(request, name))
+    for field in request.DESCRIPTOR.fields:
+        if field.message_type is not None and not field.is_repeated and "name" in field.message_type.fields_by_name:
+            return tenant_in(getattr(request, field.name).name)
+    return ""
+
+
+async def _fail(context: Any, name: str, error: Exception) -> None:
+    """End a call with the status of what was raised; of a defect nobody is told more than that it is one."""
+    fault = of_error(error)
+    if fault is None:
+        if isinstance(error, grpc.aio.AbortError | asyncio.CancelledError):
+            raise error
+        _log.error("call_failed", method=name, exc_info=error)
+        fault = Fault(StatusCode.INTERNAL, "INTERNAL", f"{name} failed; the log of governance has the reason")
+    context.set_trailing_metadata(((DETAILS, status_of(fault)),))
+    await context.abort(fault.code, fault.message[:1_000])

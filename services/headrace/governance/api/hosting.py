@@ -1,0 +1,76 @@
+"""The API in the process of *governance*: on the fold that it keeps anyway, once that has caught up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.bus.jetstream import JetStreamLog
+from headrace.contracts.ids import is_token
+from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, telemetry
+from headrace.governance.api.door import Door
+from headrace.governance.api.office import Office
+from headrace.governance.api.server import Api
+from headrace.identity.verifier import Verifier
+from headrace.service.fold import wall_clock
+from headrace.views.history import History
+from headrace.views.past import Past
+from headrace.views.queries import Queries, Sources
+from headrace.views.roster import Roster, jobs_of
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from headrace.contracts.queries import ApplyAnswer
+    from headrace.contracts.records import Record
+    from headrace.governance.calendars import Zones
+    from headrace.governance.decide import Wish
+    from headrace.service.deciding import Deciding
+
+_log = structlog.get_logger("headrace.api")
+
+
+async def host(deciding: Deciding, decide: Callable[[Wish], Awaitable[ApplyAnswer]], zones: Zones, address: str) -> None:
+    """Serve the API until cancelled."""
+    service, fold = deciding.service, deciding.fold
+    roster, history, heard = Roster(fold.state), History(), dict[str, int]()
+
+    def note(record: Record, sequence: int) -> None:
+        jobs = jobs_of(record)
+        roster.note(record, jobs)
+        history.note(jobs, sequence)
+
+    async def hear(message: Msg) -> None:
+        node = message.subject.split(".")[2]
+        if is_token(node) and node in fold.state.nodes:
+            heard[node] = wall_clock()
+
+    fold.listeners.append(note)
+    ledger = JetStreamLog(service.connection, LEDGER_STREAM)
+    sources = Sources(fold.state, roster, history, ledger, service.connection, heard, wall_clock)
+    office = Office(
+        state=fold.state,
+        roster=roster,
+        history=history,
+        queries=Queries(sources),
+        past=Past(ledger),
+        ledger=ledger,
+        submits=JetStreamLog(service.connection, SUBMIT_STREAM),
+        connection=service.connection,
+        heard=heard,
+        zones=zones,
+        clock=wall_clock,
+        decide=decide,
+    )
+    await deciding.caught_up.wait()
+    await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
+    api = Api(Door(office, Verifier.of(service.data)), address)
+    await api.start()
+    _log.info("api_ready", address=address, port=api.port)
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await api.stop()

@@ -1,0 +1,209 @@
+"""Jobs, read and ordered: lists, one job, its story, its output, why it waits; cancel, requeue, preempt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.contracts import subjects
+from headrace.contracts.api import jobs_pb2 as pb
+from headrace.contracts.codec import decode, encode
+from headrace.contracts.ids import split_job_key
+from headrace.contracts.queries import Answer, ForceRequest, JobRequest
+from headrace.contracts.why import WhyView
+from headrace.contracts.wishes import CancelWish, RequeueWish
+from headrace.governance.api import filters, names, paging
+from headrace.governance.api.applying import plan_message
+from headrace.governance.api.faults import invalid
+from headrace.governance.api.jobmessages import explanation, fact_message, job_message
+from headrace.governance.api.looking import look_into
+from headrace.governance.api.messages import microseconds, sequence_of
+from headrace.governance.forcing import forcing
+from headrace.identity.roles import authorize
+from headrace.views import shown
+from headrace.views.roster import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from headrace.contracts.queries import JobView
+    from headrace.domain.state import JobRecord
+    from headrace.governance.api.filters import Filter
+    from headrace.governance.api.office import Call, Office
+
+AT_ONCE = 500
+"""Jobs looked at before others get their turn."""
+
+REASON_MAX = 256
+CHEAP = frozenset({"state", "queue", "user", "display_name", "labels", "priority", "preemptible"})
+"""Fields of a job that a filter finds without its view being made."""
+
+
+class Asked(NamedTuple):
+    """A job that is asked for by name: its tenant, whose it is, its key, and the job."""
+
+    tenant: str
+    user: str
+    key: str
+    job: JobRecord | Rejected
+
+
+def find(name: str, call: Call, field: str = "name") -> Asked:
+    """The job of that name; the caller's own first where two people have the same id. Raises `Fault`, `Refused`."""
+    tenant, text = names.job_of(name, field)
+    job = call.office.queries.find(tenant, call.caller.acting_for or call.caller.handle, text)
+    key = job.fact.job if isinstance(job, Rejected) else job.key
+    return Asked(tenant, split_job_key(key)[1], key, job)
+
+
+def view_of(job: JobRecord | Rejected, office: Office, waits: shown.Waits | None = None, *, whole: bool = True) -> JobView:
+    """The job as its tenant sees it."""
+    if isinstance(job, Rejected):
+        return shown.rejected_view(job)
+    return shown.job_view(job, waits or shown.Waits(office.state, office.now()), all_attempts=whole)
+
+
+async def list_jobs(request: Any, call: Call) -> pb.ListJobsResponse:
+    """A page of a tenant's jobs, the last admitted first."""
+    (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+    office = call.office
+    page = paging.page_of(request.page_size, request.page_token, call.method, tenant, request.filter)
+    passes = filters.parse(request.filter, pb.Job.DESCRIPTOR.fields_by_name)
+    waits = shown.Waits(office.state, office.now())
+    answer, last = pb.ListJobsResponse(), ""
+    for number, (key, job) in enumerate(_behind(office, tenant, page.last), 1):
+        if not number % AT_ONCE:
+            await asyncio.sleep(0)
+        message = _passing(job, office, waits, passes)
+        if message is None:
+            continue
+        if len(answer.jobs) == page.size:
+            answer.next_page_token = page.token(last)
+            break
+        answer.jobs.append(message)
+        last = key
+    answer.sequence = str(office.state.sequence)
+    return answer
+
+
+def _behind(office: Office, tenant: str, last: str) -> list[tuple[str, JobRecord | Rejected]]:
+    """The jobs behind the one of that key; where it is gone by now, those whose ids are older."""
+    jobs = [(job.fact.job if isinstance(job, Rejected) else job.key, job) for job in office.roster.newest(tenant)]
+    if not last:
+        return jobs
+    place = next((number for number, (key, _) in enumerate(jobs) if key == last), None)
+    if place is not None:
+        return jobs[place + 1 :]
+    made = last.rpartition(".")[2]
+    return [(key, job) for key, job in jobs if key.rpartition(".")[2] < made]
+
+
+def _passing(job: JobRecord | Rejected, office: Office, waits: shown.Waits, passes: Filter | None) -> pb.Job | None:
+    """The message of a job that passes. What a filter can see without its message is looked at first."""
+    if passes is not None and not isinstance(job, Rejected):
+        look = _Cheap(job)
+        if not passes(look) and look.saw_all:
+            return None
+    message = job_message(view_of(job, office, waits, whole=False), office.state.sequence)
+    return message if passes is None or passes(look_into(message)) else None
+
+
+class _Cheap:
+    """What a filter sees of a job without its message. `saw_all`: it asked for nothing else."""
+
+    def __init__(self, job: JobRecord) -> None:
+        self._job = job
+        self.saw_all = True
+
+    def __call__(self, path: str) -> Collection[str]:
+        name, _, rest = path.partition(".")
+        job = self._job
+        match name:
+            case "state":
+                return (shown.state_of(job),)
+            case "queue":
+                return (job.queue,)
+            case "user":
+                return (job.key.split(".")[1],)
+            case "display_name":
+                return (job.name,) if job.name else ()
+            case "labels":
+                return (job.labels[rest],) if rest in job.labels else tuple(job.labels) if not rest else ()
+        self.saw_all = False
+        return ()
+
+
+async def get_job(request: Any, call: Call) -> pb.Job:
+    """One job with all its attempts."""
+    return job_message(view_of(find(request.name, call).job, call.office), call.office.state.sequence)
+
+
+async def list_job_facts(request: Any, call: Call) -> pb.ListJobFactsResponse:
+    """The story of a job."""
+    asked = find(request.parent, call, "parent")
+    lines = await call.office.queries.facts(asked.tenant, asked.user, encode(JobRequest(job=asked.key)))
+    return pb.ListJobFactsResponse(facts=map(fact_message, lines), sequence=str(call.office.state.sequence))
+
+
+async def get_job_logs(request: Any, call: Call) -> pb.JobLogs:
+    """A piece of a job's output."""
+    asked = find(request.name, call)
+    authorize(call.caller, call.method, asked.tenant, asked.user)
+    for field in ("attempt", "rank", "offset"):
+        if getattr(request, field) < 0:
+            raise invalid(field, "it is not less than 0")
+    wish = JobRequest(job=asked.key, attempt=request.attempt, rank=request.rank, offset=request.offset)
+    said = await call.office.queries.logs(asked.tenant, asked.user, encode(wish))
+    return pb.JobLogs(text=said.data, next_offset=said.next_offset, ended=said.ended, sequence=str(call.office.state.sequence))
+
+
+async def explain_job(request: Any, call: Call) -> pb.Explanation:
+    """Why a job waits, now or as it was (R22)."""
+    tenant, text = names.job_of(request.name)
+    handle = call.caller.acting_for or call.caller.handle
+    at = microseconds(request.at_time, "at_time") if request.HasField("at_time") else 0
+    if at < 0:
+        raise invalid("at_time", "write a moment since 1970")
+    wish = JobRequest(job=text, sequence=sequence_of(request.at_sequence, "at_sequence"), at=at)
+    found = call.office.queries.why(tenant, handle, encode(wish))
+    said = await found if asyncio.iscoroutine(found) else found
+    if isinstance(said, Answer):
+        return explanation(decode(bytes(said.body), WhyView), said.sequence, at)
+    if not isinstance(said, WhyView):
+        raise TypeError(f"{type(said).__name__} is no answer to why")
+    return explanation(said, call.office.state.sequence, call.office.now())
+
+
+async def cancel_job(request: Any, call: Call) -> pb.CancelJobResponse:
+    """Wish that it ends; durable when this answers."""
+    asked = find(request.name, call)
+    authorize(call.caller, call.method, asked.tenant, asked.user)
+    payload = encode(CancelWish(reason=reason_of(request.reason, asked, call)))
+    await call.office.submits.append(subjects.cancel(*split_job_key(asked.key)), payload, None)
+    sequence = call.office.state.sequence
+    return pb.CancelJobResponse(job=job_message(view_of(asked.job, call.office), sequence), sequence=str(sequence))
+
+
+async def requeue_job(request: Any, call: Call) -> pb.RequeueJobResponse:
+    """Wish that it goes back into line; durable when this answers."""
+    asked = find(request.name, call)
+    authorize(call.caller, call.method, asked.tenant, asked.user)
+    payload = encode(RequeueWish(reason=reason_of(request.reason, asked, call)))
+    await call.office.submits.append(subjects.requeue(*split_job_key(asked.key)), payload, None)
+    sequence = call.office.state.sequence
+    return pb.RequeueJobResponse(job=job_message(view_of(asked.job, call.office), sequence), sequence=str(sequence))
+
+
+def reason_of(reason: str, asked: Asked, call: Call) -> str:
+    """What is kept with the wish: the reason, and who it was where that is not the owner."""
+    author = call.caller.author
+    said = reason if author == f"{asked.tenant}.{asked.user}" else f"{reason} (by {author})".strip()
+    return said[:REASON_MAX]
+
+
+async def preempt_job(request: Any, call: Call) -> Any:
+    """Take what it holds by force (R24)."""
+    asked = find(request.name, call)
+    wish = forcing(ForceRequest(job=asked.key, force=request.force, reason=request.reason), call.caller.author)
+    answer = await call.decided(wish, validate_only=request.validate_only)
+    return plan_message(answer, call.office.state.sequence)

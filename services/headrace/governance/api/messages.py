@@ -1,0 +1,135 @@
+"""Between protobuf messages and documents as people write them, by the names of their fields alone. Pure.
+
+Everything that a person writes is text, so that nothing is ever a float on its way (R1): a message's fields are read as text, lists and
+mappings, which `document_reader` gives a meaning; and a written document fills the fields of the same names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from headrace.contracts.amounts import Amounts, format_amount
+from headrace.governance.api.faults import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from google.protobuf.message import Message
+
+    from headrace.governance.api.masks import Written
+
+SAFE = 2**53
+_MESSAGE = FieldDescriptor.TYPE_MESSAGE
+_SHORT = "name"
+"""The field that a message's short form stands for: `half` is `{name: half}`."""
+
+
+def written_of(message: Message, without: Collection[str] = ()) -> Written:
+    """The fields that a message sets, as they would stand in a file."""
+    return {field.name: _written(field, value) for field, value in message.ListFields() if field.name not in without}
+
+
+def _written(field: Any, value: Any) -> object:
+    if _is_map(field):
+        inner = field.message_type.fields_by_name["value"]
+        return {key: _written_one(inner, element) for key, element in value.items()}
+    if field.is_repeated:
+        return [_written_one(field, element) for element in value]
+    return _written_one(field, value)
+
+
+def _written_one(field: Any, value: Any) -> object:
+    if field.type == _MESSAGE:
+        return written_of(value)
+    return value if isinstance(value, str | bool) else str(value)
+
+
+def fill(message: Message, written: Mapping[str, object]) -> None:
+    """Set the fields of a message from a written document. What has no field of its name is left out."""
+    fields: Any = message.DESCRIPTOR.fields_by_name
+    for key, value in written.items():
+        field = fields.get(key)
+        if field is None or value is None:
+            continue
+        place: Any = getattr(message, key)
+        if _is_map(field) and isinstance(value, dict):
+            inner = field.message_type.fields_by_name["value"]
+            for name, element in value.items():
+                if inner.type == _MESSAGE:
+                    _fill_one(place[name], element)
+                else:
+                    place[name] = str(element)
+        elif field.is_repeated:
+            for element in value:  # type: ignore[attr-defined]  # the writer makes a list of what is one
+                if field.type == _MESSAGE:
+                    _fill_one(place.add(), element)
+                else:
+                    place.append(str(element))
+        elif field.type == _MESSAGE:
+            place.SetInParent()
+            _fill_one(place, value)
+        else:
+            setattr(message, key, _scalar(field, value))
+
+
+def _fill_one(message: Message, written: object) -> None:
+    fill(message, written if isinstance(written, dict) else {_SHORT: written})
+
+
+def _scalar(field: Any, value: object) -> object:
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return str(value)
+    return value if isinstance(value, bool) else int(str(value))
+
+
+def _is_map(field: Any) -> bool:
+    return bool(field.type == _MESSAGE and field.message_type.GetOptions().map_entry)
+
+
+def texts(amounts: Amounts) -> dict[str, str]:
+    """Amounts as people write them."""
+    return {key: format_amount(key, value) for key, value in sorted(amounts.items())}
+
+
+def moment(microseconds: int | None) -> Timestamp | None:
+    """A moment; None for 0, which is none."""
+    if not microseconds:
+        return None
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return Timestamp(seconds=seconds, nanos=rest * 1_000)
+
+
+def microseconds(moment: Timestamp, field: str) -> int:
+    """Microseconds since 1970; 0 for a moment that is not set."""
+    if not -62_135_596_800 <= moment.seconds <= 253_402_300_799:
+        raise invalid(field, "write a moment such as 2026-11-21T08:00:00Z")
+    return moment.seconds * 1_000_000 + moment.nanos // 1_000
+
+
+def sequence_of(text: str, field: str) -> int:
+    """A ledger sequence; 0 for an empty text."""
+    if text and not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise invalid(field, "write a ledger sequence such as 1234")
+    return int(text or 0)
+
+
+def plain(value: Any) -> object:
+    """What stands in a `google.protobuf.Struct`, as JSON knows it; numbers as the text that a person would write for them."""
+    if hasattr(value, "fields"):
+        return {key: plain(element) for key, element in value.fields.items()}
+    match value.WhichOneof("kind"):
+        case "struct_value":
+            return plain(value.struct_value)
+        case "list_value":
+            return [plain(element) for element in value.list_value.values]
+        case "number_value":
+            number = value.number_value
+            return str(int(number)) if number.is_integer() and abs(number) < SAFE else repr(number)
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return value.bool_value
+    return None

@@ -1,0 +1,106 @@
+"""Nodes: what the caller sees of them, and the orders of administrators (R28, R32)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.api import nodes_pb2 as pb
+from headrace.contracts.queries import NodeRequest
+from headrace.governance.api import filters, names, paging
+from headrace.governance.api.applying import plan_message
+from headrace.governance.api.faults import not_found
+from headrace.governance.api.looking import look_into
+from headrace.governance.api.messages import moment
+from headrace.governance.nodes import confirming_empty, cordoning, draining
+from headrace.views.shown import node_view
+from headrace.views.visibility import EVERYBODY, sees_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from headrace.domain.state import State
+    from headrace.governance.api.office import Call
+    from headrace.governance.decide import Wish
+
+
+async def list_nodes(request: Any, call: Call) -> pb.ListNodesResponse:
+    """A page of the nodes that the caller sees."""
+    office = call.office
+    page = paging.page_of(request.page_size, request.page_token, call.method, request.filter)
+    passes = filters.parse(request.filter, pb.Node.DESCRIPTOR.fields_by_name)
+    answer = pb.ListNodesResponse(sequence=str(office.state.sequence))
+    for name in paging.behind(sorted(office.state.nodes), page.last):
+        if not sees_node(call.tenant, office.state.nodes[name]):
+            continue
+        message = message_of(office.state, name, office.heard, call.tenant)
+        if passes is not None and not passes(look_into(message)):
+            continue
+        if len(answer.nodes) == page.size:
+            answer.next_page_token = page.token(answer.nodes[-1].name.removeprefix("nodes/"))
+            break
+        answer.nodes.append(message)
+    return answer
+
+
+async def get_node(request: Any, call: Call) -> pb.Node:
+    """One node."""
+    (name,) = names.parts_of(request.name, "nodes/*")
+    node = call.office.state.nodes.get(name)
+    if node is None or not sees_node(call.tenant, node):
+        raise not_found("node", request.name)
+    return message_of(call.office.state, name, call.office.heard, call.tenant)
+
+
+def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -> pb.Node:
+    """A node as the tenant sees it."""
+    node = state.nodes[name]
+    view = node_view(node, heard.get(name, 0), tenant)
+    return pb.Node(
+        name=f"nodes/{name}",
+        pool=view.pool,
+        state=view.state,
+        labels=view.labels,
+        model=view.model,
+        gpus=view.gpus,
+        gpu_free=format_amount(GPU, view.gpu_free),
+        cpu=format_amount(CPU, view.cpu),
+        cpu_free=format_amount(CPU, view.cpu_free),
+        memory=format_amount(MEMORY, view.memory),
+        memory_free=format_amount(MEMORY, view.memory_free),
+        leases=view.leases,
+        heard_time=moment(view.last_heard),
+        slices=[pb.DeviceSlices(device=device, slices=slices) for device, slices in view.slices.items()],
+        dedicated_to=view.dedicated_to,
+        cordoned=node.cordoned if tenant == EVERYBODY else "",
+        sequence=str(state.sequence),
+        isolation=view.isolation,
+        unfit=view.unfit,
+    )
+
+
+async def cordon_node(request: Any, call: Call) -> Any:
+    """It takes no new work."""
+    return await _order(request, call, lambda wish, author: cordoning(wish, author, cordon=True))
+
+
+async def uncordon_node(request: Any, call: Call) -> Any:
+    """It takes new work again."""
+    return await _order(request, call, lambda wish, author: cordoning(wish, author, cordon=False))
+
+
+async def drain_node(request: Any, call: Call) -> Any:
+    """It takes no new work, and what is on it leaves."""
+    return await _order(request, call, draining)
+
+
+async def confirm_node_empty(request: Any, call: Call) -> Any:
+    """Nothing is left there of what should not be."""
+    return await _order(request, call, confirming_empty)
+
+
+async def _order(request: Any, call: Call, make: Callable[[NodeRequest, str], Wish]) -> Any:
+    (name,) = names.parts_of(request.name, "nodes/*")
+    wish = make(NodeRequest(node=name, reason=request.reason), call.caller.author)
+    answer = await call.decided(wish, validate_only=request.validate_only)
+    return plan_message(answer, call.office.state.sequence)

@@ -1,0 +1,125 @@
+"""What the services of the API work with: the fold, the decider behind it, an index of jobs, and the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from grpc import StatusCode
+from msgspec import structs
+
+from headrace.contracts.queries import ApplyAnswer
+from headrace.governance.api.faults import Fault
+from headrace.service.answering import Refused
+from headrace.views.visibility import EVERYBODY, hide_tenants
+
+if TYPE_CHECKING:
+    from headrace.bus.connection import Connection
+    from headrace.bus.log import Log
+    from headrace.domain.state import State
+    from headrace.governance.calendars import Zones
+    from headrace.governance.decide import Wish
+    from headrace.identity.caller import Caller
+    from headrace.views.history import History
+    from headrace.views.past import Past
+    from headrace.views.queries import Queries
+    from headrace.views.roster import Roster
+
+CATCH_UP_WITHIN = 5.0
+"""Seconds for which a read waits for the record it wants to see; the caller's own deadline may be earlier."""
+LOOK_EVERY = 0.003
+
+_HINT = re.compile(r"; (?:did you mean|there (?:is|are)) [^;()]*")
+
+
+class Office(NamedTuple):
+    """Everything that answers are made of. `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970."""
+
+    state: State
+    roster: Roster
+    history: History
+    queries: Queries
+    past: Past
+    ledger: Log
+    submits: Log
+    connection: Connection
+    heard: Mapping[str, int]
+    zones: Zones
+    clock: Callable[[], int]
+    decide: Callable[[Wish], Awaitable[ApplyAnswer]]
+
+    def now(self) -> int:
+        """Log time, or this machine's where that is later."""
+        return max(self.state.now, self.clock())
+
+    async def reach(self, sequence: int, within: float) -> None:
+        """Wait until the fold has that record. Raises `Fault` where the ledger has none, or it takes too long."""
+        if sequence <= self.state.sequence:
+            return
+        tip = await self.ledger.tip()
+        if sequence > tip:
+            raise Fault(
+                StatusCode.OUT_OF_RANGE,
+                "NOT_THERE_YET",
+                f"min_sequence: the ledger ends with record {tip}; {sequence} is to come",
+            )
+        try:
+            async with asyncio.timeout(min(within, CATCH_UP_WITHIN)):
+                while self.state.sequence < sequence:  # noqa: ASYNC110 - the fold tells nobody
+                    await asyncio.sleep(LOOK_EVERY)
+        except TimeoutError:
+            message = f"record {sequence} has not been read yet; record {self.state.sequence} has; try again"
+            raise Fault(StatusCode.UNAVAILABLE, "BEHIND", message) from None
+
+
+class Call(NamedTuple):
+    """One call: who, what, and until when (seconds from its start)."""
+
+    caller: Caller
+    method: str
+    within: float
+    office: Office
+
+    @property
+    def tenant(self) -> str:
+        """As whom the caller sees the state: their tenant, or everybody."""
+        return EVERYBODY if self.caller.is_provider else self.caller.tenant
+
+    async def decided(self, wish: Wish, *, validate_only: bool = False) -> ApplyAnswer:
+        """What came of a wish, in words that the caller may read. Raises `Refused`."""
+        office = self.office
+        try:
+            if not validate_only:
+                return self.projected(await office.decide(wish))
+            return self.projected(structs.replace(_judged(wish, office), applied=False))
+        except Refused as refusal:
+            body = self.projected(refusal.body) if isinstance(refusal.body, ApplyAnswer) else None
+            raise Refused(refusal.code, self.told(str(refusal)), body) from None
+
+    def projected(self, answer: ApplyAnswer) -> ApplyAnswer:
+        """A plan without what the caller may not know."""
+        if self.tenant == EVERYBODY:
+            return answer
+        changes = tuple(structs.replace(change, fields=tuple(map(self.told, change.fields))) for change in answer.changes)
+        return structs.replace(
+            answer,
+            changes=changes,
+            warnings=tuple(map(self.told, answer.warnings)),
+            errors=tuple(map(self.told, answer.errors)),
+        )
+
+    def told(self, text: str) -> str:
+        """A sentence as the caller may read it: no names of other tenants, and no lists of names that might be theirs."""
+        if self.tenant == EVERYBODY:
+            return text
+        return hide_tenants(_HINT.sub("", text), self.tenant, self.office.state)
+
+
+def _judged(wish: Wish, office: Office) -> ApplyAnswer:
+    """What would come of a wish, of which nothing is stated."""
+    decision = wish(office.state, office.now())
+    if decision.code:
+        raise Refused(decision.code, decision.error, decision.answer)
+    return decision.answer

@@ -1,0 +1,103 @@
+"""The gRPC server: every method of the protos behind the one door, health and reflection beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from headrace.contracts import protocol
+from headrace.governance.api import accounts, applying, books, history, jobs, nodes, queues, submitting, system, written
+from headrace.governance.api.door import Door
+from headrace.governance.api.watching import Watches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from google.protobuf.descriptor import MethodDescriptor
+
+MESSAGE_MAX = 4 * 1024 * 1024
+"""Bytes of a request; a set of documents or a thousand jobs fit."""
+ANSWER_MAX = 64 * 1024 * 1024
+CALLS_MAX = 2_000
+"""Calls at the same time; more are refused at once."""
+METADATA_MAX = 16 * 1024
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_MAX),
+    ("grpc.max_send_message_length", ANSWER_MAX),
+    ("grpc.max_metadata_size", METADATA_MAX),
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+
+def handlers() -> dict[str, Callable[..., Any]]:
+    """What serves each method, by the method's name."""
+    own: dict[str, Callable[..., Any]] = {
+        "ListServiceAccounts": accounts.list_service_accounts,
+        "GetServiceAccount": accounts.get_service_account,
+        "CreateServiceAccount": accounts.create_service_account,
+        "UpdateServiceAccount": accounts.update_service_account,
+        "DeleteServiceAccount": accounts.delete_service_account,
+        "ApplyDocuments": applying.apply_documents,
+        "ListQueues": queues.list_queues,
+        "GetQueue": queues.get_queue,
+        "ListNodes": nodes.list_nodes,
+        "GetNode": nodes.get_node,
+        "CordonNode": nodes.cordon_node,
+        "UncordonNode": nodes.uncordon_node,
+        "DrainNode": nodes.drain_node,
+        "ConfirmNodeEmpty": nodes.confirm_node_empty,
+        "SubmitJobs": submitting.submit_jobs,
+        "ListJobs": jobs.list_jobs,
+        "GetJob": jobs.get_job,
+        "ListJobFacts": jobs.list_job_facts,
+        "GetJobLogs": jobs.get_job_logs,
+        "ExplainJob": jobs.explain_job,
+        "CancelJob": jobs.cancel_job,
+        "RequeueJob": jobs.requeue_job,
+        "PreemptJob": jobs.preempt_job,
+        "WatchJobs": Watches().watch_jobs,
+        "GetUsage": books.get_usage,
+        "ListRecords": history.list_records,
+        "GetState": history.get_state,
+        "GetOpenApi": system.get_open_api,
+        "GetCaller": system.get_caller,
+    }
+    return own | written.handlers()
+
+
+class Api:
+    """The server on one address, such as `unix:/path` or `127.0.0.1:0`; `port` is the one it got."""
+
+    def __init__(self, door: Door, address: str) -> None:
+        self._server = grpc.aio.server(interceptors=(door,), options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
+        self._health = health.aio.HealthServicer()
+        serving = handlers()
+        for service in protocol.services():
+            methods = {method.name: _handler(method, serving[method.name]) for method in service.methods}
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, methods),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = [service.full_name for service in protocol.services()]
+        reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self.port = self._server.add_insecure_port(address)
+
+    async def start(self) -> None:
+        """Answer calls."""
+        await self._server.start()
+        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace: float = 1.0) -> None:
+        """Take no more calls; those under way have so many seconds."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace)
+
+
+def _handler(method: MethodDescriptor, serve: Callable[..., Any]) -> Any:
+    request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
+    return make(serve, request_deserializer=request.FromString, response_serializer=answer.SerializeToString)

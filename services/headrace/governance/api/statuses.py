@@ -1,0 +1,84 @@
+"""From whatever was raised to the status that a caller reads: `google.rpc.Status` with `ErrorInfo` and `BadRequest`."""
+
+from __future__ import annotations
+
+import re
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode
+
+from headrace.bus.log import LogError
+from headrace.client.errors import Refused as NoWish
+from headrace.contracts.codec import Malformed
+from headrace.contracts.queries import ApplyAnswer
+from headrace.governance.api.faults import Fault, Violation
+from headrace.identity.caller import Denied, Unauthenticated
+from headrace.service.answering import Refused
+
+DOMAIN = "headrace.dev"
+DETAILS = "grpc-status-details-bin"
+MESSAGE_MAX = 1_000
+"""Characters of a message; it travels in a header."""
+
+VIOLATIONS_MAX = 20
+
+_CODES = {
+    "NOT_FOUND": StatusCode.NOT_FOUND,
+    "INVALID": StatusCode.INVALID_ARGUMENT,
+    "REFUSED": StatusCode.FAILED_PRECONDITION,
+    "STALE": StatusCode.ABORTED,
+    "UNAVAILABLE": StatusCode.UNAVAILABLE,
+    "NOT_ALLOWED": StatusCode.PERMISSION_DENIED,
+}
+_FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_.\[\]/-]{0,99}): ")
+
+
+def of_refusal(refusal: Refused) -> Fault:
+    """A refusal of the decider or of a view; where it brings a plan, every line of it."""
+    code = _CODES.get(refusal.code, StatusCode.INTERNAL)
+    errors = refusal.body.errors if isinstance(refusal.body, ApplyAnswer) else ()
+    lines = (errors or (str(refusal),))[:VIOLATIONS_MAX]
+    violations = [Violation(found[1], line[found.end() :]) for line in lines if (found := _FIELD.match(line)) is not None]
+    return Fault(code, refusal.code, str(refusal), *violations)
+
+
+def of_error(error: BaseException) -> Fault | None:
+    """Whatever was raised, where it is an answer; None where it is a defect."""
+    match error:
+        case Fault():
+            return error
+        case Refused():
+            return of_refusal(error)
+        case Unauthenticated():
+            return Fault(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", str(error))
+        case Denied():
+            return Fault(StatusCode.PERMISSION_DENIED, "NOT_ALLOWED", str(error))
+        case NoWish():
+            return of_refusal(Refused(error.code, str(error)))
+        case Malformed():
+            return Fault(StatusCode.INVALID_ARGUMENT, "MALFORMED", str(error))
+        case LogError():
+            return Fault(StatusCode.UNAVAILABLE, "UNAVAILABLE", f"the bus is away, try again in a while: {error}")
+    return None
+
+
+def status_of(fault: Fault) -> bytes:
+    """The `google.rpc.Status` of a fault, for the trailer that carries it."""
+    info = error_details_pb2.ErrorInfo(reason=fault.reason, domain=DOMAIN)
+    details = [_packed(info)]
+    if fault.violations:
+        request = error_details_pb2.BadRequest()
+        for violation in fault.violations[:VIOLATIONS_MAX]:
+            request.field_violations.add(field=violation.field[:200], description=violation.message[:500])
+        details.append(_packed(request))
+    number: int = fault.code.value[0]
+    status = status_pb2.Status(code=number, message=fault.message[:MESSAGE_MAX], details=details)
+    text: bytes = status.SerializeToString()
+    return text
+
+
+def _packed(message: object) -> AnyMessage:
+    packed = AnyMessage()
+    packed.Pack(message)  # type: ignore[arg-type]  # Google's own messages come without types
+    return packed

@@ -1,0 +1,122 @@
+"""`jobs:submit`: wishes of the caller, or for a user who trusts the caller with it, durable on SUBMIT when it answers (R14)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from headrace.client.errors import Refused as NoWish
+from headrace.client.wishing import make_wish, packed, parse_queue
+from headrace.contracts import subjects
+from headrace.contracts.api import jobs_pb2 as pb
+from headrace.contracts.ids import is_token, job_key
+from headrace.contracts.wishes import JOBS_MAX, JobWish
+from headrace.governance.api import names
+from headrace.governance.api.faults import invalid, shown
+from headrace.governance.api.jobmessages import job_message
+from headrace.governance.api.jobs import view_of
+from headrace.identity.caller import Role
+from headrace.identity.directory import act_for
+from headrace.identity.roles import authorize
+
+if TYPE_CHECKING:
+    from headrace.governance.api.office import Call
+
+JUDGED_WITHIN = 5.0
+LOOK_EVERY = 0.002
+"""Seconds."""
+
+SUBMITTED = "submitted"
+"""The state of a job that is durable and has not been judged yet."""
+
+
+async def submit_jobs(request: Any, call: Call) -> pb.SubmitJobsResponse:
+    """Submit to one queue, all in one message where they fit in one."""
+    (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+    user = _for_whom(request.user, tenant, call)
+    try:
+        policy, profile = parse_queue(request.queue)
+    except NoWish as refusal:
+        raise invalid("queue", str(refusal).removeprefix("queue: ")) from None
+    if not 1 <= len(request.jobs) <= JOBS_MAX:
+        raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
+    wishes = [_wish(spec, index) for index, spec in enumerate(request.jobs)]
+    subject = subjects.submit(tenant, user, policy, profile)
+    for group, payload in packed(wishes):
+        await call.office.submits.append(subject, payload, None, f"{tenant}.{user}.{group[0].id}")
+    keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
+    if request.wait:
+        await _judged(keys, call)
+    sequence = call.office.state.sequence
+    jobs = [_shown(key, wish, request.queue, call) for key, wish in zip(keys, wishes, strict=True)]
+    return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
+
+
+def _for_whom(user: str, tenant: str, call: Call) -> str:
+    """As whom: the caller, or the user for whom the caller may act."""
+    caller = call.caller
+    if user in ("", caller.handle):
+        authorize(caller, call.method, tenant, caller.handle)
+        return caller.handle
+    if not is_token(user):
+        raise invalid("user", f"{shown(user)!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'")
+    if caller.role is Role.SERVICE_ACCOUNT:
+        authorize(caller, call.method, tenant, caller.handle)
+        return act_for(call.office.state, caller, user).acting_for
+    authorize(caller, call.method, tenant, user)
+    return user
+
+
+def _wish(spec: pb.JobSpec, index: int) -> JobWish:
+    said: dict[str, Any] = {
+        "name": spec.name,
+        "env": dict(spec.env),
+        "secret_env": list(spec.secret_env),
+        "image": spec.image,
+        "workdir": spec.workdir,
+        "priority": spec.priority,
+        "on_abort": list(spec.on_abort),
+        "retries": spec.retries,
+        "time_limit": spec.time_limit,
+        "after": [f"{one.job}:{one.when or 'ok'}" for one in spec.after],
+        "request": dict(spec.request),
+        "labels": dict(spec.labels),
+    }
+    if spec.HasField("preemptible"):
+        said["preemptible"] = spec.preemptible
+    said |= {name: value for name, value in (("id", spec.id), ("trace", spec.trace)) if value}
+    try:
+        return make_wish(list(spec.command), **said)
+    except NoWish as refusal:
+        field, _, message = str(refusal).partition(": ")
+        fault = invalid(f"jobs[{index}].{field}" if message else f"jobs[{index}]", message or str(refusal))
+        raise fault from None
+
+
+async def _judged(keys: list[str], call: Call) -> None:
+    """Wait until all have been judged, or it takes too long: then they are shown as they are."""
+    roster, waiting = call.office.roster, keys
+    try:
+        async with asyncio.timeout(min(JUDGED_WITHIN, call.within)):
+            while waiting := [key for key in waiting if roster.find(key) is None]:  # noqa: ASYNC110
+                await asyncio.sleep(LOOK_EVERY)  # the fold tells nobody
+    except TimeoutError:
+        return
+
+
+def _shown(key: str, wish: JobWish, queue: str, call: Call) -> pb.Job:
+    office = call.office
+    job = office.roster.find(key)
+    if job is not None:
+        return job_message(view_of(job, office), office.state.sequence)
+    return pb.Job(
+        name=names.job_name(key),
+        user=key.split(".")[1],
+        display_name=wish.name,
+        queue=queue,
+        state=SUBMITTED,
+        preemptible=wish.preemptible,
+        priority=wish.priority,
+        labels=wish.labels,
+        sequence=str(office.state.sequence),
+    )

@@ -1,0 +1,146 @@
+"""`jobs:watch`: first the jobs as they are, then what happens to them, as FEED tells it to their tenant; a line now and then of silence."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.json_format import ParseDict
+from google.protobuf.struct_pb2 import Struct
+from grpc import StatusCode
+
+from headrace.client.watching import FeedFact, read_fact
+from headrace.contracts.api import jobs_pb2 as pb
+from headrace.contracts.ids import is_job_id, is_token
+from headrace.contracts.subjects import feed
+from headrace.domain.state import FINAL
+from headrace.governance.api import names
+from headrace.governance.api.faults import Fault, invalid
+from headrace.governance.api.jobmessages import job_message
+from headrace.governance.api.jobs import view_of
+from headrace.governance.api.messages import moment
+from headrace.views import shown
+from headrace.views.roster import Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from nats.aio.msg import Msg
+
+    from headrace.governance.api.office import Call, Office
+
+UNHEARD_MAX = 10_000
+"""Facts that wait for a slow reader, who is then told to begin again."""
+ALIVE_EVERY = 10.0
+WATCHERS_MAX = 500
+AT_ONCE = 200
+
+
+class Watches:
+    """How many there are; each keeps a subscription and facts in memory."""
+
+    def __init__(self, most: int = WATCHERS_MAX, alive_every: float = ALIVE_EVERY) -> None:
+        self._left = most
+        self._alive_every = alive_every
+
+    async def watch_jobs(self, request: Any, call: Call) -> AsyncIterator[pb.JobEvent]:
+        """What happens to the jobs of a tenant, from now on until the caller's deadline, or as long as the caller listens."""
+        (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+        if request.job and not is_job_id(request.job):
+            raise invalid("job", "write the id of a job, which is a lower-case ULID of 26 characters")
+        if request.user and not is_token(request.user):
+            raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
+        if not self._left:
+            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", "there are too many watches now; try again later")
+        self._left -= 1
+        heard = _Heard(tenant, request.user)
+        subscription = await call.office.connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
+        try:
+            await call.office.connection.flush()
+            async for event in self._events(tenant, request, call, heard):
+                yield event
+        finally:
+            self._left += 1
+            await subscription.unsubscribe()
+
+    async def _events(self, tenant: str, request: Any, call: Call, heard: _Heard) -> AsyncIterator[pb.JobEvent]:
+        office, since = call.office, call.office.state.sequence
+        async for event in _as_it_is(office, tenant, request):
+            yield event
+        yield pb.JobEvent(type="alive", sequence=str(since), time=moment(office.now()))
+        while True:
+            try:
+                async with asyncio.timeout(self._alive_every):
+                    fact = await heard.next()
+            except TimeoutError:
+                yield pb.JobEvent(type="alive", sequence=str(office.state.sequence), time=moment(office.now()))
+                continue
+            if fact.sequence > since:
+                yield _event(fact)
+
+
+class _Heard:
+    """What FEED says to one watcher, as far as it has not been told yet."""
+
+    def __init__(self, tenant: str, user: str) -> None:
+        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue(UNHEARD_MAX)
+        self._whose = f"{tenant}.{user}." if user else ""
+        self._overrun = False
+
+    async def hear(self, message: Msg) -> None:
+        fact = read_fact(message.subject, message.data)
+        if fact is None or self._overrun or (self._whose and not str(fact.fields.get("job", "")).startswith(self._whose)):
+            return
+        if self._facts.qsize() >= UNHEARD_MAX - 1:
+            self._overrun = True
+            self._facts.put_nowait(None)
+        else:
+            self._facts.put_nowait(fact)
+
+    async def next(self) -> FeedFact:
+        """The next fact; `Fault` where some have been lost because the reader is slow."""
+        fact = await self._facts.get()
+        if fact is None:
+            message = f"more than {UNHEARD_MAX} facts wait to be read; read faster, or watch less; begin again"
+            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_SLOW", message)
+        return fact
+
+
+async def _as_it_is(office: Office, tenant: str, request: Any) -> AsyncIterator[pb.JobEvent]:
+    """The jobs that have not ended; one that is asked for by its id in any case."""
+    waits = shown.Waits(office.state, office.now())
+    for number, job in enumerate(reversed(office.roster.newest(tenant)), 1):
+        if not number % AT_ONCE:
+            await asyncio.sleep(0)
+        rejected = isinstance(job, Rejected)
+        key = job.fact.job if isinstance(job, Rejected) else job.key
+        _, user, job_id = key.split(".")
+        ended = rejected or (not isinstance(job, Rejected) and job.state in FINAL)
+        if (request.job and job_id != request.job) or (ended and not request.job) or request.user not in ("", user):
+            continue
+        message = job_message(view_of(job, office, waits, whole=False), office.state.sequence)
+        yield pb.JobEvent(type="job", sequence=message.sequence, time=moment(office.now()), job=message.name, snapshot=message)
+
+
+def _event(fact: FeedFact) -> pb.JobEvent:
+    key = fact.fields.get("job", "")
+    said = {name: value for name, value in fact.fields.items() if name not in {"type", "at", "sequence", "number"}}
+    return pb.JobEvent(
+        type=fact.type,
+        sequence=str(fact.sequence),
+        number=fact.number,
+        time=moment(fact.at),
+        job=names.job_name(key) if isinstance(key, str) and key.count(".") == 2 else "",
+        fact=ParseDict(_safe(said), Struct()),
+    )
+
+
+def _safe(value: object) -> Any:
+    """JSON without numbers that other readers would round: those become text."""
+    if isinstance(value, dict):
+        return {str(key): _safe(element) for key, element in value.items()}
+    if isinstance(value, list):
+        return [_safe(element) for element in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53:
+        return str(value)
+    return value

@@ -1,0 +1,242 @@
+"""The gateway in front of the API: Envoy, which makes gRPC of HTTP/JSON and of gRPC-Web, on one port. Its configuration is made here.
+
+Strategy: it is strict, so that the API sees only what its protos know. Unknown paths are 404, known ones with another verb 405, unknown
+query parameters and fields 400; escaped slashes, underscores in headers and what is too large or too slow are refused; whatever it
+answers itself is the same JSON as the API's own errors. It decides nothing about callers: tokens go through to the API.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from headrace.contracts import protocol
+from headrace.supervisor.strictness import script
+
+Config = dict[str, Any]
+
+CLUSTER = "api"
+HEALTH_PATH = "/healthz"
+REQUEST_BYTES_MAX = 4 * 1024 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+HEADERS_KIB_MAX = 32
+CONNECTIONS_MAX = 4_096
+STREAMS_MAX = 128
+
+ANSWER_WITHIN = "65s"
+"""A little more than the API gives itself."""
+
+_CONNECTIONS = "envoy.resource_monitors.global_downstream_max_connections"
+_TYPE = "type.googleapis.com/envoy.extensions."
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 431: 8, 503: 14, 504: 4}
+"""gRPC's code for a status that the gateway gives by itself."""
+
+_REASONS = {
+    400: "MALFORMED",
+    404: "NO_SUCH_PATH",
+    405: "NO_SUCH_METHOD",
+    408: "TOO_SLOW",
+    413: "TOO_LARGE",
+    431: "TOO_LARGE",
+    503: "UNAVAILABLE",
+    504: "TOO_SLOW",
+}
+
+
+class Tls(NamedTuple):
+    """Files of a certificate and its key."""
+
+    certificate: str
+    key: str
+
+
+def gateway_config(socket: str, descriptors: str, *, host: str, port: int, tls: Tls | None = None) -> str:
+    """The configuration, as JSON. `socket`: where the API listens; `descriptors`: the file of `protocol.descriptors()`."""
+    chain: Config = {"filters": [_named("envoy.filters.network.http_connection_manager", _manager(descriptors))]}
+    if tls is not None:
+        chain["transport_socket"] = _named("envoy.transport_sockets.tls", _tls(tls))
+    listener = {
+        "name": "http",
+        "address": {"socket_address": {"address": host, "port_value": port}},
+        "enable_reuse_port": False,
+        "per_connection_buffer_limit_bytes": REQUEST_BYTES_MAX + 64 * 1024,
+        "filter_chains": [chain],
+    }
+    config = {
+        "node": {"id": "gateway", "cluster": "headrace"},
+        "static_resources": {"listeners": [listener], "clusters": [_cluster(socket)]},
+        "overload_manager": {"resource_monitors": [_named(_CONNECTIONS, _connections())]},
+        # what /healthz looks at is a statistic; nobody reads the others
+        "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": [{"prefix": f"cluster.{CLUSTER}.membership"}]}}},
+    }
+    return json.dumps(config, indent=2) + "\n"
+
+
+def _connections() -> Config:
+    return {
+        "@type": f"{_TYPE}resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+        "max_active_downstream_connections": CONNECTIONS_MAX,
+    }
+
+
+def _named(name: str, config: Config) -> Config:
+    return {"name": name, "typed_config": config}
+
+
+def _tls(tls: Tls) -> Config:
+    certificate = {"certificate_chain": {"filename": tls.certificate}, "private_key": {"filename": tls.key}}
+    return {
+        "@type": f"{_TYPE}transport_sockets.tls.v3.DownstreamTlsContext",
+        "common_tls_context": {
+            "tls_params": {"tls_minimum_protocol_version": "TLSv1_2"},
+            "tls_certificates": [certificate],
+            "alpn_protocols": ["h2", "http/1.1"],
+        },
+    }
+
+
+def _manager(descriptors: str) -> Config:
+    return {
+        "@type": f"{_TYPE}filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "http",
+        "codec_type": "AUTO",
+        "server_name": "headrace",
+        "use_remote_address": True,
+        "normalize_path": True,
+        "merge_slashes": True,
+        "path_with_escaped_slashes_action": "REJECT_REQUEST",
+        "max_request_headers_kb": HEADERS_KIB_MAX,
+        "common_http_protocol_options": {
+            "idle_timeout": "300s",
+            "headers_with_underscores_action": "REJECT_REQUEST",
+        },
+        "http2_protocol_options": {
+            "max_concurrent_streams": STREAMS_MAX,
+            "initial_stream_window_size": 1024 * 1024,
+            "initial_connection_window_size": 4 * 1024 * 1024,
+        },
+        "request_headers_timeout": "10s",
+        "request_timeout": "60s",
+        "stream_idle_timeout": "120s",
+        "local_reply_config": _local_replies(),
+        "route_config": {"name": "routes", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": list(_routes())}]},
+        "http_filters": [
+            _named("envoy.filters.http.health_check", _health()),
+            _named("envoy.filters.http.grpc_web", {"@type": f"{_TYPE}filters.http.grpc_web.v3.GrpcWeb"}),
+            _named("envoy.filters.http.lua", _strictness()),
+            _named("envoy.filters.http.grpc_json_transcoder", _transcoder(descriptors)),
+            _named("envoy.filters.http.router", {"@type": f"{_TYPE}filters.http.router.v3.Router"}),
+        ],
+    }
+
+
+def _health() -> Config:
+    return {
+        "@type": f"{_TYPE}filters.http.health_check.v3.HealthCheck",
+        "pass_through_mode": False,
+        "cluster_min_healthy_percentages": {CLUSTER: {"value": 1}},
+        "headers": [{"name": ":path", "string_match": {"exact": HEALTH_PATH}}],
+    }
+
+
+def _strictness() -> Config:
+    return {"@type": f"{_TYPE}filters.http.lua.v3.Lua", "default_source_code": {"inline_string": script()}}
+
+
+def _transcoder(descriptors: str) -> Config:
+    return {
+        "@type": f"{_TYPE}filters.http.grpc_json_transcoder.v3.GrpcJsonTranscoder",
+        "proto_descriptor": descriptors,
+        "services": [service.full_name for service in protocol.services()],
+        "convert_grpc_status": True,
+        "case_insensitive_enum_parsing": True,
+        "query_param_unescape_plus": True,
+        "url_unescape_spec": "ALL_CHARACTERS_EXCEPT_SLASH",
+        "max_request_body_size": REQUEST_BYTES_MAX,
+        "max_response_body_size": ANSWER_BYTES_MAX,
+        "request_validation_options": {
+            "reject_unknown_query_parameters": True,
+            "reject_binding_body_field_collisions": True,
+        },
+        "print_options": {"preserve_proto_field_names": True, "stream_newline_delimited": True},
+    }
+
+
+def _routes() -> Iterator[Config]:
+    """Methods to the API; streams without an end; a known path with another verb, and everything else, to nobody."""
+    for method in protocol.methods():
+        if method.server_streaming:
+            yield {
+                "match": {"path": protocol.path_of(method)},
+                "route": {"cluster": CLUSTER, "timeout": "0s", "max_stream_duration": {"grpc_timeout_header_max": "0s"}},
+            }
+    for prefix in (f"/{protocol.PACKAGE}.", "/grpc.health.v1.", "/grpc.reflection."):
+        yield {
+            "match": {"prefix": prefix, "grpc": {}},
+            "route": {
+                "cluster": CLUSTER,
+                "timeout": ANSWER_WITHIN,
+                "max_stream_duration": {"grpc_timeout_header_max": "0s"},
+                "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 2},
+            },
+        }
+    verbs: dict[str, set[str]] = {}
+    for method in protocol.methods():
+        for one in protocol.bindings(method):
+            verbs.setdefault(one.pattern, set()).add(one.verb.upper())
+    for pattern in sorted(verbs, key=lambda pattern: (pattern.count("[^/:]+"), pattern)):
+        allowed = ", ".join(sorted(verbs[pattern]))
+        yield {
+            "match": {"safe_regex": {"regex": pattern}},
+            "direct_response": {"status": 405, "body": {"inline_string": f"this path knows {allowed}"}},
+            "response_headers_to_add": [{"header": {"key": "allow", "value": allowed}}],
+        }
+    nowhere = "there is no such path; /openapi.json lists them"
+    yield {"match": {"prefix": "/"}, "direct_response": {"status": 404, "body": {"inline_string": nowhere}}}
+
+
+def _local_replies() -> Config:
+    """What the gateway says by itself, in the words of the API."""
+
+    def body(code: int, reason: str) -> Config:
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "headrace.dev"}
+        return {"json_format": {"code": code, "message": "%LOCAL_REPLY_BODY%", "details": [info]}}
+
+    def status(value: int) -> Config:
+        comparison = {"op": "EQ", "value": {"default_value": value, "runtime_key": "none"}}
+        return {"status_code_filter": {"comparison": comparison}}
+
+    mappers = [
+        {"filter": status(http), "body_format_override": body(code, _REASONS.get(http, "REFUSED"))}
+        for http, code in _CODES.items()
+    ]
+    return {"mappers": mappers, "body_format": body(2, "REFUSED")}
+
+
+def _cluster(socket: str) -> Config:
+    options = {
+        "@type": f"{_TYPE}upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {"max_concurrent_streams": STREAMS_MAX}},
+    }
+    return {
+        "name": CLUSTER,
+        "connect_timeout": "1s",
+        "type": "STATIC",
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
+        "circuit_breakers": {"thresholds": [{"max_connections": 64, "max_pending_requests": 2_000, "max_requests": 2_000}]},
+        "health_checks": [
+            {
+                "timeout": "1s",
+                "interval": "1s",
+                "no_traffic_interval": "1s",
+                "unhealthy_threshold": 2,
+                "healthy_threshold": 1,
+                "grpc_health_check": {},
+            }
+        ],
+        "load_assignment": {
+            "cluster_name": CLUSTER,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"pipe": {"path": socket}}}}]}],
+        },
+    }

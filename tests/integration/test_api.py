@@ -1,0 +1,477 @@
+"""The API as its users meet it: over HTTP through the gateway, and over gRPC, with everything real behind it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import grpc
+import pytest
+
+from headrace.client.wishing import new_job_id
+from headrace.contracts.api import jobs_pb2, policies_pb2
+from tests.patience import PATIENCE
+
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+LOOK_EVERY = 0.02
+
+DOCUMENTS = {
+    "tenants": [
+        {"name": "acme", "admins": ["boss"], "shares": [{"pool": "hq", "reservation": {"gpu": 4}, "limit": {"gpu": 6}}]},
+        {"name": "emca", "admins": ["chief"], "shares": [{"pool": "hq", "reservation": {"gpu": 2}, "limit": {"gpu": 8}}]},
+    ],
+    "groups": [
+        {"tenant": "acme", "name": "dev", "members": ["alice"], "service_accounts": ["ci"], "on_behalf": ["ci"]},
+        {"tenant": "emca", "name": "dev", "members": ["eve"]},
+    ],
+    "pools": [
+        {"name": "hq", "selector": {"site": "hq"}, "price": {"gpu": "2.50"}},
+        {"name": "vault", "selector": {"site": "vault"}, "access": {"allow": ["emca"]}},
+    ],
+    "profiles": [
+        {"name": "half", "request": {"gpu": 0.5}, "pools": ["hq"]},
+        {"name": "one", "request": {"gpu": 1}, "pools": ["hq"]},
+    ],
+    "policies": [
+        {"tenant": "acme", "name": "dev", "group": "dev", "profiles": ["half"], "reservation": {"gpu": 2}, "limit": {"gpu": 4}},
+        {"tenant": "emca", "name": "dev", "group": "dev", "profiles": ["half"], "reservation": {"gpu": 1}},
+    ],
+}
+
+
+class Said(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    body: Any
+    headers: dict[str, str]
+
+    @property
+    def reason(self) -> str:
+        return str(self.body["details"][0]["reason"])
+
+
+class Api:
+    """One installation, asked over HTTP by whoever has a token."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.tokens: dict[str, str] = {}
+        self.address = ""
+
+    def run(self, *words: str) -> str:
+        ran = subprocess.run([*HEADRACE, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=self.env())
+        assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
+        return ran.stdout
+
+    def env(self) -> dict[str, str]:
+        return os.environ | {"HEADRACE_DATA": str(self.data)}
+
+    def up(self) -> None:
+        self.data.mkdir(mode=0o700)
+        (self.data / "installation.json").write_text(json.dumps({"host": "box", "labels": {"site": "hq"}}))
+        self.run("up", "--detach", "--gpus", "8")
+        self.address = json.loads(self.run("status", "--json"))["api"]
+        self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
+        self.tokens["viewer"] = self.run("token", "create", "--viewer", "auditor").strip()
+
+    def ask(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Said:
+        """One request of `who`; `body` as JSON, or the very bytes."""
+        where = path + (f"?{urlencode(query, doseq=True)}" if query else "")
+        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        headers = {"authorization": f"Bearer {self.tokens[who]}"} if who else {}
+        connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=PATIENCE)
+        try:
+            connection.request(verb, where, sent, headers | ({"content-type": "application/json"} if sent else {}))
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        return Said(
+            answer.status, json.loads(text) if text else None, {key.lower(): value for key, value in answer.getheaders()}
+        )
+
+    def done(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Any:
+        said = self.ask(who, verb, path, body, **query)
+        assert said.status == 200, said
+        return said.body
+
+    def submit(self, who: str, tenant: str, *commands: list[str], queue: str = "dev/half", **more: object) -> list[Any]:
+        wish = {"queue": queue, "jobs": [{"command": command} for command in commands], "wait": True} | more
+        return self.done(who, "POST", f"/v1/tenants/{tenant}/jobs:submit", wish)["jobs"]
+
+    def until(self, who: str, job: str, state: str) -> Any:
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.done(who, "GET", f"/v1/{job}"))["state"] != state:
+            assert time.monotonic() < deadline, found
+            time.sleep(LOOK_EVERY)
+        return found
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
+        made = Api(Path(folder) / "data")
+        try:
+            made.up()
+            made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "the first day"})
+            for user, tenant in (("boss", "acme"), ("alice", "acme"), ("chief", "emca"), ("eve", "emca")):
+                made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
+            made.tokens["ci"] = made.run("token", "create", "--service-account", "ci", "--tenant", "acme").strip()
+            yield made
+        finally:
+            subprocess.run([*HEADRACE, "down", "--now"], env=made.env(), capture_output=True, check=False)
+
+
+# ---- documents ----
+
+
+def test_a_set_of_documents_is_applied_whole_and_its_plan_can_be_read(api: Api) -> None:
+    changed = {
+        "documents": {
+            "policies": [DOCUMENTS["policies"][0] | {"limit": {"gpu": 3}}],
+            "profiles": [{"name": "two", "request": {"gpu": 2}, "pools": ["hq"]}],
+        }
+    }
+    plan = api.done("root", "POST", "/v1/documents:apply", changed | {"dry_run": True})
+    assert (plan["lines"], "applied" in plan) == (["+ profile two", "~ policy acme/dev", "    limit.gpu: 4 -> 3"], False)
+    broken = changed["documents"] | {"pools": [{"name": "x", "selector": {"site": "x"}, "capacity": {"gpus": 1}}]}
+    said = api.ask("root", "POST", "/v1/documents:apply", {"documents": broken})
+    assert (said.status, said.reason) == (400, "INVALID")
+    assert said.body["details"][1]["field_violations"][0]["field"] == "documents.pools[0].capacity.gpus"
+    assert api.ask("root", "GET", "/v1/profiles/two").status == 404
+
+
+def test_a_stale_set_is_refused(api: Api) -> None:
+    policy = DOCUMENTS["policies"][0]
+    said = api.ask(
+        "root", "POST", "/v1/documents:apply", {"documents": {"policies": [policy]}, "revisions": {"policy/acme/dev": "1"}}
+    )
+    assert (said.status, said.reason) == (409, "STALE")
+
+
+def test_an_object_is_made_read_changed_and_removed(api: Api) -> None:
+    body = {"request": {"gpu": "1/4"}, "pools": ["hq"]}
+    tried = api.done("root", "POST", "/v1/profiles", body, profile_id="quarter", validate_only="true")
+    assert api.ask("root", "GET", "/v1/profiles/quarter").status == 404
+    made = api.done("root", "POST", "/v1/profiles", body, profile_id="quarter", reason="small things")
+    assert (tried["name"], made["request"]) == ("profiles/quarter", {"gpu": "0.25"})
+    again = api.ask("root", "POST", "/v1/profiles", body, profile_id="quarter")
+    assert (again.status, again.reason) == (409, "ALREADY_EXISTS")
+    changed = api.done("root", "PATCH", "/v1/profiles/quarter", {"replicas": 2, "etag": made["etag"]})
+    assert (changed["replicas"], changed["request"]) == (2, {"gpu": "0.25"})
+    stale = api.ask("root", "PATCH", "/v1/profiles/quarter", {"replicas": 3, "etag": made["etag"]})
+    assert (stale.status, stale.reason) == (409, "STALE")
+    back = api.done("root", "PATCH", "/v1/profiles/quarter", {}, update_mask="replicas")
+    assert "replicas" not in back
+    gone = api.done("root", "DELETE", "/v1/profiles/quarter", etag=back["etag"])
+    assert (gone["lines"], gone["applied"]) == (["- profile quarter"], True)
+    assert api.ask("root", "GET", "/v1/profiles/quarter").status == 404
+
+
+def test_what_is_in_use_is_not_removed_but_by_a_mode(api: Api) -> None:
+    said = api.ask("root", "DELETE", "/v1/profiles/half")
+    assert (said.status, said.reason) == (400, "REFUSED")
+    assert "named by policy acme/dev" in said.body["message"]
+    frozen = api.done("root", "DELETE", "/v1/tenants/emca/policies/dev", mode="freeze")
+    assert frozen["lines"] == ["~ policy emca/dev", "    closed: no -> freeze"]
+    assert api.done("chief", "GET", "/v1/tenants/emca/queues/dev/half")["closed"] == "freeze"
+    api.done("chief", "PATCH", "/v1/tenants/emca/policies/dev", {}, update_mask="limit")
+    assert "closed" not in api.done("chief", "GET", "/v1/tenants/emca/policies/dev")
+
+
+def test_lists_come_in_pages_and_filtered(api: Api) -> None:
+    seen, token = [], ""
+    while True:
+        page = api.done("root", "GET", "/v1/profiles", page_size=1, page_token=token)
+        seen += [profile["name"] for profile in page["profiles"]]
+        token = page.get("next_page_token", "")
+        if not token:
+            break
+    assert seen == sorted(seen)
+    assert {"profiles/half", "profiles/one"} <= set(seen)
+    found = api.done("root", "GET", "/v1/profiles", filter='pools = "hq" AND request.gpu = "0.5"')
+    assert [profile["name"] for profile in found["profiles"]] == ["profiles/half"]
+    other = api.ask(
+        "root", "GET", "/v1/pools", page_token=api.done("root", "GET", "/v1/profiles", page_size=1)["next_page_token"]
+    )
+    assert (other.status, other.reason) == (400, "INVALID_PAGE_TOKEN")
+
+
+def test_a_read_reflects_at_least_ones_own_write(api: Api) -> None:
+    etag = api.done("root", "PATCH", "/v1/pools/hq", {"backfill_for": "11m"})["etag"]
+    said = api.ask("root", "GET", "/v1/pools/hq", min_sequence=etag)
+    assert int(said.headers["headrace-sequence"]) >= int(etag)
+    assert said.body["backfill_for"] == "11m"
+    late = api.ask("root", "GET", "/v1/pools/hq", min_sequence="999999999")
+    assert (late.status, late.reason) == (400, "NOT_THERE_YET")
+
+
+# ---- rules about access: R7, R12, R21 ----
+
+
+def test_linking_a_profile_opens_the_queue_and_unlinking_closes_it(api: Api) -> None:
+    (refused,) = api.submit("alice", "acme", ["true"], queue="dev/one")
+    assert (refused["state"], refused["reason"]) == ("rejected", "UNKNOWN_QUEUE")
+    linked = [{"name": "half"}, {"name": "one"}]
+    api.done("boss", "PATCH", "/v1/tenants/acme/policies/dev", {"profiles": linked})
+    assert api.done("alice", "GET", "/v1/tenants/acme/queues/dev/one")["group"] == "dev"
+    (job,) = api.submit("alice", "acme", ["true"], queue="dev/one")
+    api.until("alice", job["name"], "succeeded")
+    api.done("boss", "PATCH", "/v1/tenants/acme/policies/dev", {"profiles": [{"name": "half"}]})
+    assert api.ask("alice", "GET", "/v1/tenants/acme/queues/dev/one").status == 404
+
+
+def test_a_new_member_of_a_group_has_its_queues_from_that_act_alone(api: Api) -> None:
+    api.done("boss", "PATCH", "/v1/tenants/acme/groups/dev", {"members": ["alice", "newcomer"]})
+    api.tokens["newcomer"] = api.run("token", "create", "--user", "newcomer", "--tenant", "acme").strip()
+    (job,) = api.submit("newcomer", "acme", ["true"])
+    api.until("newcomer", job["name"], "succeeded")
+
+
+def test_a_queue_can_be_restricted_to_one_service_account(api: Api) -> None:
+    inference = {"group": "dev", "profiles": [{"name": "half", "submitters": ["ci"]}]}
+    api.done("boss", "POST", "/v1/tenants/acme/policies", inference, policy_id="inference")
+    (person,) = api.submit("alice", "acme", ["true"], queue="inference/half")
+    (account,) = api.submit("ci", "acme", ["true"], queue="inference/half")
+    assert (person["state"], person["reason"]) == ("rejected", "NOT_ALLOWED")
+    api.until("ci", account["name"], "succeeded")
+
+
+def test_shares_edited_live_move_idle_capacity_between_tenants(api: Api) -> None:
+    jobs = api.submit("eve", "emca", *([["sleep", "60"]] * 16))
+    deadline = time.monotonic() + PATIENCE
+    while sum(api.done("eve", "GET", f"/v1/{job['name']}")["state"] == "running" for job in jobs) < 16:
+        assert time.monotonic() < deadline
+        time.sleep(LOOK_EVERY)
+    shares = [{"pool": "hq", "reservation": {"gpu": "2"}, "limit": {"gpu": "5"}}]
+    api.done("root", "PATCH", "/v1/tenants/emca", {"shares": shares})
+    (job,) = api.submit("alice", "acme", ["sleep", "60"])
+    api.until("alice", job["name"], "running")  # it reclaims inside its tenant's reservation (R23)
+    (more,) = api.submit("eve", "emca", ["true"])
+    why = api.done("eve", "GET", f"/v1/{more['name']}:explain")
+    assert why["reason"] == "AT_TENANT_LIMIT"
+    assert "acme" not in json.dumps(why)
+    for one in (*jobs, more):
+        api.done("eve", "POST", f"/v1/{one['name']}:cancel", {"reason": "enough"})
+    api.done("alice", "POST", f"/v1/{job['name']}:cancel", {})
+    api.done("root", "PATCH", "/v1/tenants/emca", {"shares": DOCUMENTS_SHARES})
+    for one in jobs:
+        api.until("eve", one["name"], "cancelled")
+
+
+DOCUMENTS_SHARES = [{"pool": "hq", "reservation": {"gpu": "2"}, "limit": {"gpu": "8"}}]
+
+
+def test_a_dedicated_pool_is_seen_by_its_owner_alone(api: Api) -> None:
+    body = {"selector": {"site": "own"}, "dedicated_to": {"tenant": "emca"}}
+    api.done("root", "POST", "/v1/pools", body, pool_id="own")
+    assert api.done("chief", "GET", "/v1/pools/own")["dedicated_to"] == {"tenant": "emca"}
+    assert api.ask("boss", "GET", "/v1/pools/own").status == 404
+    assert api.ask("boss", "GET", "/v1/pools/vault").status == 404
+    assert [pool["name"] for pool in api.done("boss", "GET", "/v1/pools")["pools"]] == ["pools/hq"]
+
+
+def test_a_service_account_is_what_groups_name(api: Api) -> None:
+    made = api.done("boss", "POST", "/v1/tenants/acme/serviceAccounts", {"groups": ["dev"]}, service_account_id="nightly")
+    assert (made["groups"], made["name"]) == (["dev"], "tenants/acme/serviceAccounts/nightly")
+    trusted = api.done("boss", "PATCH", f"/v1/{made['name']}", {"on_behalf": ["dev"], "etag": made["etag"]})
+    assert trusted["on_behalf"] == ["dev"]
+    listed = api.done("boss", "GET", "/v1/tenants/acme/serviceAccounts")["service_accounts"]
+    assert [one["name"].rpartition("/")[2] for one in listed] == ["ci", "nightly"]
+    assert api.done("boss", "DELETE", f"/v1/{made['name']}")["applied"] is True
+    assert api.ask("boss", "GET", f"/v1/{made['name']}").status == 404
+
+
+# ---- jobs ----
+
+
+def test_a_job_is_submitted_followed_explained_told_and_read(api: Api) -> None:
+    (job,) = api.submit("alice", "acme", ["sh", "-c", "echo hello"])
+    done = api.until("alice", job["name"], "succeeded")
+    assert (done["user"], done["queue"], done["exit_code"], done["request"]) == ("alice", "dev/half", 0, {"gpu": "0.5"})
+    facts = api.done("alice", "GET", f"/v1/{job['name']}/facts")["facts"]
+    assert [fact["type"] for fact in facts][:2] == ["job.admitted.v1", "lease.granted.v1"]
+    assert api.done("alice", "GET", f"/v1/{job['name']}/logs")["text"] == "hello\n"
+    assert api.done("alice", "GET", f"/v1/{job['name']}:explain")["state"] == "succeeded"
+    listed = api.done("alice", "GET", "/v1/tenants/acme/jobs", filter="state = succeeded AND user = alice", page_size=1)
+    assert listed["jobs"][0]["name"] == job["name"]
+
+
+def test_the_same_id_is_the_same_job(api: Api) -> None:
+    spec = {"id": new_job_id(), "command": ["true"]}
+    wish = {"queue": "dev/half", "jobs": [spec], "wait": True}
+    first, second = (api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", wish)["jobs"] for _ in range(2))
+    assert first[0]["name"] == second[0]["name"] == f"tenants/acme/jobs/{spec['id']}"
+
+
+def test_a_service_account_submits_for_a_user_only_where_a_group_trusts_it(api: Api) -> None:
+    (job,) = api.submit("ci", "acme", ["true"], user="alice")
+    assert job["user"] == "alice"
+    said = api.ask(
+        "ci", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "user": "boss", "jobs": [{"command": ["true"]}]}
+    )
+    assert said.status == 403
+    said = api.ask(
+        "alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "user": "ci", "jobs": [{"command": ["true"]}]}
+    )
+    assert said.status == 403
+
+
+def test_a_job_is_its_owners_to_cancel_and_the_administrators(api: Api) -> None:
+    (job,) = api.submit("alice", "acme", ["sleep", "60"])
+    assert api.ask("ci", "POST", f"/v1/{job['name']}:cancel", {}).status == 403
+    assert api.ask("eve", "POST", f"/v1/{job['name']}:cancel", {}).status == 403
+    api.done("boss", "POST", f"/v1/{job['name']}:cancel", {"reason": "the budget"})
+    api.until("alice", job["name"], "cancelled")
+    facts = api.done("alice", "GET", f"/v1/{job['name']}/facts")["facts"]
+    assert any("the budget (by acme.boss)" in fact["text"] for fact in facts)
+
+
+@contextmanager
+def watching(api: Api, who: str, path: str) -> Iterator[list[Any]]:
+    """The lines of a stream, as they come."""
+    lines: list[Any] = []
+    connection = http.client.HTTPConnection(urlsplit(api.address).netloc, timeout=PATIENCE)
+    connection.request("GET", path, headers={"authorization": f"Bearer {api.tokens[who]}"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+
+    def read() -> None:
+        try:
+            while line := answer.readline():
+                lines.append(json.loads(line))
+        except (AttributeError, OSError, ValueError, http.client.HTTPException):  # closed while it reads
+            return
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield lines
+    finally:
+        connection.close()
+
+
+def eventually(condition: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(LOOK_EVERY)
+
+
+def test_a_watch_tells_line_by_line_what_happens_to_a_tenants_jobs_and_to_no_others(api: Api) -> None:
+    with watching(api, "alice", "/v1/tenants/acme/jobs:watch") as lines:
+        eventually(lambda: any(line["type"] == "alive" for line in lines))
+        (other,) = api.submit("eve", "emca", ["true"])
+        (job,) = api.submit("alice", "acme", ["true"])
+        eventually(lambda: any(line["type"] == "job.ended.v1" and line.get("job") == job["name"] for line in lines))
+        mine = [line["type"] for line in lines if line.get("job") == job["name"]]
+        assert mine[0] == "job.admitted.v1"
+        assert not any("emca" in json.dumps(line) or other["name"].rpartition("/")[2] in json.dumps(line) for line in lines)
+
+
+# ---- what is the provider's ----
+
+
+def test_a_node_is_cordoned_drained_and_taken_back(api: Api) -> None:
+    node = api.done("root", "GET", "/v1/nodes")["nodes"][0]["name"]
+    eventually(lambda: "leases" not in api.done("root", "GET", f"/v1/{node}"))
+    tried = api.done("root", "POST", f"/v1/{node}:cordon", {"reason": "a fan", "validate_only": True})
+    assert (tried["lines"][1], "applied" in tried) == ("    cordoned: no -> a fan", False)
+    api.done("root", "POST", f"/v1/{node}:drain", {"reason": "a fan"})
+    assert api.done("root", "GET", f"/v1/{node}")["state"] in ("draining", "drained")
+    api.done("root", "POST", f"/v1/{node}:uncordon", {})
+    assert api.done("root", "GET", f"/v1/{node}")["state"] == "ready"
+    assert api.done("root", "POST", f"/v1/{node}:confirmEmpty", {})["changes"][0]["action"] == "keep"
+    assert api.ask("boss", "POST", f"/v1/{node}:drain", {}).status == 403
+
+
+def test_usage_comes_from_the_books(api: Api) -> None:
+    (job,) = api.submit("alice", "acme", ["true"])
+    api.until("alice", job["name"], "succeeded")
+    eventually(lambda: "lines" in api.done("alice", "GET", "/v1/tenants/acme/usage"))
+    report = api.done("boss", "GET", "/v1/tenants/acme/usage", by=["user", "profile"])
+    assert {"user": "alice", "profile": "half"} in [line["group"] for line in report["lines"]]
+    assert api.ask("boss", "GET", "/v1/tenants/acme/usage", by="colour").status == 400
+
+
+def test_the_history_is_the_providers_to_read(api: Api) -> None:
+    page = api.done("viewer", "GET", "/v1/audit/records", page_size=3)
+    assert [record["sequence"] for record in page["records"]] == ["1", "2", "3"]
+    more = api.done("viewer", "GET", "/v1/audit/records", page_size=3, page_token=page["next_page_token"])
+    assert more["records"][0]["sequence"] == "4"
+    assert page["records"][2]["record"]["by"]
+    first = api.done("viewer", "GET", "/v1/audit/state", at="1")
+    now = api.done("viewer", "GET", "/v1/audit/state")
+    assert ("pools" in first, now["pools"][0]["name"]) == (False, "pools/hq")
+    assert api.ask("boss", "GET", "/v1/audit/records").status == 403
+
+
+# ---- the gateway ----
+
+
+def test_the_gateway_is_strict_and_speaks_like_the_api(api: Api) -> None:
+    for verb, path, body, status in (
+        ("GET", "/v1/nowhere", None, 404),
+        ("PUT", "/v1/pools", {}, 405),
+        ("GET", "/v1/pools?colour=red", None, 400),
+        ("PATCH", "/v1/pools/hq", {"colour": "red"}, 400),
+        ("PATCH", "/v1/pools/hq", {"burst": {"node": {"wheels": 4}}}, 400),
+        ("PATCH", "/v1/pools/hq", b'{"price": {}, "price": {}}', 400),
+        ("PATCH", "/v1/pools/hq", b"[" * 10_000, 400),
+        ("PATCH", "/v1/pools/hq", b'{"price": ', 400),
+        ("PATCH", "/v1/pools/hq", b"\xff\xfe", 400),
+        ("GET", "/v1/pools/%2e%2e%2fhq", None, 400),
+        ("POST", "/v1/documents:apply", b'{"reason": "' + b"x" * (5 * 1024 * 1024) + b'"}', 413),
+    ):
+        said = api.ask("root", verb, path, body)
+        assert said.status == status, (verb, path, said)
+        if said.body is not None:
+            assert {"code", "message"} <= said.body.keys()
+
+
+def test_it_describes_itself_to_everybody_and_tells_the_caller_who_they_are(api: Api) -> None:
+    assert api.done("", "GET", "/openapi.json")["openapi"] == "3.1.0"
+    assert api.ask("", "GET", "/healthz").status == 200
+    me = api.done("alice", "GET", "/v1/me")
+    assert {key: me.get(key) for key in ("role", "tenant", "handle", "groups")} == {
+        "role": "tenant member",
+        "tenant": "acme",
+        "handle": "alice",
+        "groups": ["dev"],
+    }
+    assert api.ask("", "GET", "/v1/me").status == 401
+
+
+async def test_grpc_goes_through_the_same_port(api: Api) -> None:
+    bearer = (("authorization", f"Bearer {api.tokens['boss']}"),)
+    async with grpc.aio.insecure_channel(urlsplit(api.address).netloc) as channel:
+        get = channel.unary_unary(
+            "/headrace.v1.Policies/GetPolicy",
+            request_serializer=policies_pb2.GetPolicyRequest.SerializeToString,
+            response_deserializer=policies_pb2.Policy.FromString,
+        )
+        policy = await get(policies_pb2.GetPolicyRequest(name="tenants/acme/policies/dev"), metadata=bearer)
+        assert policy.group == "dev"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await get(policies_pb2.GetPolicyRequest(name="tenants/emca/policies/dev"), metadata=bearer)
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        watch = channel.unary_stream(
+            "/headrace.v1.Jobs/WatchJobs",
+            request_serializer=jobs_pb2.WatchJobsRequest.SerializeToString,
+            response_deserializer=jobs_pb2.JobEvent.FromString,
+        )
+        async for event in watch(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), metadata=bearer):
+            assert event.type in ("job", "alive")
+            break

@@ -1,0 +1,179 @@
+"""The door alone: whatever stands behind it, nobody comes through who may not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from google.rpc import status_pb2
+from grpc import StatusCode
+
+from headrace.contracts import protocol
+from headrace.contracts.api import jobs_pb2, pools_pb2, tenants_pb2
+from headrace.governance.api.door import DETAILS, OPEN, SEQUENCE, Door, tenant_of
+from headrace.governance.api.server import handlers
+from headrace.identity.caller import Caller, Role, Unauthenticated
+from headrace.identity.roles import TABLE
+
+ALICE = Caller(Role.TENANT_MEMBER, "acme", "alice")
+
+
+class Context:
+    def __init__(self, *metadata, left=5.0):
+        self.metadata = metadata
+        self.left = left
+        self.initial = self.trailing = ()
+        self.ended = None
+
+    def invocation_metadata(self):
+        return self.metadata
+
+    def time_remaining(self):
+        return self.left
+
+    async def send_initial_metadata(self, metadata):
+        self.initial = metadata
+
+    def set_trailing_metadata(self, metadata):
+        self.trailing = metadata
+
+    async def abort(self, code, message):
+        self.ended = (code, message)
+
+
+class Verifier:
+    def __init__(self, caller=ALICE):
+        self.answer = caller
+
+    async def caller(self, _state, token):
+        if token != "good" or isinstance(self.answer, Exception):
+            raise self.answer if isinstance(self.answer, Exception) else Unauthenticated("the token is not good")
+        return self.answer
+
+
+class Office(SimpleNamespace):
+    async def reach(self, sequence, within):
+        self.reached.append((sequence, within))
+
+
+def office():
+    return Office(state=SimpleNamespace(sequence=7), reached=[])
+
+
+async def through(method, request, context, caller=ALICE, serve=None, at=None):
+    """Call a method behind the door; what came back."""
+
+    async def answer(_request, call):
+        return call
+
+    door = Door(at or office(), Verifier(caller))
+    inner = grpc.unary_unary_rpc_method_handler(serve or answer)
+
+    async def found(_details):
+        return inner
+
+    handler = await door.intercept_service(found, SimpleNamespace(method=f"/headrace.v1.X/{method}"))
+    return await handler.unary_unary(request, context)
+
+
+GOOD = ("authorization", "Bearer good")
+
+
+async def test_who_may_comes_through_and_hears_which_record_the_answer_reflects():
+    context = Context(GOOD)
+    call = await through("ListJobs", jobs_pb2.ListJobsRequest(parent="tenants/acme"), context)
+    assert (call.caller, call.method, call.within, call.tenant) == (ALICE, "ListJobs", 5.0, "acme")
+    assert context.initial == ((SEQUENCE, "7"),)
+
+
+@pytest.mark.parametrize("metadata", [(), (("authorization", "good"),), (("authorization", "Bearer bad"),), (GOOD, GOOD)])
+async def test_without_one_good_token_nobody_comes_through(metadata):
+    context = Context(*metadata)
+    assert await through("ListJobs", jobs_pb2.ListJobsRequest(parent="tenants/acme"), context) is None
+    assert context.ended[0] is StatusCode.UNAUTHENTICATED
+
+
+async def test_a_method_that_is_not_in_the_table_is_nobodys_whoever_asks():
+    context = Context(GOOD)
+    admin = Caller(Role.PROVIDER_ADMIN, "default", "root")
+    assert await through("OpenEveryDoor", jobs_pb2.ListJobsRequest(parent="tenants/acme"), context, admin) is None
+    assert context.ended[0] is StatusCode.PERMISSION_DENIED
+
+
+async def test_another_tenants_things_are_refused_before_the_service_hears_of_it():
+    async def serve(*_):
+        raise AssertionError("it was called")
+
+    context = Context(GOOD)
+    assert await through("GetTenant", tenants_pb2.GetTenantRequest(name="tenants/emca"), context, serve=serve) is None
+    assert context.ended[0] is StatusCode.PERMISSION_DENIED
+    (_, details) = context.trailing[0]
+    assert status_pb2.Status.FromString(details).code == 7
+    assert context.trailing[0][0] == DETAILS
+
+
+async def test_a_defect_tells_nobody_more_than_that_it_is_one():
+    async def serve(*_):
+        raise KeyError("secret")
+
+    context = Context(GOOD)
+    await through("GetPool", pools_pb2.GetPoolRequest(name="pools/a"), context, serve=serve)
+    assert context.ended == (StatusCode.INTERNAL, "GetPool failed; the log of governance has the reason")
+
+
+async def test_a_read_waits_for_the_record_it_asks_for():
+    at = office()
+    await through("GetPool", pools_pb2.GetPoolRequest(name="pools/a", min_sequence="9"), Context(GOOD, left=None), at=at)
+    assert at.reached == [(9, 60.0)]
+
+
+async def test_a_stream_ends_when_its_reader_is_thrown_out():
+    verifier = Verifier()
+
+    async def serve(_request, _call):
+        yield "one"
+        yield "two"
+
+    inner = grpc.unary_stream_rpc_method_handler(serve)
+
+    async def found(_details):
+        return inner
+
+    handler = await Door(office(), verifier).intercept_service(found, SimpleNamespace(method="/headrace.v1.Jobs/WatchJobs"))
+    context, heard = Context(GOOD), []
+    async for said in handler.unary_stream(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), context):
+        heard.append(said)
+        verifier.answer = Unauthenticated("revoked")
+    assert (heard, context.ended) == (["one"], (StatusCode.UNAUTHENTICATED, "revoked"))
+
+
+def test_whose_a_thing_is_is_read_from_its_own_name():
+    found = {
+        "parent": tenant_of(jobs_pb2.ListJobsRequest(parent="tenants/acme")),
+        "name": tenant_of(jobs_pb2.GetJobRequest(name="tenants/emca/jobs/x")),
+        "resource": tenant_of(tenants_pb2.UpdateTenantRequest(tenant={"name": "tenants/acme"})),
+        "provider": tenant_of(pools_pb2.GetPoolRequest(name="pools/onprem")),
+        "nothing": tenant_of(tenants_pb2.ListTenantsRequest()),
+    }
+    assert found == {"parent": "acme", "name": "emca", "resource": "acme", "provider": "", "nothing": ""}
+
+
+def test_every_method_has_a_row_in_the_table_and_a_service_behind_it():
+    methods = {method.name: protocol.path_of(method) for method in protocol.methods()}
+    assert handlers().keys() == methods.keys()
+    assert {name for name, path in methods.items() if path not in OPEN} <= TABLE.keys()
+
+
+async def test_what_is_open_is_handed_through_and_what_is_unknown_is_nothing():
+    inner = object()
+
+    async def found(_details):
+        return inner
+
+    async def nothing(_details):
+        return None
+
+    door = Door(office(), Verifier())
+    assert await door.intercept_service(found, SimpleNamespace(method="/grpc.health.v1.Health/Check")) is inner
+    assert await door.intercept_service(nothing, SimpleNamespace(method="/headrace.v1.Jobs/Nothing")) is None

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode
+
+from headrace.bus.log import LogUnavailable
+from headrace.client.errors import Refused as NoWish
+from headrace.contracts.codec import Malformed
+from headrace.contracts.queries import ApplyAnswer
+from headrace.governance.api.faults import Fault, Violation
+from headrace.governance.api.statuses import of_error, status_of
+from headrace.identity.caller import Denied, Unauthenticated
+from headrace.service.answering import Refused
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (Refused("NOT_FOUND", "no"), StatusCode.NOT_FOUND, "NOT_FOUND"),
+        (Refused("STALE", "no"), StatusCode.ABORTED, "STALE"),
+        (Refused("REFUSED", "no"), StatusCode.FAILED_PRECONDITION, "REFUSED"),
+        (Refused("UNHEARD_OF", "no"), StatusCode.INTERNAL, "UNHEARD_OF"),
+        (NoWish("INVALID", "command: no"), StatusCode.INVALID_ARGUMENT, "INVALID"),
+        (Unauthenticated("no"), StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED"),
+        (Denied("no"), StatusCode.PERMISSION_DENIED, "NOT_ALLOWED"),
+        (Malformed("no"), StatusCode.INVALID_ARGUMENT, "MALFORMED"),
+        (LogUnavailable("no"), StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+    ],
+)
+def test_every_answer_that_is_no_has_its_status(error, code, reason):
+    fault = of_error(error)
+    assert (fault.code, fault.reason) == (code, reason)
+
+
+def test_a_defect_is_no_answer():
+    assert of_error(KeyError("x")) is None
+
+
+def test_a_refused_plan_tells_every_field_at_fault():
+    plan = ApplyAnswer(changes=(), errors=("policies[0].limit.gpu: too much", "policy acme/x: R8", "no field here"))
+    fault = of_error(Refused("INVALID", "policies[0].limit.gpu: too much (and 2 more)", plan))
+    assert fault.violations == (Violation("policies[0].limit.gpu", "too much"),)
+
+
+def test_a_status_travels_with_its_reason_and_its_fields():
+    status = status_pb2.Status.FromString(status_of(Fault(StatusCode.ABORTED, "STALE", "etag: old", Violation("etag", "old"))))
+    info, request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    assert status.details[0].Unpack(info)
+    assert status.details[1].Unpack(request)
+    assert (status.code, status.message, info.reason, info.domain) == (10, "etag: old", "STALE", "headrace.dev")
+    assert [(one.field, one.description) for one in request.field_violations] == [("etag", "old")]

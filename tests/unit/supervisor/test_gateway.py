@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import re
+
+from headrace.contracts import protocol
+from headrace.supervisor.gateway import Tls, gateway_config
+
+
+def manager(config):
+    (listener,) = config["static_resources"]["listeners"]
+    return listener["filter_chains"][0]["filters"][0]["typed_config"]
+
+
+def made(**more):
+    return json.loads(gateway_config("/data/api.sock", "/data/api.pb", host="127.0.0.1", port=8080, **more))
+
+
+def test_it_listens_where_it_is_told_and_nowhere_else():
+    config = made()
+    (listener,) = config["static_resources"]["listeners"]
+    (cluster,) = config["static_resources"]["clusters"]
+    assert listener["address"]["socket_address"] == {"address": "127.0.0.1", "port_value": 8080}
+    assert listener["enable_reuse_port"] is False
+    assert "admin" not in config
+    endpoint = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
+    assert endpoint == {"address": {"pipe": {"path": "/data/api.sock"}}}
+
+
+def test_every_service_is_transcoded_and_what_is_unknown_is_refused():
+    transcoder = next(one for one in manager(made())["http_filters"] if one["name"].endswith("transcoder"))["typed_config"]
+    assert transcoder["services"] == [service.full_name for service in protocol.services()]
+    assert transcoder["request_validation_options"]["reject_unknown_query_parameters"] is True
+
+
+def test_a_known_path_with_another_verb_and_everything_else_goes_to_nobody():
+    routes = manager(made())["route_config"]["virtual_hosts"][0]["routes"]
+    direct = [route for route in routes if "direct_response" in route]
+    first = next(route for route in direct if re.fullmatch(route["match"]["safe_regex"]["regex"], "/v1/pools/onprem"))
+    assert first["direct_response"]["status"] == 405
+    assert first["response_headers_to_add"] == [{"header": {"key": "allow", "value": "DELETE, GET, PATCH"}}]
+    assert direct[-1] == routes[-1]
+    assert routes[-1]["direct_response"]["status"] == 404
+
+
+def test_a_stream_has_no_timeout_and_everything_else_has_one():
+    routes = manager(made())["route_config"]["virtual_hosts"][0]["routes"]
+    timeouts = {json.dumps(route["match"]): route["route"]["timeout"] for route in routes if "route" in route}
+    assert timeouts['{"path": "/headrace.v1.Jobs/WatchJobs"}'] == "0s"
+    assert {value for key, value in timeouts.items() if "WatchJobs" not in key} == {"65s"}
+
+
+def test_with_a_certificate_it_speaks_tls():
+    config = made(tls=Tls("/tls/cert.pem", "/tls/key.pem"))
+    socket = config["static_resources"]["listeners"][0]["filter_chains"][0]["transport_socket"]["typed_config"]
+    (certificate,) = socket["common_tls_context"]["tls_certificates"]
+    assert certificate["certificate_chain"] == {"filename": "/tls/cert.pem"}
