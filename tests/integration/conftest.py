@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -16,6 +17,10 @@ import pytest
 
 from headrace.bus.accounts import SERVICES, Credential, server_config
 from headrace.bus.connection import Connection, connect
+from headrace.bus.streams import ensure_streams
+from headrace.contracts.facts import NodeRegisteredV1
+from headrace.node_executor import leftovers
+from tests.integration.nodes import Executor, Feed, until
 from tests.patience import PATIENCE
 
 CREDENTIALS = (
@@ -127,3 +132,29 @@ async def login(nats_server: NatsServer) -> AsyncIterator[Logins]:
     """`await login("allocator")` is a connection of that user, closed when the test ends."""
     async with AsyncExitStack() as stack:
         yield Logins(nats_server, stack)
+
+
+@pytest.fixture
+async def feed(login) -> AsyncIterator[Feed]:
+    operator = await login("operator")
+    await ensure_streams(operator)
+    one = Feed(await login("feed"), operator)
+    await one.begin()
+    reading = asyncio.create_task(one.read())
+    yield one
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+
+
+@pytest.fixture
+async def node(feed, nats_server, tmp_path) -> AsyncIterator[Executor]:
+    one = Executor(tmp_path, nats_server)
+    one.start()
+    try:
+        await until(lambda: feed.count(NodeRegisteredV1))
+        yield one
+    finally:
+        if one.process is not None:
+            one.process.kill()
+            await asyncio.to_thread(one.process.wait, PATIENCE)
+        await asyncio.to_thread(leftovers.sweep, f"{one.data}/leases")

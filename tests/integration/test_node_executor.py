@@ -8,203 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from itertools import count
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from headrace.bus.connection import Connection
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogUnavailable
-from headrace.bus.streams import ensure_streams
-from headrace.contracts.codec import decode, decode_record, encode
 from headrace.contracts.facts import (
-    AnyFact,
     CheckpointRegisteredV1,
     LeaseEndedV1,
-    LeaseRungV1,
     LeaseStartedV1,
     NodeRegisteredV1,
     NodeStoppedV1,
 )
-from headrace.contracts.facts.fact import DeviceShare, Ladder
+from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
-from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
-from headrace.contracts.records import digest
-from headrace.node_executor import leftovers
-from tests.patience import PATIENCE
-
-NODE = "gpu01"
-LADDER = Ladder(cause="preempted", callback_grace=10_000_000, term_grace=10_000_000, preemptor="acme.bob.x")
-
-
-class Feed:
-    """What the feed does for one node: keeps what it should run, tells it, answers it, and reads what it states."""
-
-    def __init__(self, feed: Connection, operator: Connection) -> None:
-        self._connection = feed
-        self._log = JetStreamLog(operator, "LEDGER")
-        self._numbers = count(1)
-        self._sequences = count(100)
-        self._last = (0, "")
-        self.starts: dict[str, StartOrder] = {}
-        self.stops: dict[str, StopOrder] = {}
-        self.facts: list[AnyFact] = []
-        self.heartbeats: list[Heartbeat] = []
-
-    async def begin(self) -> None:
-        await self._connection.subscribe("hr.query.orders.node.*", cb=self._answer)
-        await self._connection.subscribe("hr.telemetry.gpu01.heartbeat", cb=self._beat)
-
-    async def read(self) -> None:
-        """Fold the ledger, through whatever befalls the server."""
-        position = 0
-        while True:
-            try:
-                reader = await self._log.read(position)
-                while True:
-                    for message in await reader.batch():
-                        position = message.sequence
-                        self._fold(message.sequence, message.payload)
-            except LogUnavailable:
-                await asyncio.sleep(0.05)
-
-    async def start(self, number: int, *command: str, devices: tuple[str, ...] = (), **fields: Any) -> str:
-        """Order a job; its key."""
-        job = f"acme.alice.01j9z3k4m5n6p7q8r9s0t1v2{number:02d}"
-        shares = tuple(DeviceShare(device=device, units=126_000) for device in devices)
-        granted = next(self._sequences)
-        order = StartOrder(
-            lease=f"{job}/1/0", job=job, attempt=1, granted=granted, devices=shares, amounts={}, command=command, **fields
-        )
-        self.starts[order.lease] = order
-        await self._push(starts=(order,))
-        return job
-
-    async def stop(self, job: str, ladder: Ladder = LADDER) -> None:
-        lease = f"{job}/1/0"
-        self.stops[lease] = StopOrder(lease=lease, ordered=next(self._sequences), ladder=ladder)
-        await self._push(stops=(self.stops[lease],))
-
-    async def read_log(self, job: str) -> LogsAnswer:
-        message = await self._connection.ask("hr.logs.gpu01", encode(LogsRequest(job=job, attempt=1)))
-        return decode(message.data, LogsAnswer)
-
-    async def say(self, payload: bytes) -> None:
-        await self._connection.publish("hr.orders.gpu01", payload)
-
-    def of(self, job: str, kind: type[Any]) -> list[Any]:
-        return [fact for fact in self.facts if isinstance(fact, kind) and fact.job == job]
-
-    def count(self, kind: type[AnyFact]) -> int:
-        return sum(isinstance(fact, kind) for fact in self.facts)
-
-    async def started(self, job: str) -> LeaseStartedV1:
-        await until(lambda: self.of(job, LeaseStartedV1))
-        return self.of(job, LeaseStartedV1)[0]
-
-    async def ended(self, job: str) -> LeaseEndedV1:
-        await until(lambda: self.of(job, LeaseEndedV1))
-        return self.of(job, LeaseEndedV1)[0]
-
-    def rungs(self, job: str) -> list[tuple[str, str]]:
-        return [(fact.rung, fact.result) for fact in self.of(job, LeaseRungV1)]
-
-    async def _push(self, starts: tuple[StartOrder, ...] = (), stops: tuple[StopOrder, ...] = ()) -> None:
-        orders = Orders(node=NODE, number=next(self._numbers), through=next(self._sequences), starts=starts, stops=stops)
-        await self._connection.publish("hr.orders.gpu01", encode(orders))
-
-    def _fold(self, sequence: int, payload: bytes) -> None:
-        record = decode_record(payload)
-        assert record.by == "node.gpu01"
-        self._last = (sequence, digest(payload))
-        self.facts.extend(record.facts)
-        for fact in record.facts:
-            if isinstance(fact, LeaseEndedV1):
-                self.starts.pop(f"{fact.job}/1/0", None)
-                self.stops.pop(f"{fact.job}/1/0", None)
-
-    async def _answer(self, message: Any) -> None:
-        starts = tuple(order for lease, order in self.starts.items() if lease not in self.stops)
-        answer = NodeAnswer(
-            node=NODE,
-            through=next(self._sequences),
-            last_record=self._last[0],
-            last_digest=self._last[1],
-            starts=starts,
-            stops=tuple(self.stops.values()),
-        )
-        await message.respond(encode(answer))
-
-    async def _beat(self, message: Any) -> None:
-        self.heartbeats.append(decode(message.data, Heartbeat))
-
-
-class Executor:
-    """The process under test; it can be killed and started again on the same directory."""
-
-    def __init__(self, directory: Path, server: Any) -> None:
-        self.data = directory / "node"
-        self._log = directory / "executor.log"
-        self._server = server
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, *arguments: str) -> None:
-        words = ["--name", NODE, "--data", str(self.data), "--labels", "site=hq", "--devices", "sim:2xH100-80GB"]
-        pace = ["--cpus", "8", "--memory", "64GiB", "--heartbeat", "100ms", "--ask-every", "200ms", "--stop-grace", "5s"]
-        login = {
-            "HEADRACE_NATS_URL": self._server.url,
-            "HEADRACE_NATS_USER": "node-gpu01",
-            "HEADRACE_NATS_PASSWORD": "secret-gpu01",
-        }
-        with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "headrace.node_executor", "run", *words, *pace, *arguments]
-            self.process = subprocess.Popen(command, env=os.environ | login, stderr=log)
-
-    async def end(self, number: signal.Signals) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        code = await asyncio.to_thread(self.process.wait, PATIENCE)
-        self.process = None
-        return code
-
-    @property
-    def jobs(self) -> list[int]:
-        return leftovers.started_from(f"{self.data}/leases")
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-async def feed(login) -> AsyncIterator[Feed]:
-    operator = await login("operator")
-    await ensure_streams(operator)
-    one = Feed(await login("feed"), operator)
-    await one.begin()
-    reading = asyncio.create_task(one.read())
-    yield one
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
-
-
-@pytest.fixture
-async def node(feed, nats_server, tmp_path) -> AsyncIterator[Executor]:
-    one = Executor(tmp_path, nats_server)
-    one.start()
-    try:
-        await until(lambda: feed.count(NodeRegisteredV1))
-        yield one
-    finally:
-        if one.process is not None:
-            one.process.kill()
-            await asyncio.to_thread(one.process.wait, PATIENCE)
-        await asyncio.to_thread(leftovers.sweep, f"{one.data}/leases")
+from headrace.contracts.orders import LogsAnswer
+from tests.integration.nodes import NODE, until, until_printed
 
 
 async def test_a_node_reports_itself_and_shows_that_it_lives(feed, node) -> None:
@@ -450,9 +266,3 @@ async def test_two_executors_on_one_directory_are_one_too_many(feed, node, tmp_p
     command = [sys.executable, "-c", "import sys; from headrace.node_executor.tenure import Tenure; Tenure(sys.argv[1], 0.0)"]
     done = await asyncio.to_thread(subprocess.run, [*command, str(node.data)], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].endswith(f"another executor uses {node.data}; stop it, or give this one another --data")
-
-
-async def until_printed(feed: Feed, job: str, text: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await feed.read_log(job)).data != text:
-            await asyncio.sleep(0.01)

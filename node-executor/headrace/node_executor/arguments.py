@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from headrace.contracts.amounts import CPU, MEMORY, AmountError, parse_amount
 from headrace.contracts.durations import DurationError, parse_duration
 from headrace.contracts.ids import is_token
+from headrace.node_executor.accounts import AUTO, Accounts, AccountUnknown, chosen
 from headrace.node_executor.devices import Devices, DevicesUnknown
 from headrace.node_executor.devices.found import find_devices
 from headrace.node_executor.link import Address
@@ -49,6 +50,10 @@ class Settings(NamedTuple):
     output_limit: int
     keep: float
     keep_logs: int
+    run_as: str
+    limits: str
+    pids: int
+    work_limit: int
     on_stop: str
     stop_grace: float
     heartbeat: float
@@ -58,7 +63,12 @@ class Settings(NamedTuple):
 
 def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
     """The settings; leaves the process with exit code 2 and one line on stderr where an argument makes no sense."""
-    given = _parser().parse_args(argv)
+    parser = _parser()
+    given = parser.parse_args(argv)
+    try:
+        Accounts(chosen(given.run_as, given.data)[0])
+    except AccountUnknown as error:
+        parser.error(f"argument --run-as: {error}")
     data = os.path.abspath(given.data)
     return Settings(
         name=given.name,
@@ -73,6 +83,10 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         output_limit=given.output_limit * MIB,
         keep=given.keep,
         keep_logs=given.keep_logs * MIB,
+        run_as=given.run_as,
+        limits=given.limits,
+        pids=given.pids,
+        work_limit=given.work_limit * MIB,
         on_stop=given.on_stop,
         stop_grace=given.stop_grace,
         heartbeat=given.heartbeat,
@@ -135,6 +149,22 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
     _add(run, "--output-limit", _mebibytes, 64, "SIZE", "output kept of each attempt (default: 64MiB)")
     _add(run, "--keep", _seconds, 7 * 86400.0, "SPAN", "how long logs and files are kept (default: 7d)")
     _add(run, "--keep-logs", _mebibytes, 4096, "SIZE", "all logs together (default: 4GiB)")
+    _add(
+        run,
+        "--run-as",
+        str,
+        AUTO,
+        "WHO",
+        "own (an account for each user), self, or a name (default: own for root, if it can)",
+    )
+    run.add_argument(
+        "--limits",
+        choices=("auto", "off", "required"),
+        default="auto",
+        help="hold jobs to their CPU, memory and processes by control groups: where that can be done (default), never, or always",
+    )
+    _add(run, "--pids", int, 16_384, "N", "processes and threads that a replica may have (default: 16384)")
+    _add(run, "--work-limit", _mebibytes, 100 * 1024, "SIZE", "what a private working directory may take (default: 100GiB)")
     run.add_argument(
         "--on-stop",
         choices=(LEAVE, END),

@@ -13,6 +13,7 @@ from headrace.contracts.amounts import GPU, GPU_UNITS, format_amount
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.orders import StartOrder
+from headrace.node_executor.accounts import Account
 from headrace.node_executor.workspace import Paths
 
 INHERITED = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
@@ -49,6 +50,11 @@ def job_environment(
         **_gang(order),
         **({"HEADRACE_TRACEPARENT": traceparent} if traceparent else {}),
     }
+
+
+def account_environment(account: Account, paths: Paths) -> dict[str, str]:
+    """What a job finds of itself where it runs as somebody else: his name, and a home that he may use."""
+    return {"HOME": paths.work or paths.control, "USER": account.name, "LOGNAME": account.name, "SHELL": "/bin/sh"}
 
 
 def callback_environment(job: Mapping[str, str], pid: int, deadline: int) -> dict[str, str]:

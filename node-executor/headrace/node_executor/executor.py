@@ -22,31 +22,31 @@ import structlog
 from headrace.contracts.facts import AnyFact, LeaseEndedV1
 from headrace.contracts.ids import lease_id
 from headrace.contracts.orders import LogsAnswer, LogsRequest, StartOrder
-from headrace.node_executor.checkpoints import Checkpoint, CheckpointWatch
+from headrace.node_executor.cgroups import starved
+from headrace.node_executor.checkpoints import Checkpoint
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.enforcement import obtained
 from headrace.node_executor.environment import callback_environment
+from headrace.node_executor.held import Held
 from headrace.node_executor.journal import Journal, Open
 from headrace.node_executor.logs import read_log
 from headrace.node_executor.notice import Notice, write_notice
 from headrace.node_executor.preparation import Preparation, Prepared
 from headrace.node_executor.retention import Kept, prune
-from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch, Running, Runtime
+from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Running, Runtime
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.tracing import Tracing
-from headrace.node_executor.workspace import Workspace
+from headrace.node_executor.workspace import Workspace, used
 
 STARTS_PER_TURN = 4
 STANDS_STILL = "sigstop"
-CALLBACK = ".abort"
-"""What the name of a job's abort callback ends with."""
-
 TIDY_AFTER = 0.05
 TIDY_AT_ONCE = 40
 SECOND = 1_000_000
+MIB = 1024 * 1024
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -68,23 +68,6 @@ class Equipment(NamedTuple):
     output_limit: int
 
 
-class _Held:
-    """What the executor has of one lease that was, or is about to be, started."""
-
-    __slots__ = ("callback", "complained", "name", "order", "output", "prepared", "running", "timer", "watch")
-
-    def __init__(self, order: StartOrder, prepared: Prepared, output: Output) -> None:
-        self.name = os.path.basename(prepared.paths.control)
-        self.order = order
-        self.prepared = prepared
-        self.output = output
-        self.watch = CheckpointWatch(prepared.paths, order.rank)
-        self.running: Running | None = None
-        self.callback: Running | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.complained = ""
-
-
 class Executor:
     """One node at work. `state` takes facts for the ledger, in order."""
 
@@ -99,8 +82,8 @@ class Executor:
         self._inbox: deque[v.Event] = deque()
         self._performing = False
         self._waiting: dict[str, StartOrder] = {}
-        self._untidy: list[_Held] = []
-        self._held: dict[str, _Held] = {}
+        self._untidy: list[Held] = []
+        self._held: dict[str, Held] = {}
         self.finished = asyncio.Event()
 
     @property
@@ -133,7 +116,7 @@ class Executor:
         order = left.order
         held = self._hold(order, self._with.preparation.recall(order))
         self._node.carry(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
-        if self._with.runtime.adopt(self._launch(held, order.command, held.prepared.env), self._hears(held)):
+        if self._with.runtime.adopt(held.launch(order.command, held.prepared.env), self._hears(held)):
             if left.started and left.ladder is not None and not left.suspended:
                 hooked = os.path.exists(held.prepared.paths.hook)
                 self.handle(v.Told(self._now(), order.lease, hooked, "the executor was restarted"))
@@ -155,6 +138,16 @@ class Executor:
         found = await asyncio.to_thread(lambda: [(one, one.watch.look()) for one in held])
         for one, checkpoint in found:
             self._saved(one, checkpoint)
+
+    async def measure(self, limit: int) -> None:
+        """Kill what has put more than `limit` bytes into its private working directory."""
+        held = [held for held in self._held.values() if held.running is not None and held.prepared.paths.work]
+        sizes = await asyncio.to_thread(lambda: [used(one.prepared.paths.work) for one in held])
+        for one, size in zip(held, sizes, strict=True):
+            if size > limit and one.order.lease in self._held:
+                message = f"its working directory took {size // MIB} MiB; {limit // MIB} MiB is the most"
+                one.output.note(message)
+                self.handle(v.Overran(self._now(), one.order.lease, message))
 
     async def prune(self, kept: Kept) -> None:
         """Remove what finished jobs left and nobody may want any more."""
@@ -198,17 +191,13 @@ class Executor:
         except OSError as error:
             self._not_started(order, CannotStart(f"the node cannot write its journal: {error.strerror}"))
             return
-        self._with.runtime.start(self._launch(held, order.command, prepared.env), self._hears(held))
+        self._with.runtime.start(held.launch(order.command, prepared.env), self._hears(held))
 
-    def _hold(self, order: StartOrder, prepared: Prepared) -> _Held:
-        held = self._held[order.lease] = _Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
+    def _hold(self, order: StartOrder, prepared: Prepared) -> Held:
+        held = self._held[order.lease] = Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
         return held
 
-    def _launch(self, held: _Held, command: tuple[str, ...], env: dict[str, str], what: str = "") -> Launch:
-        prepared = held.prepared
-        return Launch(held.name + what, command, env, prepared.directory, prepared.paths.control, held.output)
-
-    def _hears(self, held: _Held) -> Hears:
+    def _hears(self, held: Held) -> Hears:
         order = held.order
 
         def started(running: Running, at: int) -> None:
@@ -241,7 +230,7 @@ class Executor:
         held = self._held[action.lease]
         pid = held.running.pid if held.running is not None else 0
         env = callback_environment(held.prepared.env, pid, action.deadline)
-        launch = self._launch(held, held.order.on_abort, env, CALLBACK)
+        launch = held.launch(held.order.on_abort, env, CALLBACK)
 
         def started(running: Running, _at: int) -> None:
             held.callback = running
@@ -325,30 +314,36 @@ class Executor:
         """Tidy a few; in this thread, because with another one each system call here would wait for its turn with the interpreter."""
         untidy, self._untidy = self._untidy[:TIDY_AT_ONCE], self._untidy[TIDY_AT_ONCE:]
         for held in untidy:
+            group = held.prepared.group
+            if group is not None and not group.remove() and not held.abandoned:
+                held.abandoned = True  # something in it is still dying: once more, and at the next start again
+                self._untidy.append(held)
+                continue
             self._with.runtime.forget(held.name)
             if held.order.on_abort:
-                self._with.runtime.forget(held.name + CALLBACK)
+                self._with.runtime.forget(f"{held.name}.{CALLBACK}")
             self._with.workspace.tidy(held.prepared.paths)
         if self._untidy:
             self._loop.call_later(TIDY_AFTER, self._tidy)
 
     # What comes back
 
-    def _exited(self, held: _Held, end: End) -> None:
+    def _exited(self, held: Held, end: End) -> None:
         held.running = None
 
         def tell() -> None:
             finished = os.path.exists(held.prepared.paths.finished)
-            self.handle(v.Exited(end.at, held.order.lease, end.code, finished, seen=self._now()))
+            message = starved(held.prepared.group, held.order.amounts) if end.code else ""
+            self.handle(v.Exited(end.at, held.order.lease, end.code, finished, seen=self._now(), message=message))
 
         self._look_then(held, tell)
 
-    def _callback_ended(self, held: _Held, end: End) -> None:
+    def _callback_ended(self, held: Held, end: End) -> None:
         held.callback = None
         result = "lost" if end.code is None else f"exit {end.code}"
         self._look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 
-    def _look_then(self, held: _Held, then: Callable[[], None]) -> None:
+    def _look_then(self, held: Held, then: Callable[[], None]) -> None:
         """Look for a last checkpoint, then go on; without waiting where there is nothing to wait for."""
         if held.watch.quick:
             self._saved(held, held.watch.look(thorough=True))
@@ -362,7 +357,7 @@ class Executor:
 
         self._loop.run_in_executor(None, lambda: held.watch.look(thorough=True)).add_done_callback(looked)
 
-    def _saved(self, held: _Held, checkpoint: Checkpoint | None) -> None:
+    def _saved(self, held: Held, checkpoint: Checkpoint | None) -> None:
         complaint = held.watch.complaint
         if complaint and complaint != held.complained:
             held.complained = complaint

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -19,16 +20,19 @@ import structlog
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.subjects import node_writer
 from headrace.node_executor import native
+from headrace.node_executor.accounts import Accounts, chosen
 from headrace.node_executor.arguments import END, Settings, parse
+from headrace.node_executor.cgroups import CONTROLLERS, Groups
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.environment import inherited
-from headrace.node_executor.executor import CALLBACK, Equipment, Executor, clock
+from headrace.node_executor.executor import Equipment, Executor, clock
 from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
 from headrace.node_executor.link import Hears, Link, Pace
-from headrace.node_executor.preparation import Preparation
+from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.retention import Kept
+from headrace.node_executor.runtimes import CALLBACK
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.tenure import Occupied, Tenure
@@ -44,6 +48,9 @@ OVERTIME = 5.0
 """Seconds past the grace in which killed processes have to disappear."""
 
 PRUNE_EVERY = 600.0
+MEASURE_EVERY, MEASURE_PART = 5.0, 20.0
+"""Seconds between two looks at how large working directories are; and at most a twentieth of the time."""
+
 LEVEL = "HEADRACE_LOG_LEVEL"
 
 _log = structlog.get_logger("headrace.node_executor")
@@ -116,6 +123,7 @@ async def _serve(settings: Settings, equipment: Equipment, stop: Stop) -> None:
     work: list[asyncio.Future[None]] = [
         asyncio.ensure_future(link.run(hears, ledger, lambda: executor.running)),
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
+        asyncio.ensure_future(_keep_measuring(executor, settings.work_limit)),
         asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
@@ -167,6 +175,13 @@ async def _keep_looking(executor: Executor, every: float) -> None:
         await executor.look_for_checkpoints()
 
 
+async def _keep_measuring(executor: Executor, limit: int) -> None:
+    while True:
+        began = time.monotonic()
+        await executor.measure(limit)
+        await asyncio.sleep(max(MEASURE_EVERY, MEASURE_PART * (time.monotonic() - began)))
+
+
 async def _keep_pruning(executor: Executor, kept: Kept) -> None:
     while True:
         with contextlib.suppress(OSError):
@@ -175,7 +190,8 @@ async def _keep_pruning(executor: Executor, kept: Kept) -> None:
 
 
 def _equipment(settings: Settings, lock: int) -> Equipment:
-    workspace = Workspace(settings.data, settings.checkpoints)
+    bounds = _bounds(settings)
+    workspace = Workspace(settings.data, settings.checkpoints, others=bounds.accounts.others)
     base = inherited(os.environ, settings.pass_env)
     program = native.built(SOURCE, native.cache_directory(os.environ, f"{settings.data}/bin"))
     if not program:
@@ -185,18 +201,39 @@ def _equipment(settings: Settings, lock: int) -> Equipment:
     journal = Journal(f"{settings.data}/journal")
     runtime = ProcessRuntime(Nursery(program, lock), workspace.kept)
     known = {workspace.name(left.order) for left in journal.open.values()}
-    abandoned = runtime.abandon(known | {f"{name}{CALLBACK}" for name in known})
+    if bounds.groups is not None:
+        bounds.groups.sweep(known)
+    abandoned = runtime.abandon(known | {f"{name}.{CALLBACK}" for name in known})
     if abandoned:
         _log.warning("abandoned_killed", names=abandoned)
     return Equipment(
         workspace=workspace,
-        preparation=Preparation(workspace, settings.devices, base, settings.secrets),
+        preparation=Preparation(workspace, settings.devices, base, settings.secrets, bounds),
         devices=settings.devices,
         runtime=runtime,
         journal=journal,
         tracing=tracing(settings.name),
         output_limit=settings.output_limit,
     )
+
+
+def _bounds(settings: Settings) -> Bounds:
+    """What this node can hold jobs by. Raises `OSError` where it has to and cannot."""
+    choice, why = chosen(settings.run_as, settings.data)
+    if why:
+        _log.warning("jobs_run_as_we_do", reason=why, help="give --run-as self to say that this is meant")
+    accounts, groups = Accounts(choice), None
+    if settings.limits != "off":
+        try:
+            groups = Groups(settings.name)
+        except OSError as error:
+            why = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+        missing = CONTROLLERS if groups is None else groups.missing
+        if missing and settings.limits == "required":
+            raise OSError(f"this node cannot limit {', '.join(missing)}: {why or 'the controllers are not there'}")
+        if missing:
+            _log.warning("not_limited", what=missing, reason=why or "the controllers are not there")
+    return Bounds(accounts, groups, settings.pids)
 
 
 def registration(settings: Settings) -> NodeRegisteredV1:

@@ -1,4 +1,4 @@
-"""From an order to something that can be started: directories, secrets, environment."""
+"""From an order to something that can be started: directories, account, limits, secrets, environment."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from headrace.contracts.amounts import CPU, MEMORY
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.orders import StartOrder
+from headrace.node_executor.accounts import Account, Accounts
+from headrace.node_executor.cgroups import Group, Groups, Limits
 from headrace.node_executor.devices import Devices
-from headrace.node_executor.environment import job_environment
+from headrace.node_executor.environment import account_environment, job_environment
 from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart
 from headrace.node_executor.workspace import Paths, Workspace
 
@@ -19,21 +22,32 @@ SECRET_BYTES_MAX = 64 * 1024
 
 
 class Prepared(NamedTuple):
-    """All that a job needs before its first instruction. `directory` is where it runs."""
+    """All that a job needs before its first instruction. `directory` is where it runs; `account`, `group`: see `runtimes.Launch`."""
 
     paths: Paths
     env: dict[str, str]
     directory: str
+    account: Account | None = None
+    group: Group | None = None
+
+
+class Bounds(NamedTuple):
+    """What keeps jobs to what they were granted: whom they run as, their groups (None: this node has none), processes for each replica."""
+
+    accounts: Accounts
+    groups: Groups | None = None
+    pids: int = 0
 
 
 class Preparation:
     """Prepares leases. `base` is what every job inherits; `secrets` has one file per tenant and variable: `<tenant>/<NAME>`."""
 
-    def __init__(self, workspace: Workspace, devices: Devices, base: Mapping[str, str], secrets: str) -> None:
+    def __init__(self, workspace: Workspace, devices: Devices, base: Mapping[str, str], secrets: str, bounds: Bounds) -> None:
         self._workspace = workspace
         self._devices = devices
         self._base = base
         self._secrets = secrets
+        self._bounds = bounds
 
     def prepare(self, order: StartOrder, traceparent: str) -> Prepared:
         """Make the directories and compose the environment. Raises `CannotStart`."""
@@ -42,13 +56,19 @@ class Preparation:
         if order.workdir and not order.workdir.startswith("/"):
             raise CannotStart(f"the working directory {order.workdir} is not an absolute path", COMMAND_UNUSABLE)
         secrets = self._values(order)
-        paths = self._workspace.paths(order)
+        prepared = self._prepared(order, secrets, traceparent)
         try:
-            self._workspace.make(paths)
+            self._workspace.make(prepared.paths, prepared.account)
         except OSError as error:
             raise CannotStart(f"the node cannot make the job's directories: {error.strerror}") from None
-        env = job_environment(order, paths, self._base, self._devices.environment(order.devices), secrets, traceparent)
-        return Prepared(paths, env, order.workdir or paths.work)
+        if prepared.group is not None:
+            limits = Limits(order.amounts.get(CPU, 0), order.amounts.get(MEMORY, 0), self._bounds.pids)
+            try:
+                prepared.group.make(limits)
+            except OSError as error:
+                prepared.group.remove()
+                raise CannotStart(f"the node cannot hold the job to its limits: {error.strerror}") from None
+        return prepared
 
     def recall(self, order: StartOrder) -> Prepared:
         """The same again for a lease that a former executor started; secrets that are gone since are left out. Never raises."""
@@ -56,9 +76,15 @@ class Preparation:
             secrets = self._values(order)
         except CannotStart:
             secrets = {}
-        paths = self._workspace.paths(order)
-        env = job_environment(order, paths, self._base, self._devices.environment(order.devices), secrets)
-        return Prepared(paths, env, order.workdir or paths.work)
+        return self._prepared(order, secrets)
+
+    def _prepared(self, order: StartOrder, secrets: Mapping[str, str], traceparent: str = "") -> Prepared:
+        paths, groups = self._workspace.paths(order), self._bounds.groups
+        account = self._bounds.accounts.of(order.job)
+        base = self._base if account is None else {**self._base, **account_environment(account, paths)}
+        env = job_environment(order, paths, base, self._devices.environment(order.devices), secrets, traceparent)
+        group = groups.group(self._workspace.name(order)) if groups is not None else None
+        return Prepared(paths, env, order.workdir or paths.work, account, group)
 
     def _values(self, order: StartOrder) -> dict[str, str]:
         if not order.secret_env:

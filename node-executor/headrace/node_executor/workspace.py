@@ -17,6 +17,7 @@ import os
 from typing import NamedTuple
 
 from headrace.contracts.orders import StartOrder
+from headrace.node_executor.accounts import Account
 
 PREEMPT, FINISHED, HOOK, CHECKPOINTS = "preempt.json", "finished", "hook", "checkpoints"
 _CONTROL_FILES = (PREEMPT, FINISHED, HOOK, CHECKPOINTS)
@@ -57,9 +58,12 @@ class Paths(NamedTuple):
 
 
 class Workspace:
-    """The directories below `data`, and `checkpoints`, which may be a path that all nodes share. Both absolute."""
+    """The directories below `data`, and `checkpoints`, which may be a path that all nodes share. Both absolute.
 
-    def __init__(self, data: str, checkpoints: str = "") -> None:
+    `others`: jobs run as somebody else, who may pass through to his own, and look at nothing on the way.
+    """
+
+    def __init__(self, data: str, checkpoints: str = "", *, others: bool = False) -> None:
         self.data = data
         self.leases = f"{data}/leases"
         self.logs = f"{data}/logs"
@@ -68,6 +72,9 @@ class Workspace:
         self._elsewhere = bool(checkpoints)
         for directory in (self.leases, self.logs, self.checkpoints):
             os.makedirs(directory, 0o755, exist_ok=True)
+        if others:
+            for directory, mode in ((data, 0o711), (self.leases, 0o711), (self.logs, 0o700)):
+                os.chmod(directory, mode)
 
     def paths(self, order: StartOrder) -> Paths:
         """Where everything of this lease is."""
@@ -89,12 +96,11 @@ class Workspace:
         """The file with the output of one replica."""
         return f"{self.logs}/{job}.{attempt}.{rank}.log"
 
-    def make(self, paths: Paths) -> None:
-        """Make the directories of a lease. Raises `OSError`."""
-        _make(paths.control)
-        if paths.work:
-            _make(paths.work)
-        _make(paths.checkpoints)
+    def make(self, paths: Paths, account: Account | None = None) -> None:
+        """Make the directories of a lease, as this account's own. Raises `OSError`."""
+        for directory in (paths.control, paths.work, paths.checkpoints):
+            if directory:
+                _make(directory, account)
 
     def tidy(self, paths: Paths) -> None:
         """The lease is over: remove what is empty, and our own files. Never raises."""
@@ -109,11 +115,30 @@ class Workspace:
             _remove(paths.control)
 
 
-def _make(directory: str) -> None:
+def used(directory: str) -> int:
+    """The bytes that everything below `directory` takes on its disk. Never raises: what goes away meanwhile counts for nothing."""
+    total, waiting = 0, [directory]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+        except OSError:
+            continue
+    return total
+
+
+def _make(directory: str, account: Account | None) -> None:
     try:
-        os.mkdir(directory, 0o755)
+        os.mkdir(directory, 0o755 if account is None else 0o700)
     except FileExistsError:
-        return
+        if account is None or os.stat(directory).st_uid == account.uid:
+            return
+    if account is not None:
+        os.chown(directory, account.uid, account.gid, follow_symlinks=False)
 
 
 def _remove(directory: str) -> bool:

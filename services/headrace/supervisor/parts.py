@@ -33,6 +33,9 @@ GATEWAY_THREADS = 2
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
 """What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
 
+_OF_THIS_MACHINE = ("--on-stop", "end", "--run-as", "self", "--limits", "off")
+"""Jobs of simulated nodes end with everything else, and run as we do; what those nodes pretend to have is nothing to hold anybody to."""
+
 _NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
 
 
@@ -119,7 +122,7 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
     pretended = ("--cpus", str(CPUS_PER_GPU * settings.gpus), "--memory", f"{GIB_PER_GPU * settings.gpus}GiB")
     return Program(
         NODE + name,
-        python(EXECUTOR, *arguments, "--on-stop", "end", *(pretended if settings.gpus else ())),
+        python(EXECUTOR, *arguments, *_OF_THIS_MACHINE, *(pretended if settings.gpus else ())),
         _environment(url, installation.node(name), installation.node_directory(name)),
         stop_within=NODE_STOPS_WITHIN,
         dies_with=signal.SIGTERM,

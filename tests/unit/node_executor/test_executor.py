@@ -23,12 +23,13 @@ from headrace.contracts.facts import (
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
 from headrace.node_executor import executor as module
+from headrace.node_executor.accounts import Accounts
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.executor import Equipment, Executor
 from headrace.node_executor.journal import Journal, Open
-from headrace.node_executor.preparation import Preparation
+from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch
 from headrace.node_executor.tracing import Silent
@@ -122,7 +123,7 @@ class Stage:
         workspace = Workspace(str(directory))
         equipment = Equipment(
             workspace=workspace,
-            preparation=Preparation(workspace, self.devices, {}, str(directory / "secrets")),
+            preparation=Preparation(workspace, self.devices, {}, str(directory / "secrets"), Bounds(Accounts("self"))),
             devices=self.devices,
             runtime=self.runtime,
             journal=self.journal,
@@ -479,3 +480,19 @@ async def test_a_suspended_job_is_suspended_for_the_next_executor_too(stage, mak
     assert later.runtime.started[0].signals == ["cont"]
     assert len(later.said(LeaseResumedV1)) == 1
     later.journal.close()
+
+
+async def test_a_working_directory_that_has_grown_too_large_ends_the_job(stage, make_order) -> None:
+    job = await stage.start(make_order())
+    stage.path("leases", NAME, "work", "big").write_bytes(b"x" * 3_000_000)
+    await stage.executor.measure(4_000_000)
+    assert job.signals == []
+    await stage.executor.measure(2_000_000)
+    assert job.signals == ["kill"]
+    job.exit(137)
+    [ended] = stage.said(LeaseEndedV1)
+    assert (ended.outcome, ended.exit_code, ended.message) == (
+        "exited",
+        137,
+        "its working directory took 2 MiB; 1 MiB is the most",
+    )

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.node_executor.accounts import Account, Accounts
+from headrace.node_executor.cgroups import Groups
 from headrace.node_executor.devices.simulated import simulated
-from headrace.node_executor.preparation import Preparation
+from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.runtimes import CannotStart
 from headrace.node_executor.workspace import Workspace
 
@@ -12,7 +14,8 @@ from headrace.node_executor.workspace import Workspace
 def preparation(tmp_path) -> Preparation:
     (tmp_path / "secrets" / "acme").mkdir(parents=True)
     (tmp_path / "secrets" / "acme" / "TOKEN").write_text("s3cret\n")
-    return Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"PATH": "/bin"}, str(tmp_path / "secrets"))
+    secrets, bounds = str(tmp_path / "secrets"), Bounds(Accounts("self"))
+    return Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"PATH": "/bin"}, secrets, bounds)
 
 
 def test_an_order_becomes_directories_and_an_environment(preparation, make_order) -> None:
@@ -55,4 +58,46 @@ def test_a_node_that_cannot_make_directories_is_at_fault_itself(preparation, mak
     with pytest.raises(CannotStart) as error:
         preparation.prepare(make_order(), "")
     assert error.value.message == "the node cannot make the job's directories: No such file or directory"
+    assert error.value.exit_code is None
+
+
+def test_what_a_former_executor_prepared_is_found_again_without_a_secret_that_is_gone(
+    preparation, make_order, tmp_path
+) -> None:
+    order = make_order(secret_env=("TOKEN",))
+    prepared = preparation.prepare(order, "")
+    assert preparation.recall(order) == prepared
+    (tmp_path / "secrets" / "acme" / "TOKEN").unlink()
+    assert preparation.recall(order).env == {name: value for name, value in prepared.env.items() if name != "TOKEN"}
+
+
+def test_who_runs_as_somebody_else_finds_his_name_and_a_home(tmp_path, make_order, monkeypatch) -> None:
+    chowned = []
+    monkeypatch.setattr("os.chown", lambda path, uid, gid, **_: chowned.append((path, uid, gid)))
+
+    class Alices:
+        def of(self, _job: str) -> Account:
+            return Account(77, 78, "alice")
+
+    bounds = Bounds(Alices())  # type: ignore[arg-type]
+    one = Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"HOME": "/root"}, "", bounds)
+    prepared = one.prepare(make_order(), "")
+    paths = prepared.paths
+    assert (prepared.env["HOME"], prepared.env["USER"]) == (paths.work, "alice")
+    assert chowned == [(path, 77, 78) for path in (paths.control, paths.work, paths.checkpoints)]
+
+
+def test_a_group_that_cannot_be_made_is_the_nodes_fault(tmp_path, make_order) -> None:
+    mounts = f"30 1 0:1 / {tmp_path}/cgroup rw - cgroup2 none rw"
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "cgroup" / "cgroup.controllers").write_text("cpu")
+    (tmp_path / "cgroup" / "cgroup.subtree_control").write_text("cpu")
+    made = tmp_path / "cgroup" / "headrace.gpu01"
+    made.mkdir()
+    for name in ("cgroup.controllers", "cgroup.subtree_control"):
+        (made / name).write_text("cpu")
+    groups = Groups("gpu01", mounts, "0::/")
+    one = Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {}, "", Bounds(Accounts("self"), groups))
+    with pytest.raises(CannotStart, match="cannot hold the job to its limits: No such file") as error:
+        one.prepare(make_order(amounts={"cpu": 1000}), "")
     assert error.value.exit_code is None

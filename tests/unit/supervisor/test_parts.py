@@ -76,6 +76,7 @@ def test_a_simulated_node_is_an_executor_with_its_own_login(installation):
     assert program.argv[4:] == (
         *("run", "--name", "gpu01", "--data", data),
         *("--labels", "rack=r7,site=hq", "--devices", "sim:10xA100-80GB", "--on-stop", "end"),
+        *("--run-as", "self", "--limits", "off"),
         *("--cpus", "160", "--memory", "2560GiB"),
     )
     assert (program.env["HEADRACE_NATS_USER"], program.env["HEADRACE_DATA"]) == ("node-gpu01", data)

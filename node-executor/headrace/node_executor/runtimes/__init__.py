@@ -14,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from headrace.node_executor.accounts import Account
+from headrace.node_executor.cgroups import Group
 from headrace.node_executor.runtimes.output import Output
 
 COMMAND_NOT_FOUND = 127
 COMMAND_UNUSABLE = 126
+JOB, CALLBACK = "job", "abort"
 
 
 class CannotStart(Exception):
@@ -33,7 +36,8 @@ class Launch(NamedTuple):
     """A command with all that it needs.
 
     `name` is one for each start, and finds it again after a restart; `directory` is where it runs, `control` the job's control directory;
-    `output` is its log.
+    `output` is its log. `account` None: it runs as we do; `group` None: nothing holds what it takes. `part` of the group: the job or its
+    callback.
     """
 
     name: str
@@ -42,6 +46,9 @@ class Launch(NamedTuple):
     directory: str
     control: str
     output: Output
+    account: Account | None = None
+    group: Group | None = None
+    part: str = JOB
 
 
 class End(NamedTuple):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from headrace.node_executor import leftovers
+from headrace.node_executor.cgroups import Place
 from headrace.node_executor.runtimes import COMMAND_NOT_FOUND, COMMAND_UNUSABLE, CannotStart, End, Hears, Launch
 from headrace.node_executor.runtimes.nursery import Nursery, Order, Report
 
@@ -37,6 +38,7 @@ class ProcessRuntime:
         """Start it; see `Runtime.start`."""
         try:
             program = find_program(launch.command, launch.env, launch.directory)
+            account, place = launch.account, Place() if launch.group is None else launch.group.place(launch.part)
             order = Order(
                 id=launch.name,
                 state=self._state(launch.name),
@@ -46,6 +48,11 @@ class ProcessRuntime:
                 program=program,
                 command=launch.command,
                 env=launch.env,
+                uid=-1 if account is None else account.uid,
+                gid=-1 if account is None else account.gid,
+                group=place.group,
+                kill=place.kill,
+                enter=place.enter,
             )
             self._nursery.order(order, lambda report: self._told(launch, program, report, hears))
         except CannotStart as error:
@@ -61,7 +68,7 @@ class ProcessRuntime:
         kept = read_state(path)
         if kept is None:
             return False
-        process = Process(self._loop, path, kept.pid, kept.pidfd, launch.control, hears.ended)
+        process = Process(self._loop, path, kept.pid, kept.pidfd, launch, hears.ended)
         hears.started(process, kept.started)
         return True
 
@@ -90,7 +97,7 @@ class ProcessRuntime:
             hears.failed(_cannot_start(launch, program, report.stage, report.errno))
         else:
             path = self._state(launch.name)
-            hears.started(Process(self._loop, path, report.pid, report.pidfd, launch.control, hears.ended), report.at)
+            hears.started(Process(self._loop, path, report.pid, report.pidfd, launch, hears.ended), report.at)
 
 
 class Kept(NamedTuple):
@@ -171,16 +178,17 @@ def _cannot_start(launch: Launch, program: str, stage: str, number: int) -> Cann
 class Process:
     """A job and its keeper, seen through a pidfd of the keeper (-1: it is gone already)."""
 
-    __slots__ = ("_control", "_ended", "_loop", "_pidfd", "_state", "pid")
+    __slots__ = ("_control", "_ended", "_group", "_loop", "_pidfd", "_state", "pid")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, state: str, pid: int, pidfd: int, control: str, ended: Callable[[End], None]
+        self, loop: asyncio.AbstractEventLoop, state: str, pid: int, pidfd: int, launch: Launch, ended: Callable[[End], None]
     ) -> None:
         self._loop = loop
         self._state = state
         self.pid = pid
         self._pidfd = pidfd
-        self._control = control
+        self._control = launch.control
+        self._group = launch.group
         self._ended = ended
         if pidfd >= 0:
             loop.add_reader(pidfd, self._exited)
@@ -192,11 +200,14 @@ class Process:
         self._signal(signal.SIGTERM)
 
     def suspend(self) -> None:
-        """SIGSTOP to the whole group."""
-        self._signal(signal.SIGTSTP)
+        """Freeze all of it, or send SIGSTOP to the process group where it is in no control group."""
+        if self._pidfd >= 0 and (self._group is None or not self._group.freeze()):
+            self._signal(signal.SIGTSTP)
 
     def resume(self) -> None:
-        """SIGCONT to the whole group."""
+        """The inverse, of both."""
+        if self._group is not None:
+            self._group.thaw()
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
@@ -220,5 +231,9 @@ class Process:
             self._ended(kept.end)
             return
         at = time.time_ns() // 1_000  # somebody killed the keeper: the job's own processes are without anybody now
-        sweeping = self._loop.run_in_executor(None, leftovers.sweep, self._control)
-        sweeping.add_done_callback(lambda _: self._ended(End(None, at)))
+        self._loop.run_in_executor(None, self._sweep).add_done_callback(lambda _: self._ended(End(None, at)))
+
+    def _sweep(self) -> None:
+        if self._group is not None:
+            self._group.sweep()
+        leftovers.sweep(self._control)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+
+from headrace.node_executor import accounts as module
+from headrace.node_executor.accounts import COUNT, FIRST, Account, Accounts, AccountUnknown, chosen
+
+JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
+
+
+@pytest.fixture
+def root(monkeypatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+
+def test_each_user_of_each_tenant_has_an_account_that_is_the_same_everywhere(root) -> None:
+    own = Accounts("own")
+    alice = own.of(JOB)
+    assert alice == own.of("acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w4") == Account(2132224254, 2132224254, "alice")
+    assert FIRST <= alice.uid < FIRST + COUNT
+    assert len({own.of(job) for job in (JOB, JOB.replace("alice", "bob"), JOB.replace("acme", "other"))}) == 3
+    assert own.others
+
+
+def test_who_is_nobody_else_runs_as_we_do() -> None:
+    assert (Accounts("self").of(JOB), Accounts("self").others) == (None, False)
+
+
+def test_one_account_may_be_named_for_all(root) -> None:
+    found = pwd.getpwuid(os.getuid())
+    assert Accounts(found.pw_name).of(JOB) == Account(found.pw_uid, found.pw_gid, found.pw_name)
+    with pytest.raises(AccountUnknown, match="there is no account 'no-such-user'"):
+        Accounts("no-such-user")
+
+
+def test_only_root_may_run_jobs_as_others(monkeypatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(AccountUnknown, match="write --run-as self"):
+        Accounts("own")
+    assert chosen("auto", "/") == ("self", "")
+
+
+def test_left_to_itself_root_gives_everybody_his_own_where_that_works(tmp_path, root, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_mapped", lambda: True)
+    monkeypatch.setattr(module, "_closed_to_others", lambda _: "")
+    assert chosen("auto", str(tmp_path)) == ("own", "")
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    choice, why = chosen("auto", str(closed / "node"))
+    assert choice == "self"
+    assert why
+    assert chosen("own", str(closed / "node")) == ("own", "")
