@@ -69,7 +69,8 @@ resumed_from: str | None = os.environ.get("HEADRACE_RESUME_FROM") or None
 """The newest checkpoint that an earlier attempt registered, or None."""
 
 preempting: bool
-"""Whether the job has been told to yield. Reading it says that this job polls, so that it is given its grace."""
+"""Whether the job has to yield; False again when it was suspended and goes on. Reading it says that this job polls, so that it is given
+its grace."""
 
 checkpoint_dir: Path
 """Where this attempt saves; it exists, and belongs to this attempt alone."""
@@ -82,7 +83,6 @@ _finished_file = os.environ.get("HEADRACE_FINISHED_FILE", "")
 class _Abort:
     """What is known of the end, and who wants to hear of it."""
 
-    told = False
     hooked = False
     heard = False
     callbacks: tuple[tuple[Callback, bool], ...] = ()
@@ -111,7 +111,7 @@ def on_abort(callback: C, /) -> C: ...
 @overload
 def on_abort(*, leave: bool = True) -> Callable[[C], C]: ...
 def on_abort(callback: C | None = None, /, *, leave: bool = True) -> C | Callable[[C], C]:
-    """Call the decorated function, once, in the main thread, when the job is told to yield.
+    """Call the decorated function, once, in the main thread, whenever the job is told to yield.
 
     Several are called in the order of their registration; one that raises does not keep the others from their turn. Afterwards the process
     exits: with 0, or by the first error. With `leave=False` it goes on, for code that polls `preempting` or ends on its own; SIGTERM
@@ -171,24 +171,28 @@ def _hook() -> None:
 
 
 def _is_told() -> bool:
-    if not _Abort.told and _preempt_file:
-        _Abort.told = os.path.exists(_preempt_file)
-    return _Abort.told
+    return bool(_preempt_file) and os.path.exists(_preempt_file)
 
 
 def _watch() -> None:
-    """A signal that comes just before the main thread begins to wait does not interrupt the wait: repeated until it is heard."""
-    while not _is_told():
-        time.sleep(LOOK_EVERY)
+    """A signal that comes just before the main thread begins to wait does not interrupt the wait: repeated until it is heard.
+
+    A job that was suspended and goes on is no longer told, and can be told again.
+    """
     main = threading.main_thread().ident
-    while main is not None and not _Abort.heard:
-        signal.pthread_kill(main, ABORT_SIGNAL)
+    while main is not None:
+        if not _is_told():
+            _Abort.heard = False
+        elif not _Abort.heard:
+            signal.pthread_kill(main, ABORT_SIGNAL)
         time.sleep(LOOK_EVERY)
 
 
 def _interrupted(_number: int, _frame: object) -> None:
+    if _Abort.heard or not _is_told():
+        return
     _Abort.heard = True
-    callbacks, _Abort.callbacks = _Abort.callbacks, ()
+    callbacks = _Abort.callbacks
     errors = []
     for callback, _ in callbacks:
         try:

@@ -101,6 +101,15 @@ class Group:
             self.kill()
             time.sleep(PAUSE)
 
+    def hold_memory(self, mebibytes: int) -> None:
+        """Another limit of memory from now on. Raises `OSError`."""
+        settings = self._settings(Limits(memory=mebibytes))
+        for path, text in reversed(settings) if not self._modern else settings:  # with swap first, where the limit rises
+            with contextlib.suppress(OSError):
+                _write(path, text)
+        for path, text in settings:
+            _write(path, text)
+
     def starved(self) -> int:
         """How many processes the kernel killed here because there was no memory left of what was given."""
         path = self._controlled.get("memory")

@@ -38,11 +38,11 @@ from headrace.node_executor.preparation import Preparation, Prepared
 from headrace.node_executor.retention import Kept, prune
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Running, Runtime
 from headrace.node_executor.runtimes.output import Output
+from headrace.node_executor.suspending import CannotResume, CannotSuspend, Suspension
 from headrace.node_executor.tracing import Tracing
 from headrace.node_executor.workspace import Workspace, used
 
 STARTS_PER_TURN = 4
-STANDS_STILL = "sigstop"
 TIDY_AFTER = 0.05
 TIDY_AT_ONCE = 40
 SECOND = 1_000_000
@@ -84,6 +84,7 @@ class Executor:
         self._waiting: dict[str, StartOrder] = {}
         self._untidy: list[Held] = []
         self._held: dict[str, Held] = {}
+        self._suspension = Suspension(equipment.devices)
         self.finished = asyncio.Event()
 
     @property
@@ -256,22 +257,37 @@ class Executor:
             running.terminate()
 
     def _suspend(self, action: v.Suspend) -> None:
-        """A job without devices has nothing on any; for others the devices say how, and whether at all."""
         held = self._held[action.lease]
-        how = self._with.devices.suspension if held.order.devices else STANDS_STILL
-        if held.running is None or not how:
-            self.handle(v.CannotSuspend(self._now(), action.lease, "this node cannot suspend"))
+        if held.running is None:
+            self.handle(v.CannotSuspend(self._now(), action.lease, "it has ended"))
             return
-        held.running.suspend()
-        self.handle(v.Suspended(self._now(), action.lease, how))
+        held.moving = self._loop.create_task(self._off(held, held.running))
+
+    async def _off(self, held: Held, running: Running) -> None:
+        lease = held.order.lease
+        try:
+            how = await self._suspension.suspend(held.standing(running))
+        except CannotSuspend as error:
+            self.handle(v.CannotSuspend(self._now(), lease, str(error)))
+        else:
+            self.handle(v.Suspended(self._now(), lease, how))
 
     def _resume(self, action: v.Resume) -> None:
         held = self._held[action.lease]
         with contextlib.suppress(OSError):
             os.unlink(held.prepared.paths.preempt)
         if held.running is not None:
-            held.running.resume()
-            self.handle(v.Resumed(self._now(), action.lease))
+            held.moving = self._loop.create_task(self._back(held, held.running))
+
+    async def _back(self, held: Held, running: Running) -> None:
+        try:
+            await self._suspension.resume(held.standing(running))
+        except CannotResume as error:
+            held.lost = str(error)
+            held.output.note(held.lost)
+            running.kill()
+        else:
+            self.handle(v.Resumed(self._now(), held.order.lease))
 
     def _kill(self, action: v.Kill) -> None:
         running = self._held[action.lease].running
@@ -333,8 +349,9 @@ class Executor:
 
         def tell() -> None:
             finished = os.path.exists(held.prepared.paths.finished)
-            message = starved(held.prepared.group, held.order.amounts) if end.code else ""
-            self.handle(v.Exited(end.at, held.order.lease, end.code, finished, seen=self._now(), message=message))
+            message = held.lost or (starved(held.prepared.group, held.order.amounts) if end.code else "")
+            code = None if held.lost else end.code
+            self.handle(v.Exited(end.at, held.order.lease, code, finished, seen=self._now(), message=message))
 
         self._look_then(held, tell)
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 
+from headrace.contracts.amounts import MEMORY
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.checkpoints import CheckpointWatch
 from headrace.node_executor.preparation import Prepared
 from headrace.node_executor.runtimes import JOB, Launch, Running
 from headrace.node_executor.runtimes.output import Output
+from headrace.node_executor.suspending import Standing
 
 
 class Held:
-    """One lease. `complained`: what was last said of its checkpoints; `abandoned`: its group could not be removed once."""
+    """One lease.
 
-    __slots__ = ("abandoned", "callback", "complained", "name", "order", "output", "prepared", "running", "timer", "watch")
+    `complained`: what was last said of its checkpoints; `abandoned`: its group could not be removed once; `lost`: why nobody can say how it
+    would have ended; `moving`: it is being suspended or resumed.
+    """
+
+    __slots__ = (
+        *("abandoned", "callback", "complained", "lost", "moving", "name"),
+        *("order", "output", "prepared", "running", "timer", "watch"),
+    )
 
     def __init__(self, order: StartOrder, prepared: Prepared, output: Output) -> None:
         self.name = os.path.basename(prepared.paths.control)
@@ -28,9 +37,16 @@ class Held:
         self.timer: asyncio.TimerHandle | None = None
         self.complained = ""
         self.abandoned = False
+        self.lost = ""
+        self.moving: asyncio.Task[None] | None = None
 
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
         """How to start the job, or its callback, which has a name of its own."""
         prepared, name = self.prepared, self.name if part == JOB else f"{self.name}.{part}"
         bounds = (prepared.account, prepared.group, part)
         return Launch(name, command, env, prepared.directory, prepared.paths.control, self.output, *bounds)
+
+    def standing(self, running: Running) -> Standing:
+        """What it takes to suspend or resume it."""
+        order, prepared = self.order, self.prepared
+        return Standing(running, order.devices, prepared.paths.control, prepared.group, order.amounts.get(MEMORY, 0))

@@ -201,3 +201,31 @@ def test_what_it_does_not_have_it_does_not_have(attempt) -> None:
     assert "module 'headrace.client.job' has no attribute 'nonsense'" in attempt.run(
         "try: job.nonsense\nexcept AttributeError as error: print(error)"
     )
+
+
+def test_who_was_suspended_and_goes_on_is_no_longer_told_and_can_be_told_again(attempt) -> None:
+    """R29."""
+    process = attempt.start(
+        """
+import time
+count = 0
+@job.on_abort(leave=False)
+def told():
+    global count
+    count += 1
+while count < 1 or not job.preempting: time.sleep(0.01)
+open("seen", "w").close()
+while job.preempting: time.sleep(0.01)
+time.sleep(0.3)  # the watching thread looks every tenth of a second
+open("on", "w").close()
+while count < 2 or not job.preempting: time.sleep(0.01)
+print(count)
+"""
+    )
+    attempt.preempt()
+    attempt.wait_for(attempt.work / "seen")
+    (attempt.control / "preempt.json").unlink()
+    attempt.wait_for(attempt.work / "on")
+    attempt.preempt()
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (out, process.returncode) == ("2\n", 0), err

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -99,6 +99,7 @@ class BusyDevices:
 
     isolation = "simulated"
     suspension = "sigstop"
+    labels: ClassVar[dict[str, str]] = {}
 
     def __init__(self) -> None:
         self._real = simulated("2xH100-80GB")
@@ -207,11 +208,13 @@ async def test_a_job_stands_still_off_its_devices_and_goes_on_as_if_it_had_never
     running = await stage.start(order)
     stage.facts.clear()
     stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
+    await stage.until(lambda: bool(stage.said(LeaseSuspendedV1)))
     assert running.signals == ["stop"]
     assert stage.said(LeaseSuspendedV1) == [LeaseSuspendedV1(job=JOB, attempt=1, at=stage.now(), how="sigstop")]
     told = [path for path in stage.path("leases", NAME).rglob("*") if path.name.startswith("preempt")]
     assert len(told) == 1
     stage.push(order)
+    await stage.until(lambda: bool(stage.said(LeaseResumedV1)))
     assert running.signals == ["stop", "cont"]
     assert stage.said(LeaseResumedV1) == [LeaseResumedV1(job=JOB, attempt=1, at=stage.now())]
     assert not told[0].exists()
@@ -222,7 +225,7 @@ async def test_on_devices_that_a_job_cannot_leave_it_is_not_suspended(stage, mak
     stage.devices.suspension = ""
     running = await stage.start(make_order())
     stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
-    assert running.signals == ["term"]
+    await stage.until(lambda: running.signals == ["term"])
     assert [fact.result for fact in stage.said(LeaseRungV1)] == ["told", "this node cannot suspend"]
 
 
@@ -475,10 +478,11 @@ async def test_a_suspended_job_is_suspended_for_the_next_executor_too(stage, mak
     order = make_order()
     await stage.start(order)
     stage.push(stops=(StopOrder(lease=LEASE, ordered=7, ladder=SUSPEND),))
+    await stage.until(lambda: bool(stage.said(LeaseSuspendedV1)))
     later = again(stage, NAME)
     later.executor.handle(v.Answered(later.now(), NodeAnswer(node="gpu01", through=9, last_record=0, starts=(order,))))
+    await later.until(lambda: bool(later.said(LeaseResumedV1)))
     assert later.runtime.started[0].signals == ["cont"]
-    assert len(later.said(LeaseResumedV1)) == 1
     later.journal.close()
 
 

@@ -60,8 +60,8 @@ from headrace.node_executor.core.vocabulary import (
 REVOKED = Ladder(cause="revoked", callback_grace=0, term_grace=5 * SECOND)
 """For a lease that is no longer ours: it may run elsewhere already, so only a moment to leave."""
 
-LOOK_AGAIN = 500 * MILLISECOND
-"""How long to wait before devices that were still in use are looked at again."""
+LOOK_AGAIN, LOOK_SELDOM = 10 * MILLISECOND, 500 * MILLISECOND
+"""How long to wait before devices that were still in use are looked at again: first, and at most; in between as long as it has taken."""
 
 EXECUTOR_STOPPED = "executor stopped"
 KEEPER_KILLED = "the process that kept the job was killed, and nobody saw how the job ended"
@@ -77,7 +77,9 @@ def stop(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
     """Start on the ladder. A second stop changes nothing: what a job was told is never taken back (R27)."""
     if lease.limit is not None:
         return
-    if lease.phase is Phase.SUSPENDED:
+    if lease.phase is Phase.SUSPENDED and not lease.parked:  # on its way back; told as soon as it is there
+        lease.ladder = lease.ladder or ladder
+    elif lease.phase is Phase.SUSPENDED:
         stop_suspended(lease, ladder, at, out)
     elif lease.ladder is not None:
         if lease.ladder.then == "suspend":  # it still has to leave; but somebody does not want it back
@@ -244,6 +246,12 @@ def _cannot_suspend(lease: Lease, event: CannotSuspend, out: Actions) -> None:
     _terminate(lease, event.at, out)
 
 
+def _resumed(lease: Lease, event: Resumed, out: Actions) -> None:
+    resumed(lease, event, out)
+    if lease.ladder is not None:
+        _tell(lease, lease.ladder, event.at, out)
+
+
 def _exited_by_term(lease: Lease, event: Exited, out: Actions) -> None:
     rung(lease, "term", event.at, "left", out)
     _exited(lease, event, out)
@@ -263,7 +271,7 @@ def _exited_by_kill(lease: Lease, event: Exited, out: Actions) -> None:
 
 
 def _devices_busy(lease: Lease, event: DevicesBusy, out: Actions) -> None:
-    set_timer(lease, event.at + LOOK_AGAIN, out)
+    set_timer(lease, event.at + min(LOOK_SELDOM, max(LOOK_AGAIN, event.at - lease.since)), out)
 
 
 def _look_again(lease: Lease, _event: TimerFired, out: Actions) -> None:
@@ -340,7 +348,7 @@ RULES: dict[tuple[Phase, type[LeaseEvent]], Rule] = {
     (Phase.SUSPEND, Suspended): suspended,
     (Phase.SUSPEND, CannotSuspend): _cannot_suspend,
     (Phase.SUSPEND, Exited): _exited,
-    (Phase.SUSPENDED, Resumed): resumed,
+    (Phase.SUSPENDED, Resumed): _resumed,
     (Phase.SUSPENDED, Exited): _exited,
     (Phase.TERM, Exited): _exited_by_term,
     (Phase.TERM, TimerFired): _term_overran,

@@ -12,6 +12,7 @@ from headrace.contracts.orders import NodeAnswer, StopOrder
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
+from headrace.node_executor.core.suspension import resume
 from tests.unit.node_executor.core.test_lease import JOB, LEASE, ended, exited, free, rung, running, s, set_timer, told
 
 SUSPEND = Ladder(cause="preempted", callback_grace=0, term_grace=s(30), then="suspend")
@@ -138,3 +139,15 @@ def test_one_that_nobody_knows_here_is_not_started_anew(order) -> None:
 
 def test_it_is_stopped_where_the_ledger_knows_nothing_of_it(order) -> None:
     assert Machine(order).answered(6) == [v.Kill(LEASE)]
+
+
+def test_who_is_told_to_stop_on_his_way_back_is_told_as_soon_as_he_is_there() -> None:
+    """R29: going on takes a while, because memory is put back onto the device."""
+    talk = stands_still()
+    out: list[v.Action] = []
+    resume(talk.lease, out)
+    assert out == [v.Resume(LEASE)]
+    assert talk.is_stopped(20, CANCEL) == []
+    resumed, *then = talk.hears(v.Resumed(s(30), LEASE))
+    assert resumed == v.State(LeaseResumedV1(job=JOB, attempt=1, at=s(30)))
+    assert [type(action) for action in then] == [v.Tell]
