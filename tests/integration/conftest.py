@@ -147,9 +147,15 @@ async def feed(login) -> AsyncIterator[Feed]:
 
 
 @pytest.fixture
-async def node(feed, nats_server, tmp_path) -> AsyncIterator[Executor]:
+def words() -> tuple[str, ...]:
+    """What the node is started with, besides the usual."""
+    return ()
+
+
+@pytest.fixture
+async def node(feed, nats_server, tmp_path, words) -> AsyncIterator[Executor]:
     one = Executor(tmp_path, nats_server)
-    one.start()
+    one.start(*words)
     try:
         await until(lambda: feed.count(NodeRegisteredV1))
         yield one

@@ -70,13 +70,16 @@ static u64 cgroup_limit(int device, u64 *mine) {
   while (file && fgets(line, sizeof line, file))
     if (!strncmp(line, "0::", 3)) { line[strcspn(line, "\n")] = 0; snprintf(path, sizeof path, "%.299s", line + 3); }
   if (file) fclose(file);
-  for (int i = 0; i < LIMITS; i++) {
-    struct limit *one = &shared->limits[i];
-    size_t whole = strlen(one->space), tail = strlen(path);
-    if (!one->used || one->gpu != seen[device].gpu || tail < 2 || whole < tail || strcmp(one->space + whole - tail, path)) continue;
-    struct process *self = process_of(&shared->gpus[seen[device].gpu], (uint32_t)getpid(), 0);
-    *mine = self ? self->mib : 0;
-    return one->hard / MIB;
+  for (char *end = path + strlen(path); end > path + 1; *end = 0) { /* its own group, then those above */
+    for (int i = 0; i < LIMITS; i++) {
+      struct limit *one = &shared->limits[i];
+      size_t whole = strlen(one->space), tail = strlen(path);
+      if (!one->used || one->gpu != seen[device].gpu || whole < tail || strcmp(one->space + whole - tail, path)) continue;
+      struct process *self = process_of(&shared->gpus[seen[device].gpu], (uint32_t)getpid(), 0);
+      *mine = self ? self->mib : 0;
+      return one->hard / MIB;
+    }
+    end = strrchr(path, '/');
   }
   return 0;
 }

@@ -79,6 +79,47 @@ class Heartbeat(Value, frozen=True, kw_only=True):
     last_record: int
 
 
+class DeviceSample(Value, frozen=True, kw_only=True):
+    """One device at a moment. `busy`: percent of the time in which it computed, None where nobody can say; memory in MiB.
+
+    `held`: how long leases have held it without a break, and `average`: how busy it was over that time, at most `window` (microseconds).
+    `idle`: it was held, and did nothing to speak of, for the whole window.
+    """
+
+    device: str
+    busy: int | None = None
+    memory_used: int = 0
+    memory: int = 0
+    unfit: str = ""
+    held: int = 0
+    average: int | None = None
+    idle: bool = False
+
+
+class LeaseSample(Value, frozen=True, kw_only=True):
+    """One lease at a moment: millicores that its processes used since the last sample, MiB that they hold, and of each device too.
+
+    `busy`: percent of its devices' time, where anybody can say.
+    """
+
+    lease: str
+    cpu: int = 0
+    memory: int = 0
+    processes: int = 0
+    devices: dict[str, int] = {}
+    busy: int | None = None
+
+
+class Samples(Value, frozen=True, kw_only=True):
+    """On `hr.telemetry.<node>.samples`: what devices and leases do. Kept by nobody; whoever listens later hears the next."""
+
+    node: str
+    at: int
+    window: int
+    devices: tuple[DeviceSample, ...] = ()
+    leases: tuple[LeaseSample, ...] = ()
+
+
 class LogsRequest(Value, frozen=True, kw_only=True):
     """Asked of a node on `hr.logs.<node>`: the output of a job's attempt from `offset` on (bytes)."""
 

@@ -90,6 +90,7 @@ def _plain_channels() -> Schema:
         "orders": _channel(subjects.orders("{node}"), [orders.Orders]),
         "node-logs": _channel(subjects.node_logs("{node}"), [orders.LogsRequest, orders.LogsAnswer]),
         "heartbeat": _channel(subjects.telemetry("{node}", "heartbeat"), [orders.Heartbeat]),
+        "samples": _channel(subjects.telemetry("{node}", "samples"), [orders.Samples]),
         "query": _channel(subjects.query("{service}", "{what}", "{tenant}", "{user}"), [*requests, queries.Answer]),
         "node-query": _channel(subjects.node_query("{node}"), [orders.NodeAnswer]),
     }
@@ -103,6 +104,7 @@ _PUBLISHERS = {
     "orders": "feed",
     "node-logs": "feed asks, that node answers",
     "heartbeat": "that node",
+    "samples": "that node",
     "query": "that user asks, the service answers",
     "node-query": "that node asks, feed answers",
 }

@@ -20,7 +20,16 @@ INHERITED = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "
 _INHERITED_PREFIX = "LC_"
 
 _FORBIDDEN = frozenset({"LD_PRELOAD", "LD_AUDIT"})
-_FORBIDDEN_PREFIXES = ("HEADRACE_", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_", "NVIDIA_", "ROCR_VISIBLE", "HIP_VISIBLE")
+_FORBIDDEN_PREFIXES = (
+    "HEADRACE_",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MPS_",
+    "NVIDIA_",
+    "ROCR_VISIBLE",
+    "HIP_VISIBLE",
+    "GPU_DEVICE_ORDINAL",
+)
 
 _PORT_FIRST, _PORTS = 20_000, 10_000  # below the range that the kernel hands out by itself
 
@@ -40,11 +49,10 @@ def job_environment(
     traceparent: str = "",
 ) -> dict[str, str]:
     """All variables of the job: `base`, then the owner's, then the secrets, then ours (interfaces page, The client)."""
-    owner = {name: value for name, value in order.env.items() if _may_set(name)}
+    owner = {name: value for name, value in (*order.env.items(), *secrets.items()) if _may_set(name)}
     return {
         **base,
         **owner,
-        **secrets,
         **devices,
         **_ours(order, paths),
         **_gang(order),

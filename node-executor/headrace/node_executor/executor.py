@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -24,11 +23,13 @@ from headrace.contracts.ids import lease_id
 from headrace.contracts.orders import LogsAnswer, LogsRequest, StartOrder
 from headrace.node_executor.cgroups import starved
 from headrace.node_executor.checkpoints import Checkpoint
+from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.devices import Devices
-from headrace.node_executor.enforcement import obtained
+from headrace.node_executor.enclosing import Enclosing
+from headrace.node_executor.enforcement import Entered
 from headrace.node_executor.environment import callback_environment
 from headrace.node_executor.held import Held
 from headrace.node_executor.journal import Journal, Open
@@ -40,20 +41,14 @@ from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, R
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.suspending import CannotResume, CannotSuspend, Suspension
 from headrace.node_executor.tracing import Tracing
-from headrace.node_executor.workspace import Workspace, used
+from headrace.node_executor.workspace import Workspace
 
 STARTS_PER_TURN = 4
 TIDY_AFTER = 0.05
 TIDY_AT_ONCE = 40
 SECOND = 1_000_000
-MIB = 1024 * 1024
 
 _log = structlog.get_logger("headrace.node_executor")
-
-
-def clock() -> int:
-    """The node's clock, in microseconds since 1970."""
-    return time.time_ns() // 1_000
 
 
 class Equipment(NamedTuple):
@@ -62,6 +57,7 @@ class Equipment(NamedTuple):
     workspace: Workspace
     preparation: Preparation
     devices: Devices
+    enclosing: Enclosing
     runtime: Runtime
     journal: Journal
     tracing: Tracing
@@ -92,6 +88,11 @@ class Executor:
         """How many leases are here, starting and stopping ones included."""
         return len(self._node.leases)
 
+    @property
+    def held(self) -> list[Held]:
+        """What is here."""
+        return list(self._held.values())
+
     def handle(self, event: v.Event) -> None:
         """Something happened."""
         self._inbox.append(event)
@@ -117,6 +118,7 @@ class Executor:
         order = left.order
         held = self._hold(order, self._with.preparation.recall(order))
         self._node.carry(order, started=left.started, suspended=left.suspended, ladder=left.ladder, told_at=left.told_at)
+        held.entered = self._with.enclosing.fences.adopt(held.case)
         if self._with.runtime.adopt(held.launch(order.command, held.prepared.env), self._hears(held)):
             if left.started and left.ladder is not None and not left.suspended:
                 hooked = os.path.exists(held.prepared.paths.hook)
@@ -124,6 +126,7 @@ class Executor:
         elif left.started:
             self._exited(held, End(None, self._now()))
         else:
+            self._leave(order.lease)
             self._node.uncarry(order.lease)
             self._with.journal.forgotten(order.lease)
             self._release(v.Release(order.lease))
@@ -139,16 +142,6 @@ class Executor:
         found = await asyncio.to_thread(lambda: [(one, one.watch.look()) for one in held])
         for one, checkpoint in found:
             self._saved(one, checkpoint)
-
-    async def measure(self, limit: int) -> None:
-        """Kill what has put more than `limit` bytes into its private working directory."""
-        held = [held for held in self._held.values() if held.running is not None and held.prepared.paths.work]
-        sizes = await asyncio.to_thread(lambda: [used(one.prepared.paths.work) for one in held])
-        for one, size in zip(held, sizes, strict=True):
-            if size > limit and one.order.lease in self._held:
-                message = f"its working directory took {size // MIB} MiB; {limit // MIB} MiB is the most"
-                one.output.note(message)
-                self.handle(v.Overran(self._now(), one.order.lease, message))
 
     async def prune(self, kept: Kept) -> None:
         """Remove what finished jobs left and nobody may want any more."""
@@ -171,8 +164,11 @@ class Executor:
         self._waiting[action.order.lease] = action.order
 
     def _unspawn(self, action: v.Unspawn) -> None:
+        held = self._held.get(action.lease)
         if self._waiting.pop(action.lease, None) is not None:
             self.handle(v.StartFailed(self._now(), action.lease, "never_started"))
+        elif held is not None and held.entering:
+            held.unwanted = True
 
     def _start_some(self) -> None:
         for lease in list(islice(self._waiting, STARTS_PER_TURN)):
@@ -192,7 +188,22 @@ class Executor:
         except OSError as error:
             self._not_started(order, CannotStart(f"the node cannot write its journal: {error.strerror}"))
             return
-        self._with.runtime.start(held.launch(order.command, prepared.env), self._hears(held))
+        held.entering = True
+        self._with.enclosing.enter(
+            held.case, lambda entered: self._entered(held, entered), lambda error: self._not_started(order, error)
+        )
+
+    def _entered(self, held: Held, entered: Entered) -> None:
+        held.entering, held.entered = False, entered
+        if held.unwanted:
+            self._leave(held.order.lease)
+            self.handle(v.StartFailed(self._now(), held.order.lease, "never_started"))
+            return
+        self._with.runtime.start(held.launch(held.order.command, held.prepared.env), self._hears(held))
+
+    def _leave(self, lease: str) -> None:
+        """Nothing of it runs: what was set up for it goes, if that can be done at once; else when slices are reconciled."""
+        self._with.enclosing.leave(lease, lambda why: _log.warning("left_behind", lease=lease, reason=why) if why else None)
 
     def _hold(self, order: StartOrder, prepared: Prepared) -> Held:
         held = self._held[order.lease] = Held(order, prepared, Output(prepared.paths.log, self._with.output_limit))
@@ -203,11 +214,13 @@ class Executor:
 
         def started(running: Running, at: int) -> None:
             held.running = running
+            self._with.enclosing.fences.started(order.lease, held.prepared.paths.control, running.pid)
             self._with.tracing.started(order.lease, at)
-            self.handle(v.Started(at, order.lease, obtained(self._with.devices, order.devices)))
+            self.handle(v.Started(at, order.lease, held.entered.level))
 
         def failed(error: CannotStart) -> None:
             held.output.note(error.message)
+            self._leave(order.lease)
             self._not_started(order, error)
 
         return Hears(started, failed, lambda end: self._exited(held, end))
@@ -295,9 +308,11 @@ class Executor:
             running.kill()
 
     def _verify(self, action: v.Verify) -> None:
-        holder = self._with.devices.holder(self._held[action.lease].order.devices)
-        at = self._now()
-        self.handle(v.DevicesBusy(at, action.lease, holder) if holder else v.DevicesFree(at, action.lease))
+        def left(why: str) -> None:
+            at = self._now()
+            self.handle(v.DevicesBusy(at, action.lease, why) if why else v.DevicesFree(at, action.lease))
+
+        self._with.enclosing.leave(action.lease, left)
 
     def _set_timer(self, action: v.SetTimer) -> None:
         held = self._held[action.lease]

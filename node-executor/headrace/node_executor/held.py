@@ -8,6 +8,7 @@ import os
 from headrace.contracts.amounts import MEMORY
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.checkpoints import CheckpointWatch
+from headrace.node_executor.enforcement import Case, Entered
 from headrace.node_executor.preparation import Prepared
 from headrace.node_executor.runtimes import JOB, Launch, Running
 from headrace.node_executor.runtimes.output import Output
@@ -18,12 +19,12 @@ class Held:
     """One lease.
 
     `complained`: what was last said of its checkpoints; `abandoned`: its group could not be removed once; `lost`: why nobody can say how it
-    would have ended; `moving`: it is being suspended or resumed.
+    would have ended; `moving`: it is being suspended or resumed; `entering`: it is being enclosed; `unwanted`: it is not to be started then.
     """
 
     __slots__ = (
-        *("abandoned", "callback", "complained", "lost", "moving", "name"),
-        *("order", "output", "prepared", "running", "timer", "watch"),
+        *("abandoned", "callback", "complained", "entered", "entering", "lost", "moving", "name"),
+        *("order", "output", "prepared", "running", "timer", "unwanted", "watch"),
     )
 
     def __init__(self, order: StartOrder, prepared: Prepared, output: Output) -> None:
@@ -32,6 +33,9 @@ class Held:
         self.prepared = prepared
         self.output = output
         self.watch = CheckpointWatch(prepared.paths, order.rank)
+        self.entered = Entered("none", {})
+        self.entering = False
+        self.unwanted = False
         self.running: Running | None = None
         self.callback: Running | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -40,11 +44,17 @@ class Held:
         self.lost = ""
         self.moving: asyncio.Task[None] | None = None
 
+    @property
+    def case(self) -> Case:
+        """What is to be enclosed."""
+        group = self.prepared.group.directory if self.prepared.group is not None else ""
+        return Case(self.order.lease, self.order.devices, self.prepared.paths.control, group)
+
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
-        """How to start the job, or its callback, which has a name of its own."""
-        prepared, name = self.prepared, self.name if part == JOB else f"{self.name}.{part}"
-        bounds = (prepared.account, prepared.group, part)
-        return Launch(name, command, env, prepared.directory, prepared.paths.control, self.output, *bounds)
+        """How to start the job, or its callback, which has a name of its own; both in the enclosure."""
+        prepared, entered, name = self.prepared, self.entered, self.name if part == JOB else f"{self.name}.{part}"
+        bounds = (prepared.account, prepared.group, part, entered.group, entered.prefix)
+        return Launch(name, command, env | entered.env, prepared.directory, prepared.paths.control, self.output, *bounds)
 
     def standing(self, running: Running) -> Standing:
         """What it takes to suspend or resume it."""

@@ -127,6 +127,13 @@ class Link:
             raise Unavailable(f"the answer is about node {answer.node}")
         return answer
 
+    async def publish(self, kind: str, payload: bytes) -> None:
+        """Telemetry of this kind, for whoever listens now; lost while the bus is away."""
+        client = self._client
+        if client is not None and client.is_connected:
+            with contextlib.suppress(errors.Error):
+                await client.publish(subjects.telemetry(self._node, kind), payload)
+
     # Connecting
 
     async def _connect(self, hears: Hears, ledger: Ledger) -> None:

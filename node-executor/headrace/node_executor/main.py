@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import structlog
@@ -23,10 +23,15 @@ from headrace.node_executor import native
 from headrace.node_executor.accounts import Accounts, chosen
 from headrace.node_executor.arguments import END, Settings, parse
 from headrace.node_executor.cgroups import CONTROLLERS, Groups
+from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
+from headrace.node_executor.enclosing import Enclosing
+from headrace.node_executor.enforcement.equipping import kit_for
+from headrace.node_executor.enforcement.fences import Fences
+from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.environment import inherited
-from headrace.node_executor.executor import Equipment, Executor, clock
+from headrace.node_executor.executor import Equipment, Executor
 from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
 from headrace.node_executor.link import Hears, Link, Pace
@@ -37,6 +42,7 @@ from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.tenure import Occupied, Tenure
 from headrace.node_executor.tracing import tracing
+from headrace.node_executor.watching import Audience, Watching
 from headrace.node_executor.workspace import Workspace
 
 STOPPED, FAILED = 0, 1
@@ -82,10 +88,13 @@ async def run(settings: Settings) -> None:
     os.makedirs(settings.data, 0o700, exist_ok=True)
     tenure = Tenure(settings.data)
     try:
-        equipment = _equipment(settings, tenure.lock)
-        await _serve(settings, equipment, stop)
+        watching = Watching(settings.name, settings.devices, clock)
+        equipment = _equipment(settings, tenure.lock, watching)
+        await _serve(settings, equipment, watching, stop)
         equipment.tracing.close()
         equipment.journal.close()
+        equipment.enclosing.close()
+        settings.devices.close()
     finally:
         tenure.release()
     _log.info("stopped")
@@ -107,11 +116,18 @@ class Stop:
         self.wanted.set()
 
 
-async def _serve(settings: Settings, equipment: Equipment, stop: Stop) -> None:
+async def _serve(settings: Settings, equipment: Equipment, watching: Watching, stop: Stop) -> None:
+    enclosing = equipment.enclosing
+    await enclosing.prove()
     link = Link(settings.name, settings.address, Pace(settings.heartbeat, settings.ask_every), clock)
     journal = equipment.journal
     ledger = Ledger(link, node_writer(settings.name), _engine(), clock, journal)
-    executor = Executor(Node(registration(settings), closed(journal), journal.last), equipment, ledger.state)
+    node = Node(registration(settings, enclosing.fences.overall, enclosing.fences.levels), closed(journal), journal.last)
+    executor = Executor(node, equipment, ledger.state)
+    watching.tell(Audience(executor.handle, lambda: executor.held, link.publish, lambda: enclosing.fences.watchdog.used))
+    await enclosing.in_turn(
+        lambda: enclosing.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended)
+    )
     for left in [left for left in journal.open.values() if not left.ended]:
         executor.carry_on(left)
     hears = Hears(
@@ -123,7 +139,8 @@ async def _serve(settings: Settings, equipment: Equipment, stop: Stop) -> None:
     work: list[asyncio.Future[None]] = [
         asyncio.ensure_future(link.run(hears, ledger, lambda: executor.running)),
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
-        asyncio.ensure_future(_keep_measuring(executor, settings.work_limit)),
+        asyncio.ensure_future(_keep_measuring(watching, settings.work_limit)),
+        asyncio.ensure_future(watching.run(settings.heartbeat)),
         asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
@@ -175,10 +192,10 @@ async def _keep_looking(executor: Executor, every: float) -> None:
         await executor.look_for_checkpoints()
 
 
-async def _keep_measuring(executor: Executor, limit: int) -> None:
+async def _keep_measuring(watching: Watching, limit: int) -> None:
     while True:
         began = time.monotonic()
-        await executor.measure(limit)
+        await watching.measure(limit)
         await asyncio.sleep(max(MEASURE_EVERY, MEASURE_PART * (time.monotonic() - began)))
 
 
@@ -189,7 +206,7 @@ async def _keep_pruning(executor: Executor, kept: Kept) -> None:
         await asyncio.sleep(PRUNE_EVERY)
 
 
-def _equipment(settings: Settings, lock: int) -> Equipment:
+def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
     bounds = _bounds(settings)
     workspace = Workspace(settings.data, settings.checkpoints, others=bounds.accounts.others)
     base = inherited(os.environ, settings.pass_env)
@@ -206,10 +223,13 @@ def _equipment(settings: Settings, lock: int) -> Equipment:
     abandoned = runtime.abandon(known | {f"{name}.{CALLBACK}" for name in known})
     if abandoned:
         _log.warning("abandoned_killed", names=abandoned)
+    kit = kit_for(settings.name, settings.data, settings.devices, os.environ, watching.changed)
+    fences = Fences(settings.devices, kit, Owners(workspace.leases), watching.overran)
     return Equipment(
         workspace=workspace,
         preparation=Preparation(workspace, settings.devices, base, settings.secrets, bounds),
         devices=settings.devices,
+        enclosing=Enclosing(fences),
         runtime=runtime,
         journal=journal,
         tracing=tracing(settings.name),
@@ -236,8 +256,8 @@ def _bounds(settings: Settings) -> Bounds:
     return Bounds(accounts, groups, settings.pids)
 
 
-def registration(settings: Settings) -> NodeRegisteredV1:
-    """What the node says of itself."""
+def registration(settings: Settings, isolation: str, levels: Mapping[str, str]) -> NodeRegisteredV1:
+    """What the node says of itself; `isolation` and `levels` as they were proved."""
     return NodeRegisteredV1(
         node=settings.name,
         labels={**settings.devices.labels, **settings.labels},
@@ -245,7 +265,8 @@ def registration(settings: Settings) -> NodeRegisteredV1:
         cpu=settings.cpu,
         memory=settings.memory,
         executor=_engine(),
-        isolation=settings.devices.isolation if settings.devices.inventory() else "none",
+        isolation=isolation,
+        levels={kind: level for kind, level in levels.items() if level != isolation},
         at=clock(),
     )
 

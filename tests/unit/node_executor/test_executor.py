@@ -22,17 +22,22 @@ from headrace.contracts.facts import (
 )
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders, StartOrder, StopOrder
-from headrace.node_executor import executor as module
 from headrace.node_executor.accounts import Accounts
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
+from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.enclosing import Enclosing
+from headrace.node_executor.enforcement import CannotEnclose, Case, Entered
+from headrace.node_executor.enforcement.fences import Fences, Kit
+from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.executor import Equipment, Executor
 from headrace.node_executor.journal import Journal, Open
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch
 from headrace.node_executor.tracing import Silent
+from headrace.node_executor.watching import Audience, Watching
 from headrace.node_executor.workspace import Workspace
 from tests.patience import PATIENCE
 
@@ -94,21 +99,21 @@ class FakeRuntime:
         self.forgotten.append(name)
 
 
-class BusyDevices:
-    """Devices that somebody holds until the test lets go."""
+class BusyFences(Fences):
+    """Fences of simulated devices, on which somebody is until the test lets go, and which may refuse."""
 
-    isolation = "simulated"
-    suspension = "sigstop"
-    labels: ClassVar[dict[str, str]] = {}
-
-    def __init__(self) -> None:
-        self._real = simulated("2xH100-80GB")
-        self.inventory = self._real.inventory
-        self.environment = self._real.environment
+    def __init__(self, devices: Devices, leases: str) -> None:
+        super().__init__(devices, Kit(), Owners(leases), lambda _: None)
         self.held_by = ""
+        self.refuses = ""
 
-    def holder(self, _shares: object) -> str:
-        return self.held_by
+    def enter(self, case: Case) -> Entered:
+        if self.refuses:
+            raise CannotEnclose(self.refuses)
+        return super().enter(case)
+
+    def leave(self, lease: str) -> str:
+        return self.held_by or super().leave(lease)
 
 
 class Stage:
@@ -119,13 +124,15 @@ class Stage:
         self.at = 1_000.0
         self.facts: list[AnyFact] = []
         self.runtime = FakeRuntime(self.now)
-        self.devices = BusyDevices()
+        self.devices = simulated("2xH100-80GB")
+        self.fences = BusyFences(self.devices, f"{directory}/leases")
         self.journal = Journal(str(directory / "journal"))
         workspace = Workspace(str(directory))
         equipment = Equipment(
             workspace=workspace,
             preparation=Preparation(workspace, self.devices, {}, str(directory / "secrets"), Bounds(Accounts("self"))),
             devices=self.devices,
+            enclosing=Enclosing(self.fences),
             runtime=self.runtime,
             journal=self.journal,
             tracing=Silent(),
@@ -343,10 +350,10 @@ async def test_a_preempt_file_that_cannot_be_written_does_not_stop_the_ladder(st
 
 async def test_a_lease_ends_only_when_its_devices_are_free(stage, make_order, monkeypatch) -> None:
     job = await stage.start(make_order())
-    stage.devices.held_by = "pid 77"
+    stage.fences.held_by = "pid 77"
     job.exit(0)
     assert stage.said(LeaseEndedV1) == []
-    stage.devices.held_by = ""
+    stage.fences.held_by = ""
     await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
 
 
@@ -408,10 +415,44 @@ async def test_a_halt_ends_everything_and_says_when_it_is_done(stage, make_order
 
 async def test_trouble_with_one_lease_does_not_reach_the_others(stage, make_order, monkeypatch) -> None:
     job = await stage.start(make_order(devices=()))
-    monkeypatch.setattr(module, "obtained", lambda *_: 1 / 0)
+    monkeypatch.setattr(stage.fences, "started", lambda *_: 1 / 0)
     stage.push(make_order(attempt=2))
     job.exit(0)
     assert [fact.attempt for fact in stage.said(LeaseEndedV1)] == [1]
+
+
+async def test_a_job_that_cannot_be_enclosed_is_refused_and_the_next_try_is_not(stage, make_order) -> None:  # R36
+    stage.fences.refuses = "its slice cannot be made: Insufficient Resources"
+    stage.push(make_order())
+    await asyncio.sleep(0)
+    (ended,) = stage.said(LeaseEndedV1)
+    assert (ended.outcome, ended.message) == ("refused", stage.fences.refuses)
+    stage.fences.refuses = ""
+    await stage.start(make_order(attempt=2))
+    assert [fact.isolation for fact in stage.said(LeaseStartedV1)] == ["simulated"]
+
+
+async def test_what_a_fence_says_goes_into_the_job_and_its_callback(stage, make_order, monkeypatch) -> None:
+    entered = Entered("kernel", {"LD_PRELOAD": "cap.so"}, "/sys/fs/cgroup/x", ("/bin/wall", "--"))
+    monkeypatch.setattr(stage.fences, "enter", lambda _: entered)
+    job = await stage.start(make_order(on_abort=("save",)))
+    stage.stop()
+    callback = stage.runtime.started[-1]
+    for launch in (job.launch, callback.launch):
+        assert (launch.env["LD_PRELOAD"], launch.within, launch.prefix) == ("cap.so", entered.group, entered.prefix)
+    assert [fact.isolation for fact in stage.said(LeaseStartedV1)] == ["kernel"]
+
+
+async def test_a_stop_that_comes_while_a_job_is_being_enclosed_finds_it_never_started(stage, make_order, monkeypatch) -> None:
+    waiting = []
+    monkeypatch.setattr(stage.executor._with.enclosing, "enter", lambda case, entered, refused: waiting.append(entered))
+    stage.push(make_order())
+    await asyncio.sleep(0)
+    stage.stop()
+    assert (stage.runtime.started, stage.said(LeaseEndedV1)) == ([], [])
+    waiting[0](Entered("hardware", {}))
+    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["never_started"]
+    assert stage.runtime.started == []
 
 
 async def test_pruning_spares_what_runs(stage, make_order) -> None:
@@ -489,9 +530,11 @@ async def test_a_suspended_job_is_suspended_for_the_next_executor_too(stage, mak
 async def test_a_working_directory_that_has_grown_too_large_ends_the_job(stage, make_order) -> None:
     job = await stage.start(make_order())
     stage.path("leases", NAME, "work", "big").write_bytes(b"x" * 3_000_000)
-    await stage.executor.measure(4_000_000)
+    watching = Watching("gpu01", stage.devices, stage.now)
+    watching.tell(Audience(stage.executor.handle, lambda: stage.executor.held, lambda *_: None, dict))
+    await watching.measure(4_000_000)
     assert job.signals == []
-    await stage.executor.measure(2_000_000)
+    await watching.measure(2_000_000)
     assert job.signals == ["kill"]
     job.exit(137)
     [ended] = stage.said(LeaseEndedV1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from headrace.node_executor.enforcement import Case, Entered
 from headrace.node_executor.held import Held
 from headrace.node_executor.preparation import Prepared
 from headrace.node_executor.runtimes import CALLBACK, Launch
@@ -12,6 +13,16 @@ def test_a_job_and_its_callback_are_started_alike_under_names_of_their_own(tmp_p
     paths = Workspace(str(tmp_path)).paths(order)
     output = Output(paths.log, 1_000)
     held = Held(order, Prepared(paths, {"A": "1"}, "/work"), output)
+    assert held.case == Case(order.lease, order.devices, paths.control)
     assert held.launch(("train",), {"A": "1"}) == Launch(held.name, ("train",), {"A": "1"}, "/work", paths.control, output)
     callback = Launch(f"{held.name}.abort", ("save",), {}, "/work", paths.control, output, part="abort")
     assert held.launch(("save",), {}, CALLBACK) == callback
+
+
+def test_both_are_started_in_the_enclosure_of_their_lease(tmp_path, make_order) -> None:
+    paths, output = Workspace(str(tmp_path)).paths(make_order()), Output(f"{tmp_path}/log", 1_000)
+    held = Held(make_order(), Prepared(paths, {}, "/work"), output)
+    held.entered = Entered("kernel", {"C": "d"}, "/group", ("/wall", "--"))
+    for part in ("job", CALLBACK):
+        launch = held.launch(("train",), {"A": "b", "C": "own"}, part)
+        assert (launch.env, launch.within, launch.prefix) == ({"A": "b", "C": "d"}, "/group", ("/wall", "--"))

@@ -34,9 +34,10 @@ def test_a_data_directory_that_cannot_be_used_is_one_clear_line(tmp_path) -> Non
     assert "File exists" in line["reason"]
 
 
-def test_a_node_without_devices_claims_no_isolation() -> None:
-    assert registration(parse(["run", "--name", "a", "--devices", "none"], {})).isolation == "none"
-    assert registration(parse(["run", "--name", "a", "--devices", "sim:1xL4"], {})).isolation == "simulated"
+def test_a_node_claims_the_isolation_that_was_proved() -> None:
+    levels = {"whole": "hardware", "fraction": "driver", "slice": "none"}
+    fact = registration(parse(["run", "--name", "a", "--devices", "none"], {}), "none", levels)
+    assert (fact.isolation, fact.levels) == ("none", {"whole": "hardware", "fraction": "driver"})
 
 
 def test_of_a_former_executors_leases_those_that_are_over_are_closed(tmp_path) -> None:

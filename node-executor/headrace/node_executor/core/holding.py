@@ -13,12 +13,15 @@ class Holding:
 
     def __init__(self, device: Device) -> None:
         self.free = GPU_UNITS
+        self.unfit = device.unfit
         self.slices = EMPTY
         self._mig = device.mig
         self._family = family_of(device.model, device.memory) if device.mig else ""
 
     def objection(self, share: DeviceShare) -> str:
         """Why the share cannot be taken now; empty where it can."""
+        if self.unfit:
+            return f"is drained: {self.unfit}"
         if bool(share.mig) != self._mig:
             return "is in MIG mode: it is given in slices only" if self._mig else "is not in MIG mode"
         if share.mig:

@@ -25,6 +25,7 @@ from headrace.contracts.durations import MILLISECOND, SECOND
 from headrace.contracts.facts import (
     CheckpointRegisteredV1,
     LeaseEndedV1,
+    LeaseOverranV1,
     LeaseStartedV1,
 )
 from headrace.contracts.facts.fact import Ladder
@@ -149,9 +150,22 @@ def _exited(lease: Lease, event: Exited, out: Actions) -> None:
 
 
 def _overran(lease: Lease, event: Overran, out: Actions) -> None:
-    if lease.exited is None:
-        lease.blame = event.message
-        kill(lease, event.at, out)
+    if lease.exited is not None:
+        return
+    if event.device:
+        order = lease.order
+        fact = LeaseOverranV1(
+            job=order.job,
+            attempt=order.attempt,
+            rank=order.rank,
+            device=event.device,
+            limit=event.limit,
+            used=event.used,
+            at=event.at,
+        )
+        out.append(State(fact))
+    lease.blame = event.message
+    kill(lease, event.at, out)
 
 
 def _verify(lease: Lease, at: int, out: Actions) -> None:
@@ -292,6 +306,8 @@ def _over(lease: Lease, at: int, out: Actions) -> None:
         _end(lease, "lost", None, exited.message or KEEPER_KILLED, exited.at, at, out)
     elif lease.blame:
         _end(lease, "exited", exited.exit_code, lease.blame, exited.at, at, out)
+    elif lease.fault and exited.exit_code and lease.ladder is None:
+        _end(lease, "lost", exited.exit_code, lease.fault, exited.at, at, out)
     elif lease.limit is not None and lease.ladder is None:
         _end(lease, "lost", exited.exit_code, EXECUTOR_STOPPED, exited.at, at, out)
     elif lease.killed and exited.exit_code == KILLED:

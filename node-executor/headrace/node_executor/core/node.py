@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
+from headrace.contracts.facts import DeviceDrainedV1, DeviceReturnedV1, LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.ids import IdError, lease_id, split_job_key
 from headrace.contracts.orders import StartOrder, StopOrder
@@ -24,6 +24,7 @@ from headrace.node_executor.core.suspension import resume
 from headrace.node_executor.core.vocabulary import (
     Action,
     Answered,
+    DeviceChanged,
     Event,
     Halted,
     LeaseEvent,
@@ -112,6 +113,24 @@ class Node:
             self.limit = event.deadline
             for lease in list(self.leases.values()):
                 life.halt(lease, event.at, event.deadline, out)
+
+    def device_changed(self, event: DeviceChanged, out: Actions) -> None:
+        """A device is in no order, or is again: nothing is started on it meanwhile, and what fails there is not the job's fault."""
+        holding, why = self.devices.get(event.device), (event.message or event.cause) if event.cause else ""
+        if holding is None or holding.unfit == why:
+            return
+        holding.unfit = why
+        devices = [
+            msgspec.structs.replace(one, unfit=why) if one.device == event.device else one for one in self.registration.devices
+        ]
+        self.registration = msgspec.structs.replace(self.registration, devices=tuple(devices))
+        for lease in self.leases.values():
+            if why and any(share.device == event.device for share in lease.order.devices):
+                lease.fault = f"device {event.device} failed: {why}"
+        if self.registered:
+            name, device, said, at = self.registration.node, event.device, event.message, event.at
+            drained = DeviceDrainedV1(node=name, device=device, cause=event.cause, code=event.code, message=said, at=at)
+            out.append(State(drained if why else DeviceReturnedV1(node=name, device=device, message=said, at=at)))
 
     def _lease_event(self, event: LeaseEvent, out: Actions) -> None:
         lease = self.leases.get(event.lease)
@@ -237,4 +256,5 @@ STEPS: dict[type[Event], Callable[[Node, Any, Actions], None]] = {
     Answered: Node.was_answered,
     Returned: Node.returned,
     Halted: Node.halted,
+    DeviceChanged: Node.device_changed,
 }

@@ -31,7 +31,8 @@ class Phase(StrEnum):
 class Lease:
     """One lease. `since`: when the phase began. `deadline`: when its timer fires (0: none). `limit`: when the executor stops.
 
-    `parked`: it is suspended, or was when its end began; its devices are not its own. `blame`: what it took too much of.
+    `parked`: it is suspended, or was when its end began; its devices are not its own. `blame`: what it took too much of;
+    `fault`: which of its devices failed.
     """
 
     order: StartOrder
@@ -45,6 +46,7 @@ class Lease:
     walked: bool = False
     parked: bool = False
     blame: str = ""
+    fault: str = ""
     exited: Exited | None = None
 
     @property

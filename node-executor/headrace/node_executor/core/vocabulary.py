@@ -39,6 +39,15 @@ class Halted(Event, frozen=True):
     deadline: int
 
 
+class DeviceChanged(Event, frozen=True):
+    """A device is in no order, for a cause as in `device.drained`; or, with none, it is again."""
+
+    device: str
+    cause: str = ""
+    code: int = 0
+    message: str = ""
+
+
 class LeaseEvent(Event, frozen=True):
     """Something that happened to one lease."""
 
@@ -73,9 +82,15 @@ class Exited(LeaseEvent, frozen=True):
 
 
 class Overran(LeaseEvent, frozen=True):
-    """The job took more than it was given; `message` says of what. It is killed without further ado."""
+    """The job took more than it was given; `message` says of what. It is killed without further ado.
+
+    Where that was memory of a device, `device` names it, with what was given and what was taken of it (MiB).
+    """
 
     message: str
+    device: str = ""
+    limit: int = 0
+    used: int = 0
 
 
 class Told(LeaseEvent, frozen=True):

@@ -13,11 +13,10 @@ It never decides who gets what, and never states a level that was not obtained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.node_executor.devices import Devices
 
 
 class CannotEnclose(Exception):
@@ -44,6 +43,15 @@ class Enclosure(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
+class Entered(NamedTuple):
+    """What a lease gets: its level, variables, the cgroup to be in before its first instruction, and what it is started through."""
+
+    level: str
+    env: dict[str, str]
+    group: str = ""
+    prefix: tuple[str, ...] = ()
+
+
 class Fence(Protocol):
     """One way to keep a job to its part of a device. All of it waits for drivers and daemons, and is called in one thread."""
 
@@ -57,13 +65,15 @@ class Fence(Protocol):
     def enclose(self, case: Case) -> Enclosure:
         """Set it up for a lease. Raises `CannotEnclose`; then nothing is left of it."""
 
-    def adopt(self, case: Case) -> None:
+    def adopt(self, case: Case) -> Enclosure:
         """A lease that was enclosed by a former executor, and runs on: its fence stands, and has to be taken down one day."""
 
     def open(self, lease: str) -> str:
         """The processes of a lease are gone: take down what was set up; why that cannot be done yet, or empty. Again does no harm."""
 
 
-def obtained(devices: Devices, shares: Sequence[DeviceShare]) -> str:
-    """The level of a job that nothing but its devices keeps apart."""
-    return devices.isolation if shares else "none"
+class SliceFence(Fence, Protocol):
+    """A fence that makes what it gives: slices of a device."""
+
+    def reconcile(self, alive: Iterable[str]) -> object:
+        """After a start: slices of ours whose leases are not `alive` are destroyed, those of others are left and reported."""

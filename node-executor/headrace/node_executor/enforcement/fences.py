@@ -7,7 +7,7 @@ Without a wall around the devices no level is worth more than good manners. What
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -16,7 +16,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.isolation import FRACTION, KINDS, SLICE, WHOLE, rank, weakest
 from headrace.node_executor.devices import Devices, OnDevice, held_by
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure, Fence
+from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure, Entered, Fence, SliceFence
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import overrun_at, part_of
 from headrace.node_executor.enforcement.wall import NoWall, Wall, strongest
@@ -29,20 +29,11 @@ HARDWARE = "hardware"
 _log = structlog.get_logger("headrace.node_executor")
 
 
-class Entered(NamedTuple):
-    """What a lease gets: its level, variables, the cgroup to be in before its first instruction, and what it is started through."""
-
-    level: str
-    env: dict[str, str]
-    group: str = ""
-    prefix: tuple[str, ...] = ()
-
-
 class Kit(NamedTuple):
     """The fences that may be there, best first: around devices, for slices, and for parts of a GPU."""
 
     walls: tuple[Wall, ...] = ()
-    slices: Fence | None = None
+    slices: SliceFence | None = None
     parts: tuple[Fence, ...] = ()
 
 
@@ -139,15 +130,28 @@ class Fences:
             limits[share.device] = Limit(part, memory if share.units >= GPU_UNITS else overrun_at(part))
         self.watchdog.given(case.lease, limits)
 
-    def adopt(self, case: Case) -> None:
-        """A lease that a former executor enclosed runs on."""
+    def adopt(self, case: Case) -> Entered:
+        """A lease that a former executor enclosed runs on; what else is started for it gets the same."""
         self._owners.began(case.lease, case.control)
+        env = self._devices.environment(case.shares)
         if self._devices.quick:
-            return
+            return Entered(self._devices.isolation if case.shares else "none", env)
         self._entered[case.lease] = case
-        for fence in (*self._parts, *((self._kit.slices,) if self._kit.slices is not None else ())):
-            fence.adopt(case)
+        kind = kind_of(case.shares)
+        fences = (self._kit.slices,) if kind == SLICE else self._parts if kind == FRACTION else ()
+        for fence in fences:
+            if fence is not None:
+                env |= fence.adopt(case).env
         self._watch(case)
+        name = os.path.basename(case.control)
+        return Entered(
+            self.levels.get(kind, "none"), env, *self._wall.again(name, self._devices.nodes(case.shares), case.group)
+        )
+
+    def reconcile(self, alive: Iterable[str]) -> None:
+        """After a start: what former executors left on the devices and nobody needs any more goes; `alive` are the leases that run."""
+        if self._kit.slices is not None:
+            self._kit.slices.reconcile(alive)
 
     def started(self, lease: str, control: str, pid: int) -> None:
         """Its first process is there."""

@@ -77,11 +77,12 @@ class GroupLimits:
                 self._set.setdefault(case.lease, []).append((gpu.uuid, case.group))
         return Enclosure(LEVEL)
 
-    def adopt(self, case: Case) -> None:
+    def adopt(self, case: Case) -> Enclosure:
         """Its limits stand."""
         for share in case.shares:
             if share.units < GPU_UNITS and case.group:
                 self._set.setdefault(case.lease, []).append((self._devices.gpu(share.device).uuid, case.group))
+        return Enclosure(LEVEL)
 
     def open(self, lease: str) -> str:
         """Lift its limits."""

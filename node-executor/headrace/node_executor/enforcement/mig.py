@@ -199,8 +199,7 @@ class MigFence:
         except (NvmlError, OSError) as error:
             self.open(case.lease)
             raise CannotEnclose(f"its slice cannot be made: {error}") from None
-        seen = ",".join(names)
-        return Enclosure(HARDWARE, {"CUDA_VISIBLE_DEVICES": seen, "NVIDIA_VISIBLE_DEVICES": seen}, tuple(nodes))
+        return _seen(names)._replace(nodes=tuple(nodes))
 
     def _make(self, lease: str, share: DeviceShare) -> Made:
         kind = self._kinds_of(share.device).get(share.mig)
@@ -228,8 +227,13 @@ class MigFence:
         time.sleep(0.5)
         return self._nvml.make_instance(uuid, kind, start)
 
-    def adopt(self, case: Case) -> None:
-        """The journal knows it."""
+    def adopt(self, case: Case) -> Enclosure:
+        """The journal knows its slices; one that is gone has no name any more."""
+        names = []
+        for made in self._journal.ours.get(case.lease, ()):
+            with contextlib.suppress(NvmlError):
+                names.append(self._nvml.slice_name(self._devices.gpu(made.device).uuid, made.instance))
+        return _seen(names)
 
     def open(self, lease: str) -> str:
         """Destroy its slices; what is in the way, if they are still in use."""
@@ -270,6 +274,11 @@ class MigFence:
 
     def _name_of(self, device: str, kind: int) -> str:
         return next((one.name for one in self._kinds_of(device).values() if one.id == kind), str(kind))
+
+
+def _seen(names: Sequence[str]) -> Enclosure:
+    seen = ",".join(names)
+    return Enclosure(HARDWARE, {"CUDA_VISIBLE_DEVICES": seen, "NVIDIA_VISIBLE_DEVICES": seen})
 
 
 def capability_nodes(gpu: int, instance: int, table: str = CAPABILITIES) -> list[str]:

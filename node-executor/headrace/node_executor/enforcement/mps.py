@@ -74,12 +74,15 @@ class MpsFence:
                 env = self._begin(share.device, case.lease, part, threads(share.units))
         return Enclosure(self._level or "cooperative", env)
 
-    def adopt(self, case: Case) -> None:
+    def adopt(self, case: Case) -> Enclosure:
         """It is a client still; the daemon runs on as well."""
+        env: dict[str, str] = {}
         for share in case.shares:
             if share.units < GPU_UNITS:
                 part = part_of(self._devices.gpu(share.device).memory, share.units)
                 self._leases.setdefault(share.device, {})[case.lease] = part
+                env = self._env(share.device, part, threads(share.units))
+        return Enclosure(self._level or "cooperative", env)
 
     def open(self, lease: str) -> str:
         """Its place is free; a daemon without clients goes."""
@@ -88,22 +91,26 @@ class MpsFence:
         return ""
 
     def _begin(self, device: str, lease: str, part: int, percent: int) -> dict[str, str]:
-        pipe = f"{self._directory}/{device}"
-        env = {
-            "CUDA_VISIBLE_DEVICES": self._devices.gpu(device).uuid,
-            "CUDA_MPS_PIPE_DIRECTORY": pipe,
-            "CUDA_MPS_LOG_DIRECTORY": f"{pipe}.log",
-        }
+        pipe, env = f"{self._directory}/{device}", self._env(device, part, percent)
         those = self._leases.setdefault(device, {})
         if not those:
             for directory in (self._directory, pipe, f"{pipe}.log"):
                 os.makedirs(directory, 0o711, exist_ok=True)
             os.chmod(pipe, 0o755)  # noqa: S103 - a server that belongs to the job's user has to pass
-            self._run(env, ("-d",))
+            self._run(_unlimited(env), ("-d",))
         those[lease] = part
         self._tell(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
-        limits = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={part}M", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent)}
-        return env | limits
+        return env
+
+    def _env(self, device: str, part: int, percent: int) -> dict[str, str]:
+        pipe = f"{self._directory}/{device}"
+        return {
+            "CUDA_VISIBLE_DEVICES": self._devices.gpu(device).uuid,
+            "CUDA_MPS_PIPE_DIRECTORY": pipe,
+            "CUDA_MPS_LOG_DIRECTORY": f"{pipe}.log",
+            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={part}M",
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent),
+        }
 
     def _end(self, device: str, lease: str) -> None:
         those = self._leases.get(device, {})
@@ -136,3 +143,9 @@ class MpsFence:
         if done.returncode:
             raise CannotEnclose(f"the MPS daemon refuses: {done.stderr.strip() or f'exit code {done.returncode}'}")
         return done.stdout
+
+
+def _unlimited(env: Mapping[str, str]) -> dict[str, str]:
+    """Of a client's variables those that are no limits: what the daemon is started with."""
+    limits = ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+    return {name: value for name, value in env.items() if name not in limits}

@@ -16,7 +16,7 @@ from headrace.node_executor.enforcement.trial import refused_beyond
 
 LEVEL = "cooperative"
 SOURCE = os.path.join(os.path.dirname(__file__), "native", "memory_cap.c")
-FLAGS = (("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-ldl", "-lpthread"),)
+FLAGS = (("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--no-as-needed", "-ldl", "-lpthread"),)
 COUNTS = "gpu-memory"
 MIB = 1024 * 1024
 TRIED = 2_048
@@ -56,6 +56,9 @@ class PreloadFence:
         """The library, and a file in which the job's processes count together. A library that has gone would be ignored without a word."""
         if not os.access(self._library, os.R_OK):
             raise CannotEnclose(f"the library that caps its memory is gone: {self._library}")
+        return self._around(case)
+
+    def _around(self, case: Case) -> Enclosure:
         parts = [
             part_of(self._devices.gpu(share.device).memory, share.units) for share in case.shares if share.units < GPU_UNITS
         ]
@@ -68,8 +71,9 @@ class PreloadFence:
             "HEADRACE_GPU_MEMORY_FILE": counts,
         }
 
-    def adopt(self, case: Case) -> None:
+    def adopt(self, case: Case) -> Enclosure:
         """Nothing has to be taken down."""
+        return self._around(case)
 
     def open(self, lease: str) -> str:  # noqa: ARG002 - the face of all fences
         """It went with the processes; the file goes with the control directory."""

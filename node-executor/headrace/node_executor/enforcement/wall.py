@@ -51,6 +51,9 @@ class Wall(Protocol):
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:
         """For the lease whose control directory has this name, around its nodes and the usual ones; `group`: its cgroup, if any."""
 
+    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
+        """What was built for a lease by a former executor."""
+
     def tear_down(self, name: str) -> None:
         """Its processes are gone."""
 
@@ -70,6 +73,10 @@ class NoWall:
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
         """Nothing is built."""
+        return Walled()
+
+    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
+        """Nothing was."""
         return Walled()
 
     def tear_down(self, name: str) -> None:
@@ -116,6 +123,10 @@ class GroupWall:
             raise CannotEnclose(f"the list of its devices cannot be set: {error.strerror or error}") from None
         return Walled("" if group else own)
 
+    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
+        """Its list stands as long as its cgroup does."""
+        return Walled("" if group else f"{self._base}/{name}")
+
     def tear_down(self, name: str) -> None:
         """The cgroup goes, if it was ours, and the list with it."""
         with contextlib.suppress(OSError):
@@ -142,6 +153,10 @@ class NamespaceWall:
         """The program with the list."""
         there = [path for path in (*USUAL, *nodes) if os.path.exists(path)]
         return Walled(prefix=(self._program, *there, "--"))
+
+    def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
+        """One like it."""
+        return self.build(name, nodes, group)
 
     def tear_down(self, name: str) -> None:
         """It went with the processes."""

@@ -37,7 +37,7 @@ class Launch(NamedTuple):
 
     `name` is one for each start, and finds it again after a restart; `directory` is where it runs, `control` the job's control directory;
     `output` is its log. `account` None: it runs as we do; `group` None: nothing holds what it takes. `part` of the group: the job or its
-    callback.
+    callback. `within`: where it has no group, the cgroup (version 2) that it begins in, if any; `prefix`: what it is started through.
     """
 
     name: str
@@ -49,6 +49,8 @@ class Launch(NamedTuple):
     account: Account | None = None
     group: Group | None = None
     part: str = JOB
+    within: str = ""
+    prefix: tuple[str, ...] = ()
 
 
 class End(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
+from headrace.contracts.facts import DeviceDrainedV1, DeviceReturnedV1, LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import NodeAnswer, Orders, StartOrder, StopOrder
@@ -290,3 +290,55 @@ def test_a_node_that_never_reported_itself_goes_without_a_word() -> None:
     assert one.step(v.Halted(100, 200)) == []
     assert one.finished
     assert one.step(answer(5)) == []
+
+
+def changed(
+    at: int, cause: str = "xid", message: str = "XID 79: it has fallen off the bus", device: str = "gpu0"
+) -> v.DeviceChanged:
+    return v.DeviceChanged(at, device, cause, 79 if cause else 0, message)
+
+
+DRAINED = DeviceDrainedV1(node="gpu01", device="gpu0", cause="xid", code=79, message="XID 79: it has fallen off the bus", at=5)
+
+
+def test_a_device_that_fails_is_drained_by_a_fact_that_says_why_and_returned_by_another() -> None:
+    one = node()
+    assert one.step(changed(5)) == [v.State(DRAINED)]
+    assert one.step(changed(6)) == []
+    back = DeviceReturnedV1(node="gpu01", device="gpu0", message="in order again", at=9)
+    assert one.step(changed(9, "", "in order again")) == [v.State(back)]
+    assert one.step(changed(10, "", "in order again")) == one.step(changed(11, device="gpu7")) == []
+
+
+def test_before_the_node_has_registered_the_registration_says_it() -> None:
+    one = node(answered=False)
+    assert one.step(changed(5)) == []
+    (said,) = one.step(answer(0, at=6))
+    assert [device.unfit for device in said.fact.devices] == ["XID 79: it has fallen off the bus", ""]
+
+
+def test_nothing_is_started_on_a_device_that_is_drained(make_order) -> None:  # R36
+    one = node()
+    one.step(changed(5))
+    (said,) = one.step(push(9, make_order(), at=6))
+    assert (said.fact.outcome, said.fact.message) == (
+        "refused",
+        "device gpu0 is drained: XID 79: it has fallen off the bus",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "message"),
+    [
+        pytest.param(1, "lost", "device gpu0 failed: XID 79: it has fallen off the bus", id="is the node's fault"),
+        pytest.param(0, "exited", "", id="unless it has not failed"),
+    ],
+)
+def test_what_fails_on_a_device_that_failed(make_order, code: int, outcome: str, message: str) -> None:  # R32
+    one = node()
+    one.step(push(9, make_order(), at=2))
+    one.step(v.Started(3, LEASE, "hardware"))
+    one.step(changed(5))
+    one.step(v.Exited(6, LEASE, code))
+    told = [action.fact for action in one.step(v.DevicesFree(7, LEASE)) if isinstance(action, v.State)]
+    assert [(fact.outcome, fact.exit_code, fact.message) for fact in told] == [(outcome, code, message)]

@@ -14,8 +14,8 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
-from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
-from headrace.node_executor.enforcement.fences import Entered, Fences, Kit, kind_of
+from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure, Entered
+from headrace.node_executor.enforcement.fences import Fences, Kit, kind_of
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import part_of
@@ -43,8 +43,9 @@ class Fake:
         self.asked.append(("enclose", case.lease))
         return Enclosure(self.level, {self.name: case.lease})
 
-    def adopt(self, case: Case) -> None:
+    def adopt(self, case: Case) -> Enclosure:
         self.asked.append(("adopt", case.lease))
+        return Enclosure(self.level, {self.name: case.lease})
 
     def open(self, lease: str) -> str:
         self.asked.append(("open", lease))
@@ -179,7 +180,7 @@ def test_a_lease_that_was_adopted_is_watched_and_taken_down(
 ) -> None:
     fake = Fake("good", "driver")
     fences = make(devices, parts=(fake,))
-    fences.adopt(case(HALF))
+    assert fences.adopt(case(HALF)).env["good"] == LEASE
     fences.started(LEASE, case(HALF).control, sleeper)
     machine.process(sleeper, 60_000)
     assert fences.heard.get(timeout=2).used == 60_000
@@ -217,3 +218,17 @@ time.sleep(600)
     for process in running:
         process.kill()
         process.communicate()
+
+
+def test_after_a_restart_a_job_and_what_goes_with_it_are_enclosed_as_before(
+    make, cut: NvmlDevices, case, unified: str, tmp_path: Path
+) -> None:
+    slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
+    mine = case(SLICE)
+    entered = make(cut, GroupWall(unified), slices=slices).enter(mine)
+    heir = make(cut, GroupWall(unified), slices=MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None))
+    heir.reconcile([mine.lease])
+    again = heir.adopt(mine)
+    assert (again.level, again.group, again.prefix) == ("hardware", entered.group, ())
+    assert again.env["CUDA_VISIBLE_DEVICES"] == entered.env["CUDA_VISIBLE_DEVICES"]
+    assert (heir.leave(mine.lease), os.path.exists(entered.group)) == ("", False)

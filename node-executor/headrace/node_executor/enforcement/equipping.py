@@ -1,0 +1,72 @@
+"""Which fences may be there on this node: found by what devices it has and what is installed; each still has to prove itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from headrace.node_executor import native
+from headrace.node_executor.devices import Devices
+from headrace.node_executor.devices.health import Trouble
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.enforcement.fences import Kit
+from headrace.node_executor.enforcement.group_limits import GroupLimits
+from headrace.node_executor.enforcement.mig import MigFence, MigJournal
+from headrace.node_executor.enforcement.mps import MpsFence
+from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
+from headrace.node_executor.enforcement.wall import GroupWall, NamespaceWall, Wall
+
+PRIVATE_DEV = os.path.join(os.path.dirname(__file__), "native", "private_dev.c")
+SHARED_PLACE = "/var/lib/headrace/native"
+"""Where root keeps what is built: a job has to be able to read it, whoever it runs as."""
+
+PLACE = "HEADRACE_NATIVE_DIR"
+"""The variable by which an operator names another place for it."""
+
+PIPES = "/run/headrace"
+
+
+def kit_for(
+    node: str, data: str, devices: Devices, environ: Mapping[str, str], report: Callable[[str, Trouble | None], None]
+) -> Kit:
+    """The kit for these devices; nothing for simulated ones, around which there is nothing to be fenced. `data`: our own directory."""
+    if devices.quick:
+        return Kit()
+    base, place = unified_base(node), native_place(data, environ)
+    walls: list[Wall] = [GroupWall(base)] if base and os.geteuid() == 0 else []
+    private_dev = native.built(PRIVATE_DEV, place)
+    walls += [NamespaceWall(private_dev)] if private_dev else []
+    if not isinstance(devices, NvmlDevices):
+        return Kit(tuple(walls))
+    pipes = f"{PIPES}/{node}/mps" if os.geteuid() == 0 else f"{data}/mps"
+    parts = (
+        GroupLimits(devices, base if os.geteuid() == 0 else ""),
+        MpsFence(devices, pipes),
+        PreloadFence(devices, native.built(SOURCE, place, FLAGS), data),
+    )
+    return Kit(tuple(walls), MigFence(devices, MigJournal(f"{data}/slices"), report), parts)
+
+
+def native_place(data: str, environ: Mapping[str, str]) -> str:
+    """The directory for what is built here: what the operator says, else where every account can read it, else our own."""
+    if environ.get(PLACE):
+        return environ[PLACE]
+    if os.geteuid() == 0:
+        try:
+            os.makedirs(SHARED_PLACE, 0o755, exist_ok=True)
+        except OSError:
+            pass
+        else:
+            return SHARED_PLACE
+    return native.cache_directory(environ, f"{data}/bin")
+
+
+def unified_base(node: str, mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> str:
+    """The directory of cgroup version 2 below which this node's groups are; empty where that is not mounted."""
+    with open(mounts, encoding="utf-8") as file:
+        mount = next((words[1] for words in map(str.split, file) if words[2] == "cgroup2"), "")
+    with open(own, encoding="utf-8") as file:
+        here = next((line.rstrip("\n")[3:].rstrip("/") for line in file if line.startswith("0::")), "")
+    if not mount:
+        return ""
+    return f"{mount}{here if os.path.isdir(mount + here) else ''}/headrace.{node}"

@@ -1,0 +1,44 @@
+"""Which devices are held and do nothing: over a sliding window, so that neither a moment's rest nor a moment's work decides. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+WINDOW = 600 * 1_000_000
+"""Microseconds that count."""
+
+IDLE_BELOW = 5
+"""Percent: who is less busy than that on average, over the whole window, is idle."""
+
+
+class Held(NamedTuple):
+    """How long a device has been held (microseconds), how busy it was on average, and whether it was idle for the whole window."""
+
+    held: int
+    average: int | None
+    idle: bool
+
+
+@dataclass(slots=True)
+class Idleness:
+    """The window of one device: moments, each with how busy the device was up to then."""
+
+    since: int = 0
+    looks: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def look(self, at: int, busy: int | None, *, held: bool) -> Held:
+        """It was looked at. Whoever takes it anew begins with an empty window; where nobody can say how busy it is, nobody is idle."""
+        if not held:
+            self.since = 0
+            self.looks.clear()
+            return Held(0, None, idle=False)
+        self.since = self.since or at
+        if busy is not None:
+            self.looks.append((at, busy))
+        while self.looks and self.looks[0][0] <= at - WINDOW:
+            self.looks.popleft()
+        average = sum(percent for _, percent in self.looks) // len(self.looks) if self.looks else None
+        spanned = at - self.since >= WINDOW
+        return Held(at - self.since, average, idle=spanned and average is not None and average < IDLE_BELOW)

@@ -1,0 +1,81 @@
+"""What leases use of the node, from the kernel's list of processes: CPU time, memory, how many processes.
+
+Strategy: the list is read once for all leases, one small file for each process. A process belongs to the lease whose first process leads
+its session, or is among its forefathers: everything that a job starts, but for what hides on purpose, and its cgroup holds that to its
+limits all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICK = 1_000_000 // os.sysconf("SC_CLK_TCK")
+MIB = 1024 * 1024
+_PARENT, _SESSION, _TIMES, _RESIDENT = 1, 3, slice(11, 15), 21  # of /proc/<pid>/stat, counted from what follows the name
+_GENERATIONS = 64
+
+
+class Stat(NamedTuple):
+    """A process: CPU time in microseconds, its own and that of children it has waited for; memory in bytes."""
+
+    parent: int
+    session: int
+    cpu: int
+    memory: int
+
+
+class Use(NamedTuple):
+    """What the processes of one lease use together: microseconds of CPU time so far, bytes."""
+
+    cpu: int = 0
+    memory: int = 0
+    processes: int = 0
+
+
+def processes() -> dict[int, Stat]:
+    """All processes that can be seen, by number."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            cpu = sum(map(int, fields[_TIMES])) * TICK
+            found[int(name)] = Stat(int(fields[_PARENT]), int(fields[_SESSION]), cpu, int(fields[_RESIDENT]) * PAGE)
+    return found
+
+
+def uses(found: Mapping[int, Stat], leaders: Mapping[int, str]) -> dict[str, Use]:
+    """What each lease uses; `leaders`: the lease of each first process, by its number."""
+    total = dict.fromkeys(leaders.values(), Use())
+    for pid, stat in found.items():
+        lease = leaders.get(stat.session) or _of_forefathers(found, pid, leaders)
+        if lease:
+            use = total[lease]
+            total[lease] = Use(use.cpu + stat.cpu, use.memory + stat.memory, use.processes + 1)
+    return total
+
+
+def _of_forefathers(found: Mapping[int, Stat], pid: int, leaders: Mapping[int, str]) -> str:
+    for _ in range(_GENERATIONS):
+        if pid in leaders:
+            return leaders[pid]
+        stat = found.get(pid)
+        if stat is None:
+            return ""
+        pid = stat.parent
+    return ""
+
+
+def millicores(before: Iterable[tuple[str, Use]], now: Mapping[str, Use], elapsed: int) -> dict[str, int]:
+    """What each lease used on average of the CPUs over `elapsed` microseconds; nothing for one that was not there before."""
+    earlier = dict(before)
+    return {
+        lease: max(0, use.cpu - earlier[lease].cpu) * 1000 // max(1, elapsed) if lease in earlier else 0
+        for lease, use in now.items()
+    }

@@ -1,0 +1,136 @@
+"""A real executor with real jobs, cgroups and NVML's real binding; the GPUs, and the driver below, are the mock's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import pytest
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.codec import decode
+from headrace.contracts.facts import DeviceDrainedV1, LeaseOverranV1, NodeRegisteredV1
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.orders import Samples, StartOrder
+from headrace.node_executor.devices.nvml_library import Instance, Nvml
+from tests.integration.nodes import Executor, Feed, until
+from tests.mock_nvml import STATE, XID, Machine
+
+FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="fences that the kernel enforces take root")
+
+TAKE = """
+import ctypes, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+context, at = ctypes.c_void_p(), ctypes.c_uint64()
+print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context))
+print([cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(int(size) << 20)) for size in sys.argv[1:]], flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def words(machine: Machine, tmp_path, monkeypatch) -> tuple[str, ...]:
+    """For the node: the mock's two H100, the first of which is in MIG mode."""
+    machine.set("mig", 1)
+    monkeypatch.setenv("HEADRACE_NATIVE_DIR", str(tmp_path / "native"))
+    return ("--devices", "nvml")
+
+
+async def begin(feed: Feed, number: int, share: DeviceShare, *command: str) -> str:
+    """A job that finds the mock of libcuda; its key."""
+    job = f"acme.alice.01j9z3k4m5n6p7q8r9s0t1v2{number:02d}"
+    order = StartOrder(
+        lease=f"{job}/1/0",
+        job=job,
+        attempt=1,
+        granted=50 + number,
+        devices=(share,),
+        amounts={},
+        command=command,
+        env={name: os.environ[name] for name in ("LD_LIBRARY_PATH", STATE)},
+    )
+    feed.starts[order.lease] = order
+    await feed._push(starts=(order,))
+    return job
+
+
+async def test_a_node_says_what_it_has_and_what_it_has_proved(node, feed) -> None:
+    (registered,) = [fact for fact in feed.facts if isinstance(fact, NodeRegisteredV1)]
+    assert [(device.device, device.model, device.mig) for device in registered.devices] == [
+        (FIRST, "H100-80GB", True),
+        (SECOND, "H100-80GB", False),
+    ]
+    assert registered.labels["gpu.driver"] == "580.95.05"
+    assert (registered.isolation, registered.levels) == ("cooperative", {"whole": "hardware", "slice": "hardware"})
+
+
+async def test_a_job_gets_its_slice_just_there_and_nothing_is_left_of_it(node, feed) -> None:
+    share = DeviceShare(device=FIRST, units=63_000, mig="3g.40gb", start=4)
+    job = await begin(feed, 0, share, "sh", "-c", 'echo "$CUDA_VISIBLE_DEVICES"; while [ ! -e go ]; do sleep 0.01; done')
+    started = await feed.started(job)
+    nvml = Nvml()
+    (made,) = nvml.instances(nvml.uuids[0])
+    name = nvml.slice_name(nvml.uuids[0], made.id)
+    assert (started.isolation, made) == ("hardware", Instance(made.id, made.kind, 4, 4))
+    (node.data / "leases" / f"{job}.1.0" / "work" / "go").touch()
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code) == ("exited", 0)
+    assert (await feed.read_log(job)).data == f"{name}\n"
+    assert nvml.instances(nvml.uuids[0]) == []
+    nvml.close()
+
+
+async def test_a_part_of_a_gpu_is_a_part_and_who_gets_around_it_is_killed_and_his_neighbour_is_not(node, feed) -> None:
+    half = DeviceShare(device=SECOND, units=GPU_UNITS // 2)
+    good = await begin(feed, 0, half, sys.executable, "-c", TAKE, "50000", "30000")
+    await until(lambda: "[2, 0]" in _log(node, good))
+    assert (await feed.started(good)).isolation == "cooperative"
+    bad = await begin(feed, 1, half, "env", "-u", "LD_PRELOAD", sys.executable, "-c", TAKE, "45000")
+    ended = await feed.ended(bad)
+    (overran,) = feed.of(bad, LeaseOverranV1)
+    assert (overran.device, overran.limit, overran.used) == (SECOND, 40_267, 45_500)
+    assert (ended.exit_code, ended.message) == (137, f"it held 45500 MiB of {SECOND}, 40267 MiB are its own")
+    assert ended.exited_at - overran.at < 1_000_000
+    assert feed.of(good, LeaseOverranV1) == []
+    assert f"{good}/1/0" in feed.starts
+
+
+async def test_a_gpu_that_fails_is_drained_by_a_fact_and_the_job_on_it_is_lost(node, feed, machine) -> None:
+    job = await feed.start(0, "sh", "-c", "while [ ! -e go ]; do sleep 0.01; done; exit 7", devices=(SECOND,))
+    assert (await feed.started(job)).isolation == "hardware"
+    machine.event(XID, 31, gpu=1)
+    await until(lambda: machine.event(XID, 79, gpu=1) or feed.count(DeviceDrainedV1))  # who listens later hears the next one
+    (drained,) = [fact for fact in feed.facts if isinstance(fact, DeviceDrainedV1)]
+    assert (drained.device, drained.cause, drained.code) == (SECOND, "xid", 79)
+    (node.data / "leases" / f"{job}.1.0" / "work" / "go").touch()
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code, ended.message) == (
+        "lost",
+        7,
+        f"device {SECOND} failed: XID 79: it has fallen off the bus",
+    )
+    refused = await feed.ended(await feed.start(1, "true", devices=(SECOND,)))
+    assert (refused.outcome, "is drained" in refused.message) == ("refused", True)
+
+
+async def test_what_devices_and_leases_do_is_told_while_it_happens(node, feed, machine) -> None:
+    heard: list[Samples] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(decode(message.data, Samples))
+
+    await feed._connection.subscribe("hr.telemetry.gpu01.samples", cb=hear)
+    machine.set("gpu_util", 70, gpu=1)
+    job = await begin(feed, 0, DeviceShare(device=SECOND, units=GPU_UNITS), sys.executable, "-c", TAKE, "1000")
+    await until(lambda: heard and any(one.devices.get(SECOND) == 1_500 for one in heard[-1].leases))
+    (lease,) = heard[-1].leases
+    assert (lease.lease, lease.processes >= 1) == (f"{job}/1/0", True)
+    second = heard[-1].devices[1]
+    assert (second.device, second.busy, second.memory_used, second.held > 0) == (SECOND, 70, 1_500, True)
+
+
+def _log(node: Executor, job: str) -> str:
+    path = node.data / "logs" / f"{job}.1.0.log"
+    return path.read_text() if path.exists() else ""
