@@ -4,7 +4,7 @@
 
 #define API __attribute__((visibility("default"))) int
 typedef uint64_t u64;
-enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, NOT_FOUND = 500 };
+enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, UNAVAILABLE = 46, NO_DEVICE = 100, NOT_FOUND = 500, EXCLUSIVE = 3 };
 enum { CONTEXT_MIB = 500, BLOCKS = 4096, SEEN = 16 };
 
 static int ready;
@@ -124,8 +124,16 @@ static int charge(int device, int64_t mib) {
   state_unlock();
   return code;
 }
+/* In the exclusive mode a server has the device for itself: who does not come through it is refused. */
+static int through_server(void) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/daemon", getenv("CUDA_MPS_PIPE_DIRECTORY") ? getenv("CUDA_MPS_PIPE_DIRECTORY") : "/tmp/nvidia-mps");
+  return access(path, F_OK) == 0;
+}
 static int context(int device) {
+  struct gpu *gpu = &shared->gpus[seen[device].gpu];
   if (has_context[device]) return OK;
+  if (gpu->compute_mode == EXCLUSIVE && gpu->mps && !through_server()) return UNAVAILABLE;
   int code = charge(device, CONTEXT_MIB);
   if (!code) has_context[device] = 1;
   return code;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pytest
@@ -32,3 +34,19 @@ def order(job: str = JOB, attempt: int = 1, rank: int = 0, **fields: Any) -> Sta
 @pytest.fixture
 def make_order() -> MakeOrder:
     return order
+
+
+@pytest.fixture(scope="session")
+def unified() -> Iterator[str]:
+    """A directory of cgroup v2 of our own."""
+    with open("/proc/mounts", encoding="utf-8") as file:
+        mounts = [line.split()[1] for line in file if line.split()[2] == "cgroup2"]
+    base = f"{mounts[0]}/headrace-test-{os.getpid()}" if mounts else ""
+    if not base or os.geteuid() != 0:
+        pytest.skip("it needs root and cgroup v2")
+    try:
+        os.mkdir(base)
+    except OSError as error:
+        pytest.skip(f"it needs a cgroup of its own: {error}")
+    yield base
+    os.rmdir(base)

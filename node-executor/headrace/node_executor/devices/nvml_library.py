@@ -25,7 +25,7 @@ _UNKNOWN_HERE = frozenset({NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, 
 NO_INSTANCE = 0xFFFF_FFFF
 NO_LIMIT = 0xFFFF_FFFF_FFFF_FFFF
 XID, DOUBLE_BIT_ECC = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventTypeDoubleBitEccError
-EXCLUSIVE_PROCESS, DEFAULT_MODE = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, pynvml.NVML_COMPUTEMODE_DEFAULT
+EXCLUSIVE_PROCESS = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
 _RECOVERY_ACTION = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 _COMPUTE_KINDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
 """Compute slices to NVML's number for an instance that takes all of them."""
@@ -343,10 +343,6 @@ class Nvml:
         limits = pynvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), soft, hard)
         _said(pynvml.nvmlDeviceSetMemoryLimits_v1, self._handles[uuid], limits)
 
-    def mode(self, uuid: str) -> int:
-        """The compute mode: who may use it at once."""
-        return int(_said(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]))
-
-    def set_mode(self, uuid: str, mode: int) -> None:
-        """Change that; for root."""
-        _said(pynvml.nvmlDeviceSetComputeMode, self._handles[uuid], mode)
+    def is_exclusive(self, uuid: str) -> bool:
+        """Whether one process alone may use it at once, which may be the server of many (compute mode EXCLUSIVE_PROCESS)."""
+        return bool(_said(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]) == EXCLUSIVE_PROCESS)

@@ -57,12 +57,8 @@ class SimulatedDevices:
         """None: there is nothing to open."""
         return ()
 
-    def holder(self, shares: Sequence[DeviceShare]) -> str:  # noqa: ARG002 - the face of all devices
-        """Nobody: when the processes are gone, nothing is left on a device that does not exist."""
-        return ""
-
     def on_devices(self) -> dict[str, list[OnDevice]]:
-        """Nobody."""
+        """Nobody: when the processes are gone, nothing is left on a device that does not exist."""
         return {}
 
     def samples(self) -> dict[str, Sample]:

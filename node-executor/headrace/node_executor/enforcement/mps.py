@@ -2,8 +2,9 @@
 
 Strategy: one daemon for each device, started with the first lease that shares it and ended with the last. What a client may hold and how
 many multiprocessors it may keep busy stands in its environment, and the server's own limit is that of the largest part on the device. A
-client may lower its limits and, in some drivers, shake them off by naming a device that it does not see: that is tried as well, and where
-it works the level is `cooperative`.
+client may lower its limits, shake them off in some drivers by naming a device that it does not see, or leave the server aside; the last
+only the compute mode EXCLUSIVE_PROCESS prevents, which is an administrator's to set. All of that is tried, and where any of it works the
+level is `cooperative`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
 from headrace.node_executor.enforcement.parts import part_of, threads
-from headrace.node_executor.enforcement.trial import refused_beyond
+from headrace.node_executor.enforcement.trial import is_held, is_roomy, send
 
 CONTROL = "nvidia-cuda-mps-control"
 PATIENCE = 15.0
@@ -46,24 +47,39 @@ class MpsFence:
         """By device, the MiB of each lease on it."""
 
     def prove(self) -> str:
-        """The canary is refused what is beyond its part; whether also when it tries to be rid of the limit decides on the level."""
+        """The canary is refused what is beyond its part; whether also when it tries to be rid of the limit decides on the level.
+
+        It has a daemon of its own, because jobs of a former executor may be with theirs.
+        """
         name = self._devices.roomiest
         if not name or not self._program:
             return ""
+        if not is_roomy(TRIED, {"CUDA_VISIBLE_DEVICES": self._devices.gpu(name).uuid}):
+            return ""  # tried first: a device that is used exclusively is its server's afterwards
+        trial = MpsFence(self._devices, f"{self._directory}.canary-{os.getpid()}", self._program)
         try:
-            env = self._begin(name, "canary", TRIED, 100)
+            env = trial._begin(name, "canary", TRIED, 100)
         except CannotEnclose as error:
             _log.warning("no_mps", reason=str(error))
             return ""
         try:
-            if not refused_beyond(TRIED, env):
+            if not is_held(TRIED, env):
                 return ""
-            limit = ESCAPE.format(lower=TRIED // 2, more=2 * TRIED)
-            holds = refused_beyond(TRIED, env | {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": limit})
-            self._level = "driver" if holds else "cooperative"
+            self._level = "driver" if self._is_inescapable(self._devices.gpu(name).uuid, env) else "cooperative"
         finally:
-            self._end(name, "canary")
+            trial._end(name, "canary")
+            shutil.rmtree(trial._directory, ignore_errors=True)
         return self._level
+
+    def _is_inescapable(self, uuid: str, env: Mapping[str, str]) -> bool:
+        """Whether it holds who wants to be rid of it: who plays with his limit, and who goes to the device without the server."""
+        if not self._devices.nvml.is_exclusive(uuid):
+            return False
+        limit = ESCAPE.format(lower=TRIED // 2, more=2 * TRIED)
+        if not is_held(TRIED, {**env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": limit}):
+            return False
+        alone = send(("take", "16"), {"CUDA_VISIBLE_DEVICES": uuid})
+        return bool(alone) and alone[0] != 0
 
     def enclose(self, case: Case) -> Enclosure:
         """A place with the daemon of its device."""
@@ -97,10 +113,20 @@ class MpsFence:
             for directory in (self._directory, pipe, f"{pipe}.log"):
                 os.makedirs(directory, 0o711, exist_ok=True)
             os.chmod(pipe, 0o755)  # noqa: S103 - a server that belongs to the job's user has to pass
-            self._run(_unlimited(env), ("-d",))
+            self._start(_unlimited(env))
         those[lease] = part
         self._tell(env, f"set_default_device_pinned_mem_limit 0 {max(those.values())}M")
         return env
+
+    def _start(self, env: Mapping[str, str]) -> None:
+        """The daemon; one that a former executor started, and that answers, will do."""
+        try:
+            self._run(env, ("-d",))
+        except CannotEnclose as error:
+            try:
+                self._tell(env, "get_server_list")
+            except CannotEnclose:
+                raise error from None
 
     def _env(self, device: str, part: int, percent: int) -> dict[str, str]:
         pipe = f"{self._directory}/{device}"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
-from headrace.node_executor.enforcement.parts import from_within, part_of
+from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
 from headrace.node_executor.enforcement.trial import refused_beyond
 
 LEVEL = "cooperative"
@@ -68,6 +68,7 @@ class PreloadFence:
         return {
             "LD_PRELOAD": self._library,
             "HEADRACE_GPU_MEMORY_CAP": str(cap * MIB),
+            "HEADRACE_GPU_MEMORY_CONTEXT": str(CONTEXT * MIB),
             "HEADRACE_GPU_MEMORY_FILE": counts,
         }
 

@@ -42,9 +42,21 @@ def refused_beyond(part: int, env: Mapping[str, str], group: str = "") -> bool:
 
     One that is in no enclosure has to get both: else the device is merely full.
     """
-    what = ("take", "16", str(part + 64))
-    free = send(what, {name: value for name, value in env.items() if name == "CUDA_VISIBLE_DEVICES"})
-    return free[:2] == [0, 0] and send(what, env, group)[:2] == [0, canary.OUT_OF_MEMORY]
+    return is_roomy(part, env) and is_held(part, env, group)
+
+
+def is_roomy(part: int, env: Mapping[str, str]) -> bool:
+    """Whether a process that nothing holds back gets what it takes to try `part`."""
+    return send(_beyond(part), {name: value for name, value in env.items() if name == "CUDA_VISIBLE_DEVICES"})[:2] == [0, 0]
+
+
+def is_held(part: int, env: Mapping[str, str], group: str = "") -> bool:
+    """Whether one in this enclosure gets some memory, and no more than `part`."""
+    return send(_beyond(part), env, group)[:2] == [0, canary.OUT_OF_MEMORY]
+
+
+def _beyond(part: int) -> tuple[str, ...]:
+    return ("take", "16", str(part + 64))
 
 
 def _surroundings() -> dict[str, str]:

@@ -8,6 +8,7 @@ then only good manners keep a job to its devices. Whichever it is, it is tried o
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -20,6 +21,9 @@ from headrace.node_executor.enforcement.trial import send
 
 USUAL = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx")
 """What every program may open."""
+
+FABRICS = ("/dev/infiniband/*", "/dev/gdrdrv")
+"""What programs on several nodes talk through; whose packets are whose is the fabric's affair."""
 
 TERMINALS = Node(136, None)
 PROBE = "/dev/full"
@@ -115,7 +119,7 @@ class GroupWall:
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:
         """The list is attached to the job's cgroup, else to one that is made for it."""
-        allowed = [node for path in (*USUAL, *nodes) if (node := bpf.node_of(path)) is not None]
+        allowed = [node for path in (*everybodys(), *nodes) if (node := bpf.node_of(path)) is not None]
         own = self.group_of(name, group)
         try:
             bpf.attach(own, [*allowed, TERMINALS])
@@ -151,7 +155,7 @@ class NamespaceWall:
 
     def build(self, name: str, nodes: Sequence[str], group: str) -> Walled:  # noqa: ARG002 - the face of all walls
         """The program with the list."""
-        there = [path for path in (*USUAL, *nodes) if os.path.exists(path)]
+        there = [path for path in (*everybodys(), *nodes) if os.path.exists(path)]
         return Walled(prefix=(self._program, *there, "--"))
 
     def again(self, name: str, nodes: Sequence[str], group: str) -> Walled:
@@ -160,6 +164,11 @@ class NamespaceWall:
 
     def tear_down(self, name: str) -> None:
         """It went with the processes."""
+
+
+def everybodys(fabrics: Sequence[str] = FABRICS) -> tuple[str, ...]:
+    """The nodes that every job may open: the usual ones, and those of fabrics that are here."""
+    return (*USUAL, *(path for pattern in fabrics for path in sorted(glob.glob(pattern))))
 
 
 def strongest(walls: Sequence[Wall]) -> Wall:

@@ -135,6 +135,6 @@ def test_memory_limits_of_cgroups_are_there_from_r615_on(machine: Machine, tmp_p
     nvml.close()
 
 
-def test_the_compute_mode_is_changed_and_told(nvml: Nvml) -> None:
-    nvml.set_mode(nvml.uuids[0], nl.EXCLUSIVE_PROCESS)
-    assert (nvml.mode(nvml.uuids[0]), nvml.mode(nvml.uuids[1])) == (nl.EXCLUSIVE_PROCESS, nl.DEFAULT_MODE)
+def test_whether_one_process_alone_may_use_it_is_told(nvml: Nvml, machine: Machine) -> None:
+    machine.set("compute_mode", 3)
+    assert [nvml.is_exclusive(uuid) for uuid in nvml.uuids] == [True, False]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -59,22 +58,6 @@ def private_dev(tmp_path_factory: pytest.TempPathFactory) -> str:
     if compiler() is None:
         pytest.skip("it is built by a C compiler, and there is none")
     return str(build_program(NATIVE / "private_dev.c", tmp_path_factory.mktemp("native") / "private_dev", "-static"))
-
-
-@pytest.fixture(scope="session")
-def unified() -> Iterator[str]:
-    """A directory of cgroup v2 of our own."""
-    with open("/proc/mounts", encoding="utf-8") as file:
-        mounts = [line.split()[1] for line in file if line.split()[2] == "cgroup2"]
-    base = f"{mounts[0]}/headrace-test-{os.getpid()}" if mounts else ""
-    if not base or os.geteuid() != 0:
-        pytest.skip("it needs root and cgroup v2")
-    try:
-        os.mkdir(base)
-    except OSError as error:
-        pytest.skip(f"it needs a cgroup of its own: {error}")
-    yield base
-    os.rmdir(base)
 
 
 @pytest.fixture

@@ -30,21 +30,23 @@ def told(tmp_path: Path) -> list[str]:
     return (pipe / ("daemon" if (pipe / "daemon").exists() else "was")).read_text().splitlines()
 
 
-def test_it_proves_itself_and_what_a_client_cannot_shake_off_is_the_drivers(fence: MpsFence, tmp_path: Path) -> None:
-    assert fence.prove() == "driver"
-    assert told(tmp_path) == ["set_default_device_pinned_mem_limit 0 2048M", "quit"]
+def test_it_proves_itself_with_a_daemon_of_its_own(fence: MpsFence, case, tmp_path: Path) -> None:
+    fence.enclose(case(HALF))
+    assert fence.prove() == "cooperative"
+    assert told(tmp_path)[-1] == f"set_default_device_pinned_mem_limit 0 {HALF_MIB}M"
+    assert [name for name in os.listdir(tmp_path) if "canary" in name] == []
 
 
-def test_where_a_client_can_shake_it_off_it_is_good_manners(
-    fence: MpsFence, monkeypatch: pytest.MonkeyPatch, machine: Machine, devices: NvmlDevices, tmp_path: Path
+def test_only_what_nobody_can_get_around_is_the_drivers(
+    devices: NvmlDevices, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrapper = tmp_path / "escapes"
-    wrapper.write_text(f'#!/bin/sh\nexec {machine.mps_control} "$@"\n')
-    wrapper.chmod(0o755)
+    for gpu in (0, 1):
+        machine.set("compute_mode", 3, gpu=gpu)
+    assert MpsFence(devices, str(tmp_path / "mps"), machine.mps_control).prove() == "driver"
     monkeypatch.setattr(
         "headrace.node_executor.enforcement.trial._surroundings", lambda: {**os.environ, "MOCK_MPS_ESCAPE": "1"}
     )
-    assert MpsFence(devices, str(tmp_path / "mps"), str(wrapper)).prove() == "cooperative"
+    assert MpsFence(devices, str(tmp_path / "mps"), machine.mps_control).prove() == "cooperative"
 
 
 def test_without_its_program_or_where_that_refuses_it_does_not(devices: NvmlDevices, tmp_path: Path, machine: Machine) -> None:
@@ -87,9 +89,15 @@ def test_a_daemon_that_a_former_executor_started_is_told_to_end_with_the_last_le
     assert told(tmp_path)[-1] == "quit"
 
 
-def test_a_daemon_that_is_in_the_way_is_told(
+def test_a_daemon_that_runs_already_will_do(
     fence: MpsFence, case, devices: NvmlDevices, machine: Machine, tmp_path: Path
 ) -> None:
     fence.enclose(case(HALF))
-    with pytest.raises(CannotEnclose, match="already running"):
-        MpsFence(devices, str(tmp_path / "mps"), machine.mps_control).enclose(case(HALF))
+    heir = MpsFence(devices, str(tmp_path / "mps"), machine.mps_control)
+    heir.enclose(case(QUARTER, lease="a.b.q/1/0"))
+    assert told(tmp_path)[-2:] == ["get_server_list", f"set_default_device_pinned_mem_limit 0 {QUARTER_MIB}M"]
+
+
+def test_a_daemon_that_neither_starts_nor_answers_is_told(devices: NvmlDevices, case, tmp_path: Path) -> None:
+    with pytest.raises(CannotEnclose, match="the MPS daemon refuses"):
+        MpsFence(devices, str(tmp_path / "mps"), "/bin/false").enclose(case(HALF))

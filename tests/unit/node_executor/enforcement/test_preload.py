@@ -11,7 +11,7 @@ import pytest
 
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
-from headrace.node_executor.enforcement.parts import from_within, part_of
+from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF
@@ -109,6 +109,22 @@ if os.environ.pop("AGAIN", ""):
 """
     assert run(env | {"AGAIN": "1"}, machine, script) == ["0", "2"]
     assert run(env, machine, script) == ["0"]
+
+
+def test_every_process_that_takes_memory_leaves_room_for_what_it_needs_itself(
+    fence: PreloadFence, case, machine: Machine
+) -> None:
+    cap = from_within(part_of(81_559, HALF.units))
+    script = f"""
+import subprocess, os
+if os.environ.pop("AGAIN", ""):
+    print(take(10_000, 'symbol'), flush=True)
+    code = open('/proc/self/cmdline').read().split('\\0')[2]
+    print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, end="", flush=True)
+else:
+    print(take({cap} - 10_000, 'symbol'), take({cap} - 10_000 - {CONTEXT}, 'symbol'))
+"""
+    assert run(fence.enclose(case(HALF)).env | {"AGAIN": "1"}, machine, script) == ["0", "2", "0"]
 
 
 def test_a_library_that_has_gone_is_noticed_before_it_is_ignored(devices: NvmlDevices, case, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.trial import send
-from headrace.node_executor.enforcement.wall import GroupWall, NamespaceWall, NoWall, Walled, strongest
+from headrace.node_executor.enforcement.wall import USUAL, GroupWall, NamespaceWall, NoWall, Walled, everybodys, strongest
 
 
 def test_a_list_proves_itself_and_leaves_nothing(unified: str) -> None:
@@ -103,3 +103,9 @@ def test_the_first_that_proves_itself_is_taken_and_else_there_is_none(unified: s
     assert strongest((GroupWall("/proc/nowhere"), good)) is good
     assert isinstance(strongest((GroupWall("/proc/nowhere"),)), NoWall)
     assert NoWall().build("job", ("/dev/null",), "/some/group") == Walled()
+
+
+def test_the_nodes_of_fabrics_that_are_here_are_everybodys(tmp_path) -> None:
+    for name in ("uverbs1", "uverbs0"):
+        (tmp_path / name).touch()
+    assert everybodys((f"{tmp_path}/uverbs*", f"{tmp_path}/none")) == (*USUAL, f"{tmp_path}/uverbs0", f"{tmp_path}/uverbs1")

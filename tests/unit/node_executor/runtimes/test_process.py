@@ -424,3 +424,23 @@ async def test_a_suspended_job_can_be_killed(keeping, tmp_path) -> None:
 def test_processes_have_the_whole_face_of_a_runtime() -> None:
     for face, made in ((Runtime, ProcessRuntime), (Running, Process)):
         assert [name for name in vars(face) if not name.startswith("_") and not hasattr(made, name)] == []
+
+
+async def test_a_job_is_started_through_what_stands_before_it(keeping) -> None:
+    """A program that makes its surroundings, then the job's own program by its whole path."""
+    job = Job.__new__(Job)
+    launch = keeping.launch("sh", "-c", 'echo "$WALL $1"', "sh", "x", env={"PATH": os.environ["PATH"]})
+    job._listen(keeping, launch._replace(prefix=("/usr/bin/env", "WALL=up")))
+    keeping.runtime.start(job.launch, job.hears)
+    assert (await job.ends(), job.printed) == (0, "up x\n")
+
+
+async def test_a_job_without_a_group_begins_in_the_cgroup_that_it_is_told(keeping, unified) -> None:
+    group = f"{unified}/within"
+    os.mkdir(group)
+    job = Job.__new__(Job)
+    launch = keeping.launch("sh", "-c", "grep ^0:: /proc/self/cgroup", env={"PATH": os.environ["PATH"]})
+    job._listen(keeping, launch._replace(within=group))
+    keeping.runtime.start(job.launch, job.hears)
+    assert (await job.ends(), job.printed.strip().endswith("/within")) == (0, True)
+    os.rmdir(group)

@@ -2,8 +2,9 @@
  * memory and those that say how much there is. What the driver takes for itself is not seen here, so the cap is lower than the part by what
  * a context needs; and who leaves the variable out is not held at all. It is a fence for honest programs, and no more: the watchdog is behind it.
  *
- *     HEADRACE_GPU_MEMORY_CAP    bytes that all processes of the job together may take
- *     HEADRACE_GPU_MEMORY_FILE   a file in which they count together
+ *     HEADRACE_GPU_MEMORY_CAP      bytes that all processes of the job together may take
+ *     HEADRACE_GPU_MEMORY_CONTEXT  bytes by which that is less for each process that takes memory beside the first
+ *     HEADRACE_GPU_MEMORY_FILE     a file in which they count together
  *
  * Programs find libcuda's functions in three ways: as symbols, by dlsym, and by cuGetProcAddress. The first two end here by name. For the
  * third the function that the driver returns is compared with those that stand in our table, by address, so whatever variant of a name was
@@ -33,7 +34,7 @@ enum { OK = 0, OUT_OF_MEMORY = 2, NOT_FOUND = 500, SLOTS = 256, BUCKETS = 4096 }
 struct slot { int32_t pid; int32_t unused; u64 bytes; };
 struct shared { struct slot slots[SLOTS]; };
 
-static u64 cap;
+static u64 cap, context;
 static struct shared *shared;
 static int shared_fd = -1;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -41,7 +42,9 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static void open_shared(void) {
   const char *limit = getenv("HEADRACE_GPU_MEMORY_CAP"), *path = getenv("HEADRACE_GPU_MEMORY_FILE");
   if (!limit || !path || shared) return;
+  const char *each = getenv("HEADRACE_GPU_MEMORY_CONTEXT");
   cap = strtoull(limit, NULL, 10);
+  context = each ? strtoull(each, NULL, 10) : 0;
   shared_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (shared_fd < 0) return;
   if (ftruncate(shared_fd, sizeof(struct shared)) == 0) {
@@ -64,10 +67,13 @@ static struct slot *own_slot(void) {
 }
 
 static u64 taken(void) {
-  u64 sum = 0;
+  u64 sum = 0, there = 0;
   for (int i = 0; i < SLOTS; i++)
-    if (shared->slots[i].pid && (kill(shared->slots[i].pid, 0) == 0 || errno != ESRCH)) sum += shared->slots[i].bytes;
-  return sum;
+    if (shared->slots[i].pid && (kill(shared->slots[i].pid, 0) == 0 || errno != ESRCH)) {
+      sum += shared->slots[i].bytes;
+      there++;
+    }
+  return there > 1 ? sum + (there - 1) * context : sum;
 }
 
 /* Without a place to count there is no fence, and so no memory: the job fails where it can be seen. */
