@@ -9,6 +9,8 @@ COVERED_ELSEWHERE = {
     "contracts/headrace/contracts/facts/": "tests/golden/test_facts.py",
     # The worked example has real processes or nothing.
     "services/headrace/demo/story.py": "tests/end_to_end/test_demo.py",
+    # A tuple of what is tested by itself, put together by the executor's tests.
+    "node-executor/headrace/node_executor/equipment.py": "tests/unit/node_executor/test_executor.py",
     # Structs alone, described by the schemas and carried by the services' own tests.
     "contracts/headrace/contracts/orders.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/queries.py": "tests/unit/contracts/test_schemas.py",

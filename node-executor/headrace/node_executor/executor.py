@@ -14,7 +14,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import structlog
 
@@ -27,21 +27,18 @@ from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
-from headrace.node_executor.devices import Devices
-from headrace.node_executor.enclosing import Enclosing
 from headrace.node_executor.enforcement import Entered
 from headrace.node_executor.environment import callback_environment
+from headrace.node_executor.equipment import Equipment
 from headrace.node_executor.held import Held
-from headrace.node_executor.journal import Journal, Open
+from headrace.node_executor.journal import Open
 from headrace.node_executor.logs import read_log
 from headrace.node_executor.notice import Notice, write_notice
-from headrace.node_executor.preparation import Preparation, Prepared
+from headrace.node_executor.preparation import Prepared
 from headrace.node_executor.retention import Kept, prune
-from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Running, Runtime
+from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Running
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.suspending import CannotResume, CannotSuspend, Suspension
-from headrace.node_executor.tracing import Tracing
-from headrace.node_executor.workspace import Workspace
 
 STARTS_PER_TURN = 4
 TIDY_AFTER = 0.05
@@ -49,19 +46,6 @@ TIDY_AT_ONCE = 40
 SECOND = 1_000_000
 
 _log = structlog.get_logger("headrace.node_executor")
-
-
-class Equipment(NamedTuple):
-    """What the executor works with. `output_limit`: bytes of output kept for each replica."""
-
-    workspace: Workspace
-    preparation: Preparation
-    devices: Devices
-    enclosing: Enclosing
-    runtime: Runtime
-    journal: Journal
-    tracing: Tracing
-    output_limit: int
 
 
 class Executor:

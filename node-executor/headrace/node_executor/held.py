@@ -19,7 +19,7 @@ class Held:
     """One lease.
 
     `complained`: what was last said of its checkpoints; `abandoned`: its group could not be removed once; `lost`: why nobody can say how it
-    would have ended; `moving`: it is being suspended or resumed; `entering`: it is being enclosed; `unwanted`: it is not to be started then.
+    would have ended; `moving`: it is being suspended or resumed; `entering`: it is being enclosed; `unwanted`: it is not to be started.
     """
 
     __slots__ = (

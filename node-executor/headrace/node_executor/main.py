@@ -31,7 +31,8 @@ from headrace.node_executor.enforcement.equipping import kit_for
 from headrace.node_executor.enforcement.fences import Fences
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.environment import inherited
-from headrace.node_executor.executor import Equipment, Executor
+from headrace.node_executor.equipment import Equipment
+from headrace.node_executor.executor import Executor
 from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
 from headrace.node_executor.link import Hears, Link, Pace

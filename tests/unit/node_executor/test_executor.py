@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -31,7 +31,8 @@ from headrace.node_executor.enclosing import Enclosing
 from headrace.node_executor.enforcement import CannotEnclose, Case, Entered
 from headrace.node_executor.enforcement.fences import Fences, Kit
 from headrace.node_executor.enforcement.owners import Owners
-from headrace.node_executor.executor import Equipment, Executor
+from headrace.node_executor.equipment import Equipment
+from headrace.node_executor.executor import Executor
 from headrace.node_executor.journal import Journal, Open
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.retention import Kept

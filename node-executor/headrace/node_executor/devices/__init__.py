@@ -73,6 +73,9 @@ class Devices(Protocol):
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
         """The device nodes below /dev that a job with these shares has to open."""
 
+    def holder(self, shares: Sequence[DeviceShare]) -> str:
+        """Who is still on these devices, of which he was given all; empty where they are free."""
+
     def on_devices(self) -> dict[str, list[OnDevice]]:
         """Who holds memory of each device that can be asked."""
 

@@ -16,7 +16,7 @@ import structlog
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.node_executor.devices import DevicesUnknown, OnDevice, Sample
+from headrace.node_executor.devices import DevicesUnknown, OnDevice, Sample, held_by
 from headrace.node_executor.devices.health import Condition, Look, Trouble
 from headrace.node_executor.devices.names import model_name, short_names
 
@@ -105,6 +105,10 @@ class AmdDevices:
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
         """Its GPUs' nodes, and the one that every ROCm program opens."""
         return (*(self._gpus[share.device].render for share in shares), *CONTROL_NODES) if shares else ()
+
+    def holder(self, shares: Sequence[DeviceShare]) -> str:
+        """Who is still on them."""
+        return held_by(self.on_devices(), shares)
 
     def on_devices(self) -> dict[str, list[OnDevice]]:
         """Who is on each GPU; one that does not answer is left out."""

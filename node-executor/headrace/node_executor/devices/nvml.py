@@ -14,7 +14,7 @@ import structlog
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
-from headrace.node_executor.devices import OnDevice, Sample
+from headrace.node_executor.devices import OnDevice, Sample, held_by
 from headrace.node_executor.devices.health import Condition, Look, Trouble, trouble_of_xid
 from headrace.node_executor.devices.names import model_name, short_names
 from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, LOST, Gpu, Nvml, NvmlError
@@ -113,6 +113,10 @@ class NvmlDevices:
         if not shares:
             return ()
         return (*(f"/dev/nvidia{self._gpus[share.device].minor}" for share in shares), *CONTROL_NODES)
+
+    def holder(self, shares: Sequence[DeviceShare]) -> str:
+        """Who is still on them."""
+        return held_by(self.on_devices(), shares)
 
     def on_devices(self) -> dict[str, list[OnDevice]]:
         """Who is on each GPU; one that does not answer is left out."""

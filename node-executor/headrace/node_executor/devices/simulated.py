@@ -57,6 +57,10 @@ class SimulatedDevices:
         """None: there is nothing to open."""
         return ()
 
+    def holder(self, shares: Sequence[DeviceShare]) -> str:  # noqa: ARG002 - the face of all devices
+        """Nobody."""
+        return ""
+
     def on_devices(self) -> dict[str, list[OnDevice]]:
         """Nobody: when the processes are gone, nothing is left on a device that does not exist."""
         return {}

@@ -1,0 +1,26 @@
+"""What the executor works with: all that has to do with the machine it is on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headrace.node_executor.devices import Devices
+from headrace.node_executor.enclosing import Enclosing
+from headrace.node_executor.journal import Journal
+from headrace.node_executor.preparation import Preparation
+from headrace.node_executor.runtimes import Runtime
+from headrace.node_executor.tracing import Tracing
+from headrace.node_executor.workspace import Workspace
+
+
+class Equipment(NamedTuple):
+    """What the executor works with. `output_limit`: bytes of output kept for each replica."""
+
+    workspace: Workspace
+    preparation: Preparation
+    devices: Devices
+    enclosing: Enclosing
+    runtime: Runtime
+    journal: Journal
+    tracing: Tracing
+    output_limit: int
