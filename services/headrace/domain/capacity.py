@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 def take(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
     """A lease of `job` now holds `place`."""
-    node = state.nodes[place.node]
-    _take_units(node, place.devices, 1)
-    node.cpu_free -= place.amounts.get(CPU, 0)
-    node.memory_free -= place.amounts.get(MEMORY, 0)
-    if node.pool is not None:
-        node.pool.index.put(node)
-        node.pool.index.hold(node, job.request.shape, place.amounts, 1)
+    _occupy(state.nodes[place.node], job, place, 1)
     _charge(state, job, pool, place, 1)
 
 
@@ -40,13 +34,19 @@ def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> No
     """The inverse of `take`. A node that has vanished has nothing to give back to, its accounts still do."""
     node = state.nodes.get(place.node)
     if node is not None:
-        _take_units(node, place.devices, -1)
-        node.cpu_free += place.amounts.get(CPU, 0)
-        node.memory_free += place.amounts.get(MEMORY, 0)
-        if node.pool is not None:
-            node.pool.index.put(node)
-            node.pool.index.hold(node, job.request.shape, place.amounts, -1)
+        _occupy(node, job, place, -1)
     _charge(state, job, pool, place, -1)
+
+
+def _occupy(node: NodeState, job: JobRecord, place: Place, sign: int) -> None:
+    """Count the place as taken on its node, or as free again."""
+    amounts = place.amounts
+    _take_units(node, place.devices, sign)
+    node.cpu_free -= sign * amounts.get(CPU, 0)
+    node.memory_free -= sign * amounts.get(MEMORY, 0)
+    if node.pool is not None:
+        node.pool.index.touch(node)
+        node.pool.index.hold(node, job.request.shape, amounts, sign)
 
 
 def held_by(lease: LeaseState) -> Place:
@@ -91,12 +91,17 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: i
     """Count the place as leased, or no more, in the pool and in every account of the job."""
     if job.policy.meters:
         count(job.policy, place.amounts, state.now, sign)
-    scopes = scopes_of(state, job.policy, pool.document.name)
-    uses = [scope.use for scope in scopes]
-    if not job.preemptible:
-        uses += [scope.firm for scope in scopes]
-    add(uses, place.amounts, sign)
-    _count(pool, place, use=sign, leased=sign)
+    totals = [pool.use]
+    for share in place.devices:
+        if share.mig:
+            _count(pool, place, use=sign, leased=sign)
+            totals.clear()
+            break
+    for scope in scopes_of(state, job.policy, pool.document.name):
+        totals.append(scope.use)
+        if not job.preemptible:
+            totals.append(scope.firm)
+    add(totals, place.amounts, sign)
     _mark(state, job)
 
 
@@ -157,11 +162,12 @@ def add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:
     """Add to accounts. Keys that reach zero go, so that equal states look equal."""
     for total in totals:
         for key, value in amounts.items():
-            after = total.get(key, 0) + sign * value
-            if after:
-                total[key] = after
-            else:
-                total.pop(key, None)
+            if value:
+                after = total.get(key, 0) + sign * value
+                if after:
+                    total[key] = after
+                else:
+                    del total[key]
 
 
 def keep(state: State, places: Iterable[Place], sign: int) -> None:
@@ -177,13 +183,14 @@ def keep(state: State, places: Iterable[Place], sign: int) -> None:
         node.cpu_nominated += sign * place.amounts.get(CPU, 0)
         node.memory_nominated += sign * place.amounts.get(MEMORY, 0)
         if node.pool is not None:
-            node.pool.index.put(node)
+            node.pool.index.touch(node)
 
 
 def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) -> None:
     for share in devices:
+        name = share.device
         for device in node.devices:
-            if device.name == share.device:
+            if device.name == name:
                 device.take(share, sign)
                 if not 0 <= device.free <= GPU_UNITS:
                     raise AssertionError(f"{node.name}/{device.name} would have {device.free} units free")

@@ -59,7 +59,10 @@ class DeviceState:
     @property
     def open(self) -> int:
         """Units that anybody may be granted as fractions, or as a whole."""
-        return 0 if self.is_apart else max(0, self.free - self.nominated)
+        if self.is_apart:
+            return 0
+        left = self.free - self.nominated
+        return left if left > 0 else 0  # `max` would take longer than all the rest: this is asked for every device of every place
 
     @property
     def is_apart(self) -> bool:

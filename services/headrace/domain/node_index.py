@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class NodeIndex:
     """The nodes of one pool on which something may be granted."""
 
-    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes", "_steering", "_supply")
+    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes", "_steering", "_supply", "_touched")
 
     def __init__(self) -> None:
         self._mix = Fragmentation()
@@ -40,6 +40,7 @@ class NodeIndex:
         self._sections: dict[Tag, Section] = {}
         self._seats: dict[str, Seat] = {}
         self._moved: dict[str, NodeState] = {}
+        self._touched: dict[str, NodeState] = {}
 
     def put(self, node: NodeState) -> None:
         """Note that the node's free amounts, its kind, or whether it may be used, have changed.
@@ -48,11 +49,21 @@ class NodeIndex:
         """
         self._moved[node.name] = node
 
+    def touch(self, node: NodeState) -> None:
+        """Note that of the node nothing but what is free on it has changed."""
+        self._touched[node.name] = node
+
     def _settle(self) -> None:
         """Look at the nodes that have changed."""
-        for node in self._moved.values():
-            self._put(node)
-        self._moved.clear()
+        if self._moved:
+            for node in self._moved.values():
+                self._put(node)
+            self._moved.clear()
+        for name, node in self._touched.items():
+            seat = self._seats.get(name)
+            if seat is not None:
+                seat.section.move(seat, _key(node))
+        self._touched.clear()
 
     def _put(self, node: NodeState) -> None:
         if node.status != "ready" or node.cordoned:
@@ -73,6 +84,7 @@ class NodeIndex:
     def remove(self, node: NodeState) -> None:
         """Forget the node."""
         self._moved.pop(node.name, None)
+        self._touched.pop(node.name, None)
         self._remove(node)
 
     def _remove(self, node: NodeState) -> None:
@@ -95,7 +107,7 @@ class NodeIndex:
 
     def feasible(self, owners: Collection[str] | None = None) -> int:
         """The bits of the registered shapes of which some node takes one replica now; of these owners only (R21), if given. Exact."""
-        if self._moved:
+        if self._touched or self._moved:
             self._settle()
         mask = 0
         for section in self._sections.values():
@@ -119,12 +131,16 @@ class NodeIndex:
 
     def find(self, shape: Shape, owners: Sequence[str] = (COMMON,)) -> str | None:
         """The name of the best node for one replica (R20), of the first of these owners that has one (R21); None: no node takes it now."""
-        if self._moved:
+        if self._touched or self._moved:
             self._settle()
         number = self.number(shape)
         taking = [section for section in self._sections.values() if section.feasible >> number & 1]
-        first = next((owner for owner in owners if any(section.tag.owner == owner for section in taking)), None)
-        sections = [section for section in taking if section.tag.owner == first]
+        for owner in owners:
+            sections = [section for section in taking if section.tag.owner == owner]
+            if sections:
+                break
+        else:
+            return None
         if len(sections) > 1:
             sections = self._steered(shape, sections)
         found = [best for section in sections if (best := section.best(number)) is not None]
