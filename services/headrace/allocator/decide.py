@@ -24,6 +24,8 @@ from headrace.domain.record_room import RecordRoom
 from headrace.domain.searches import next_worthwhile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import State
 
@@ -51,18 +53,9 @@ class Allocator:
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
         state, room, self.looked_at = self.state, RecordRoom(), now
-        gates = tuple(room.fill(self.gates.changes(now)))
-        if gates:
-            return gates
-        orders = (
-            *judge_proposals(state, now, room),
-            *room.fill(chain(end_nominations(state, now), set_aside(state), end_growth(state, now))),
-        )
-        if orders:
-            return orders
-        learned = tuple(room.fill(self.learning.news(state)))
-        if learned:
-            return learned
+        first = self._before_grants(now, room)
+        if first:
+            return first
         settled: list[AnyFact] = []
         for unit in settle(state, now):
             if len(settled) + len(unit) > SETTLED_MAX or not room.takes(unit):
@@ -79,6 +72,14 @@ class Allocator:
         line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
         facts = (*settled, *grant(state, self.standings, now, skip, room, in_line=line_stands))
         return facts or tuple(room.fill(ask_for_growth(state, now)))
+
+    def _before_grants(self, now: int, room: RecordRoom) -> tuple[AnyFact, ...]:
+        """What grants have to wait for: gates, orders, what is learnt."""
+        state = self.state
+        if state.terms.timed and (gates := tuple(room.fill(self.gates.changes(now)))):
+            return gates
+        orders: Iterable[AnyFact] = chain(end_nominations(state, now), set_aside(state), end_growth(state, now))
+        return (*judge_proposals(state, now, room), *room.fill(orders)) or tuple(room.fill(self.learning.news(state)))
 
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""

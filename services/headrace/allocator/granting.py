@@ -49,6 +49,7 @@ class _Round:
         self.standings = standings
         self.now = now
         self.skip = skip
+        self.passed_over = {key for key in skip if state.jobs[key].state is JobState.PENDING}
         self.room = room
         self.is_full = False
         self.facts: list[AnyFact] = []
@@ -80,23 +81,26 @@ class _Round:
     def keep(self) -> None:
         """Lift holds that have lapsed, and keep units for who has waited too long, before anybody is granted anything (R16)."""
         self.standings.refresh()
-        state, rooms = self.state, self._rooms
-        lifted = list(self.room.fill(lapsed(state, self.standings, self.skip)))
-        self.facts += lifted
-        gone = {fact.job for fact in lifted} | self.skip
-        for hold in state.holds.values():
-            if hold.job.key not in gone:
-                rooms.keep(hold, self.standings.boards[hold.pool])
+        if self.state.holds:
+            self._keep_on()
         boards = self.standings.in_order()
         for board in boards:
             board.ripen(self.now)
         for board in boards:
-            for hold in self._new_holds(board):
+            for hold in self._new_holds(board) if board.due else ():
                 placed = f.HoldPlacedV1(job=hold.job.key, pool=hold.pool, places=hold.places)
                 if not self.room.takes((placed,)):
                     return
                 self.facts.append(placed)
-                rooms.keep(hold, board)
+                self._rooms.keep(hold, board)
+
+    def _keep_on(self) -> None:
+        lifted = list(self.room.fill(lapsed(self.state, self.standings, self.skip)))
+        self.facts += lifted
+        gone = {fact.job for fact in lifted} | self.skip
+        for hold in self.state.holds.values():
+            if hold.job.key not in gone:
+                self._rooms.keep(hold, self.standings.boards[hold.pool])
 
     def _new_holds(self, board: Board) -> Iterator[Hold]:
         placing = Placing(self.state, self.standings, self._rooms, board, self.skip)
@@ -112,7 +116,7 @@ class _Round:
                     break
             else:
                 break
-        for name in self.resuming.pools():
+        for name in self.resuming.pools() if self.state.suspended else ():
             while name not in self.standings.boards and self._resume_before(self.state.pools[name], None):
                 pass
         for board in boards:
@@ -122,13 +126,13 @@ class _Round:
         """Grant the pool's best candidate; False when it has none that fits."""
         while True:
             found = self._rooms.best(board, self._allowed)
-            if self._resume_before(board.pool, None if found is None else found[0].rank):
+            if self.state.suspended and self._resume_before(board.pool, None if found is None else found[0].rank):
                 self._rooms.resumed(board)
                 return True
             if found is None:
                 self._idle[board.name] = self._rooms.moves
                 return False
-            if self._is_kept_from(found[0], board.pool):
+            if board.pool.search is not None and self._is_kept_from(found[0], board.pool):
                 found = self._rooms.best(board, self._beside_the_search(board))
                 if found is None:
                     return False
@@ -147,7 +151,7 @@ class _Round:
 
     def _resume_before(self, pool: PoolState, rank: Rank | None) -> bool:
         """Let the best-ranked suspended job go on where it was, if it ranks before `rank`; False when there is none (R29)."""
-        found = self._rooms.best_suspended(pool, self.resuming) if self.state.suspended else None
+        found = self._rooms.best_suspended(pool, self.resuming)
         if found is None or (rank is not None and rank < found[0]) or self.is_full:
             return False
         job = found[1]
@@ -165,9 +169,9 @@ class _Round:
 
     def _allowed(self, post: Post, requests: int) -> int:
         """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""
-        if self.skip:
+        if self.passed_over:
             for number in bits_of(requests):
-                if post.strand.heads[number][1].key in self.skip:
+                if post.strand.heads[number][1].key in self.passed_over:
                     requests &= ~(1 << number)
         for earlier in post.earlier:
             if not requests:

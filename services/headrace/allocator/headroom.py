@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import GPU
-from headrace.domain.scopes import free_of, is_bounded
+from headrace.domain.scopes import UNGOVERNED, free_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NO_KEYS: frozenset[str] = frozenset()
 EVERY = -1
 """The set of all requests, known or not."""
+FAR = 1 << 62
+"""More room than anybody ever needs."""
 
 
 def bits_of(requests: int) -> Iterator[int]:
@@ -67,22 +69,30 @@ class Needs:
 
     def fitting(self, key: str, room: int) -> int:
         """The requests that need none of `key`, or no more than `room` of it in all their replicas."""
-        table = self._tables.get(key)
-        if table is None:
-            table = self._tables[key] = self._sorted(key)
-        return table[1][bisect_right(table[0], room)]
+        steps, fitting = self._tables.get(key) or self._sorted(key)
+        return fitting[bisect_right(steps, room)]
+
+    def band(self, key: str, room: int) -> tuple[int, int]:
+        """From which room of `key` on, and below which, the same requests fit as in this one; below 0 is apart from what is not."""
+        if room < 0:
+            return -FAR, 0
+        steps, _ = self._tables.get(key) or self._sorted(key)
+        at = bisect_right(steps, room)
+        return steps[at - 1] if at else 0, steps[at] if at < len(steps) else FAR
 
     def _sorted(self, key: str) -> tuple[list[int], list[int]]:
         needs = [request.total.get(key, 0) for request in self.requests]
         steps = sorted({need for need in needs if need})
         fitting = [sum(1 << number for number, need in enumerate(needs) if need <= step) for step in (0, *steps)]
+        self._tables[key] = steps, fitting
         return steps, fitting
 
     def fitting_in(self, pool: PoolState) -> int:
         """The requests for which enough is left of every key that the pool bounds: `over_capacity` for all of them."""
         fitting = EVERY
+        governed = pool.governed
         for key in self.keys:
-            if is_bounded(pool, key):
+            if key in governed or key not in UNGOVERNED:
                 enough = self.fitting(key, free_of(pool, key))
                 fitting &= enough | self._cut if key == GPU else enough
         return fitting
@@ -95,10 +105,11 @@ Marks = tuple[tuple["Amounts", str, int], ...]
 class Gauges:
     """Which requests fit the room that some accounts leave: under their limits, and inside their reservations (R7).
 
-    `inside` by all use, `firm` as non-preemptible jobs see it (R17). What was read last is kept while no room changes.
+    `inside` by all use, `firm` as non-preemptible jobs see it (R17). `above`: the keys on which all reserving accounts are above what is
+    reserved (R24). Of each account it is known between which uses no answer changes, so that mostly nothing has to be worked out.
     """
 
-    __slots__ = ("_firm", "_inside", "_limits", "_marks", "_rooms", "_version", "firm", "inside", "limit")
+    __slots__ = ("_bands", "_firm", "_inside", "_limits", "_marks", "_version", "above", "firm", "inside", "limit")
 
     def __init__(self, limiting: Sequence[Scope], reserving: Sequence[Scope], governed: frozenset[str]) -> None:
         keys = sorted(governed)
@@ -108,34 +119,48 @@ class Gauges:
         self._marks: Marks = (*limits, *inside, *((one.firm, key, ceiling) for one, key, ceiling in reserved))
         self._inside = slice(self._limits, self._limits + len(inside))
         self._firm = slice(self._limits + len(inside), None)
-        self._rooms = [0] * len(self._marks)
+        self._bands: list[tuple[Amounts, str, int, int]] = []
         self._version = -1
         self.limit = self.inside = self.firm = EVERY
+        self.above = NO_KEYS
 
     def read(self, needs: Needs) -> int:
         """Look at the accounts again; the requests for which an answer has changed."""
-        rooms = [ceiling - used.get(key, 0) for used, key, ceiling in self._marks]
-        if rooms == self._rooms and self._version == needs.version:
-            return 0
-        self._rooms, self._version = rooms, needs.version
+        if self._version == needs.version:
+            for use, key, over, most in self._bands:
+                if not over < use.get(key, 0) <= most:
+                    break
+            else:
+                return 0
+        self._version = needs.version
+        rooms = [ceiling - use.get(key, 0) for use, key, ceiling in self._marks]
         before = self.limit, self.inside, self.firm
-        self.limit = self._fitting(needs, slice(self._limits))
-        self.inside = self._fitting(needs, self._inside)
-        self.firm = self._fitting(needs, self._firm)
+        self.limit = self._fitting(needs, rooms, slice(self._limits))
+        self.inside = self._fitting(needs, rooms, self._inside)
+        self.firm = self._fitting(needs, rooms, self._firm)
+        self.above = self._over(rooms[self._inside])
+        self._bands = self._banded(needs, rooms)
         return (before[0] ^ self.limit) | (before[1] ^ self.inside) | (before[2] ^ self.firm)
 
-    def _fitting(self, needs: Needs, part: slice) -> int:
+    def _fitting(self, needs: Needs, rooms: list[int], part: slice) -> int:
         fitting = EVERY
-        for (_, key, _), room in zip(self._marks[part], self._rooms[part], strict=True):
+        for (_, key, _), room in zip(self._marks[part], rooms[part], strict=True):
             fitting &= needs.fitting(key, room)
         return fitting
 
-    def over(self) -> frozenset[str]:
-        """The keys on which all reserving accounts were above what is reserved, when last read (R24)."""
-        rooms = self._rooms[self._inside]
+    def _over(self, rooms: list[int]) -> frozenset[str]:
         if not rooms or min(rooms) >= 0:
             return NO_KEYS
         most: dict[str, int] = {}
         for (_, key, _), room in zip(self._marks[self._inside], rooms, strict=True):
             most[key] = max(room, most.get(key, room))
         return frozenset(key for key, room in most.items() if room < 0)
+
+    def _banded(self, needs: Needs, rooms: list[int]) -> list[tuple[Amounts, str, int, int]]:
+        """(use, key, over, most): no answer changes while of this key more than `over`, and at most `most`, is used."""
+        bands: dict[tuple[int, str], tuple[Amounts, str, int, int]] = {}
+        for (use, key, ceiling), room in zip(self._marks, rooms, strict=True):
+            least, below = needs.band(key, room)
+            _, _, over, most = bands.get((id(use), key), (use, key, -FAR, FAR))
+            bands[id(use), key] = use, key, max(over, ceiling - below), min(most, ceiling - least)
+        return list(bands.values())

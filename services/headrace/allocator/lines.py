@@ -158,7 +158,7 @@ class Board:
         self._placeable: dict[tuple[tuple[str, ...], int], int] = {}
         self._waiting: list[tuple[int, int, int, Post, JobRecord]] = []
         self._waited = self._live = 0
-        self._inside: dict[int, list[InsideEntry]] = {}
+        self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
         self._ladders: dict[StaticRank, Ladder] = {}
         self._order: list[StaticRank] = []
         self._within: dict[str, dict[PolicyState, None]] = {}
@@ -233,15 +233,17 @@ class Board:
         """A request of the post is inside its reservation."""
         place, _ = post.strand.heads[number]
         entry = post.entries[number] = (post.static, place, post.serial, post)
-        insort(self._inside.setdefault(number, []), entry)
-        self.inside |= 1 << number
+        bit = 1 << number
+        insort(self._inside.setdefault(bit, []), entry)
+        self.inside |= bit
 
     def step_out(self, post: Post, number: int) -> None:
         """It is no longer."""
-        entries = self._inside[number]
+        bit = 1 << number
+        entries = self._inside[bit]
         del entries[bisect_left(entries, post.entries.pop(number))]
         if not entries:
-            self.inside &= ~(1 << number)
+            self.inside &= ~bit
 
     def ask(self, post: Post) -> None:
         """Note whether the post might take something back."""
@@ -269,16 +271,18 @@ class Board:
     def best(self, feasible: int, allowed: Callable[[Post, int], int]) -> Candidate | None:
         """The best-ranked candidate whose request is in `feasible`; `allowed` narrows what a post may take."""
         first: InsideEntry | None = None
-        found: Candidate | None = None
-        for number in bits_of(feasible & self.inside):
-            for entry in self._inside[number]:
+        asked, left = 0, feasible & self.inside
+        while left:
+            bit = left & -left
+            left ^= bit
+            for entry in self._inside[bit]:
                 if first is not None and entry > first:
                     break
-                if allowed(entry[3], 1 << number):
-                    first, found = entry, Candidate(entry[3], number)
+                if allowed(entry[3], bit):
+                    first, asked = entry, bit
                     break
-        if found is not None:
-            return found
+        if first is not None:
+            return Candidate(first[3], asked.bit_length() - 1)
         for static in self._order:
             ladder = self._ladders[static]
             if ladder.requests & feasible:

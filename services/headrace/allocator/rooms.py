@@ -82,7 +82,10 @@ class Rooms:
     def best(self, board: Board, allowed: Callable[[Post, int], int]) -> tuple[Candidate, Stage] | None:
         """The best-ranked candidate of a pool that fits, and the stage at which it does."""
         keeping = self.keeping.get(board.name)
-        line = keeping.line() if keeping is not None else []
+        if keeping is None:
+            best = board.best(self.fits(board), allowed)
+            return None if best is None else (best, ())
+        line = keeping.line()
         for length in range(len(line) + 1):
             stage = tuple(key for _, key in line[:length])
             best = board.best(self.fits(board, stage), allowed)
@@ -151,7 +154,8 @@ class Rooms:
 
     def _forget(self, board: Board) -> None:
         self._fits.pop(board.name, None)
-        self._whole = {entry for entry in self._whole if entry[0] != board.name}
+        if self._whole:
+            self._whole = {entry for entry in self._whole if entry[0] != board.name}
 
     def leave(self) -> None:
         """What was put out of reach is within it again."""

@@ -43,6 +43,8 @@ class Standings:
         self._documents = -1
         self._requests_max = REQUESTS_KEPT
         self._strands: dict[StrandKey, Strand] = {}
+        self._known: dict[JobGroup, tuple[Strand, int]] = {}
+        self._ordered: list[Board] = []
         self._stands: dict[PolicyState, dict[str, Stand]] = {}
         self._shares: dict[tuple[str, str], Share] = {}
         self._lines: dict[PolicyState, dict[tuple[object, ...], Line]] = {}
@@ -54,6 +56,8 @@ class Standings:
         """Work out anew what the fold, or a trial grant, has made stale."""
         state = self._state
         groups, policies = state.pending.stale or {}, state.stale or {}
+        if not groups and not policies and self._documents == state.documents_sequence:
+            return
         state.stale, state.pending.stale = {}, {}
         if self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
             self._documents = state.documents_sequence
@@ -78,7 +82,9 @@ class Standings:
 
     def in_order(self) -> list[Board]:
         """The pools that have candidates, by name."""
-        return [self.boards[name] for name in sorted(self.boards)]
+        if len(self._ordered) != len(self.boards):
+            self._ordered = [self.boards[name] for name in sorted(self.boards)]
+        return self._ordered
 
     def next_due(self, now: int) -> int | None:
         """When the next head will have waited long enough for something to be kept for it (R16)."""
@@ -92,8 +98,9 @@ class Standings:
         self._documents = -1
 
     def _start_again(self) -> None:
-        for memo in (self.barren, self.boards, self._strands, self._stands, self._shares, self._lines, self._borrowed):
+        for memo in (self.barren, self.boards, self._strands, self._known, self._stands, self._shares, self._lines, self._borrowed):
             memo.clear()
+        self._ordered = []
         self.needs = Needs()
         self._owners = owners_named(pool.document for pool in self._state.pools.values())
         groups = self._state.pending.groups.values()
@@ -118,15 +125,25 @@ class Standings:
 
     def _see(self, group: JobGroup) -> Strand | None:
         """Look at a group's head; the strand, if the group has come, or gone for good."""
+        head, known = group.head(), self._known.get(group)
+        if known is None:
+            strand = self._strand_of(group) if head is not None else None
+            if strand is None:
+                return None
+            known = self._known[group] = strand, self._number(group)
+        elif head is None:
+            del self._known[group]
+        strand, number = known
+        return strand if strand.see(number, group, head) else None
+
+    def _strand_of(self, group: JobGroup) -> Strand | None:
         strand = self._strands.get(_key(group))
         if strand is None:
-            if group.head() is None:
-                return None
             profile = self._state.profile(group.policy.document.tenant, group.profile)
             if profile is None:
                 return None
             strand = self._strands[_key(group)] = self._make_strand(group, profile)
-        return strand if strand.see(self._number(group), group) else None
+        return strand
 
     def _make_strand(self, group: JobGroup, profile: Profile) -> Strand:
         policy = group.policy

@@ -36,10 +36,10 @@ class Share:
 
     def measure(self, needs: Needs) -> bool:
         """Look at what fits, and on which keys it is above its reservation; whether any of that has changed."""
-        changed, above = self.fits.read(needs), self.fits.over()
-        if not changed and above == self.above:
+        changed = self.fits.read(needs)
+        if not changed and self.fits.above == self.above:
             return False
-        self.above = above
+        self.above = self.fits.above
         return True
 
 
@@ -67,11 +67,12 @@ class Stand:
 
     def lend(self) -> None:
         """Note whether it holds something borrowed that others might take back: of its own tenant, and of other tenants (R23, R24)."""
-        share = self.share
-        above = self.fits.over() if self.policy.jobs else NO_KEYS
-        leased = self._own.leased if above or (share.above and self.policy.jobs) else {}
-        within = not above.isdisjoint(leased)
-        across = not share.above.isdisjoint(leased) if share.is_reserved else within
+        share, above = self.share, self.fits.above
+        within = across = False
+        if (above or share.above) and self.policy.jobs:
+            leased = self._own.leased
+            within = not above.isdisjoint(leased)
+            across = not share.above.isdisjoint(leased) if share.is_reserved else within
         if self._lends != (within, across):
             self._lends = within, across
             self._board.lend(self.policy, within=within, across=across)
@@ -116,9 +117,8 @@ class Strand:
         self.heads: dict[int, tuple[Place, JobRecord]] = {}
         self.posts: list[Post] = []
 
-    def see(self, number: int, group: JobGroup) -> bool:
+    def see(self, number: int, group: JobGroup, head: JobRecord | None) -> bool:
         """Look at the head of a group; whether it has come, or gone for good."""
-        head = group.head()
         if head is None:
             if self.groups.get(number) is not group:
                 return False

@@ -37,6 +37,9 @@ class Deadlines:
 
     def due(self, now: int) -> list[str]:
         """Names whose moment has come, the earliest first."""
+        self._trim()
+        if not self._heap or self._heap[0][0] > now:
+            return []
         return [name for _, name in sorted(set(self._until(now)))]
 
     def next(self, after: int) -> int | None:
@@ -56,7 +59,6 @@ class Deadlines:
 
     def _until(self, now: int) -> list[tuple[int, str]]:
         """The heap's entries up to `now`: below an entry that is later there is none."""
-        self._trim()
         heap, ahead, found = self._heap, [0], []
         while ahead:
             place = ahead.pop()

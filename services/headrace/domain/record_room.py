@@ -33,7 +33,9 @@ class RecordRoom:
         """Whether all of `facts` still fit; if so, they are counted."""
         if len(facts) > self.facts:
             return False
-        size = sum(len(encode(fact)) + 1 for fact in facts)
+        size = len(facts)
+        for fact in facts:
+            size += len(encode(fact))
         if size > self.size:
             return False
         self.facts -= len(facts)

@@ -61,7 +61,7 @@ def test_where_nothing_is_limited_everything_fits():
     gauges = Gauges((), (), frozenset({GPU}))
 
     assert gauges.read(Needs()) == 0
-    assert (gauges.limit, gauges.inside, gauges.firm, gauges.over()) == (EVERY, EVERY, EVERY, frozenset())
+    assert (gauges.limit, gauges.inside, gauges.firm, gauges.above) == (EVERY, EVERY, EVERY, frozenset())
 
 
 def test_what_was_read_is_read_again_when_use_or_the_requests_have_changed():
@@ -92,7 +92,7 @@ def test_on_which_keys_accounts_are_over_their_reservations(uses, over):  # R24
     gauges = Gauges((), scopes, frozenset({GPU, CPU}))
     gauges.read(Needs())
 
-    assert gauges.over() == over
+    assert gauges.above == over
 
 
 @given(REQUESTS, SCOPES, SCOPES, GOVERNED)
