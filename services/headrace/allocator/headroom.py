@@ -72,13 +72,13 @@ class Needs:
         steps, fitting = self._tables.get(key) or self._sorted(key)
         return fitting[bisect_right(steps, room)]
 
-    def band(self, key: str, room: int) -> tuple[int, int]:
-        """From which room of `key` on, and below which, the same requests fit as in this one; below 0 is apart from what is not."""
+    def around(self, key: str, room: int) -> tuple[int, int, int]:
+        """The same, and from which room on, and below which, it would be the same; less than nothing is apart from nothing."""
+        steps, fitting = self._tables.get(key) or self._sorted(key)
         if room < 0:
-            return -FAR, 0
-        steps, _ = self._tables.get(key) or self._sorted(key)
+            return fitting[0], -FAR, 0
         at = bisect_right(steps, room)
-        return steps[at - 1] if at else 0, steps[at] if at < len(steps) else FAR
+        return fitting[at], steps[at - 1] if at else 0, steps[at] if at < len(steps) else FAR
 
     def _sorted(self, key: str) -> tuple[list[int], list[int]]:
         needs = [request.total.get(key, 0) for request in self.requests]
@@ -98,8 +98,7 @@ class Needs:
         return fitting
 
 
-Marks = tuple[tuple["Amounts", str, int], ...]
-"""Ceilings: what is used, the key, and the most of it."""
+_LIMIT, _INSIDE, _FIRM = range(3)
 
 
 class Gauges:
@@ -109,16 +108,15 @@ class Gauges:
     reserved (R24). Of each account it is known between which uses no answer changes, so that mostly nothing has to be worked out.
     """
 
-    __slots__ = ("_bands", "_firm", "_inside", "_limits", "_marks", "_version", "above", "firm", "inside", "limit")
+    __slots__ = ("_bands", "_marks", "_version", "above", "firm", "inside", "limit")
 
     def __init__(self, limiting: Sequence[Scope], reserving: Sequence[Scope], governed: frozenset[str]) -> None:
         keys = sorted(governed)
-        self._limits = len(limits := [(one.use, key, one.limit[key]) for one in limiting for key in keys if key in one.limit])
+        limits = [(_LIMIT, one.use, key, one.limit[key]) for one in limiting for key in keys if key in one.limit]
         reserved = [(one, key, (one.reservation or {}).get(key, 0)) for key in keys for one in reserving]
-        inside = [(one.use, key, ceiling) for one, key, ceiling in reserved]
-        self._marks: Marks = (*limits, *inside, *((one.firm, key, ceiling) for one, key, ceiling in reserved))
-        self._inside = slice(self._limits, self._limits + len(inside))
-        self._firm = slice(self._limits + len(inside), None)
+        inside = [(_INSIDE, one.use, key, ceiling) for one, key, ceiling in reserved]
+        firm = [(_FIRM, one.firm, key, ceiling) for one, key, ceiling in reserved]
+        self._marks = (*limits, *inside, *firm)
         self._bands: list[tuple[Amounts, str, int, int]] = []
         self._version = -1
         self.limit = self.inside = self.firm = EVERY
@@ -133,34 +131,19 @@ class Gauges:
             else:
                 return 0
         self._version = needs.version
-        rooms = [ceiling - use.get(key, 0) for use, key, ceiling in self._marks]
         before = self.limit, self.inside, self.firm
-        self.limit = self._fitting(needs, rooms, slice(self._limits))
-        self.inside = self._fitting(needs, rooms, self._inside)
-        self.firm = self._fitting(needs, rooms, self._firm)
-        self.above = self._over(rooms[self._inside])
-        self._bands = self._banded(needs, rooms)
+        self.limit, self.inside, self.firm = self._look(needs)
         return (before[0] ^ self.limit) | (before[1] ^ self.inside) | (before[2] ^ self.firm)
 
-    def _fitting(self, needs: Needs, rooms: list[int], part: slice) -> int:
-        fitting = EVERY
-        for (_, key, _), room in zip(self._marks[part], rooms[part], strict=True):
-            fitting &= needs.fitting(key, room)
-        return fitting
-
-    def _over(self, rooms: list[int]) -> frozenset[str]:
-        if not rooms or min(rooms) >= 0:
-            return NO_KEYS
-        most: dict[str, int] = {}
-        for (_, key, _), room in zip(self._marks[self._inside], rooms, strict=True):
-            most[key] = max(room, most.get(key, room))
-        return frozenset(key for key, room in most.items() if room < 0)
-
-    def _banded(self, needs: Needs, rooms: list[int]) -> list[tuple[Amounts, str, int, int]]:
-        """(use, key, over, most): no answer changes while of this key more than `over`, and at most `most`, is used."""
-        bands: dict[tuple[int, str], tuple[Amounts, str, int, int]] = {}
-        for (use, key, ceiling), room in zip(self._marks, rooms, strict=True):
-            least, below = needs.band(key, room)
-            _, _, over, most = bands.get((id(use), key), (use, key, -FAR, FAR))
-            bands[id(use), key] = use, key, max(over, ceiling - below), min(most, ceiling - least)
-        return list(bands.values())
+    def _look(self, needs: Needs) -> list[int]:
+        found, left, bands = [EVERY, EVERY, EVERY], dict[str, int](), []
+        for kind, use, key, ceiling in self._marks:
+            room = ceiling - use.get(key, 0)
+            fitting, least, below = needs.around(key, room)
+            found[kind] &= fitting
+            bands.append((use, key, ceiling - below, ceiling - least))
+            if kind == _INSIDE:
+                left[key] = max(room, left.get(key, room))
+        self._bands = bands
+        self.above = frozenset(key for key, room in left.items() if room < 0) if left else NO_KEYS
+        return found

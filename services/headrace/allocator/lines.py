@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import bits_of
 from headrace.domain.dedication import reach_in
+from headrace.domain.ranking import dominant_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.allocator.strands import Post
     from headrace.domain.pending import JobGroup, Place
     from headrace.domain.ranking import Rank, StaticRank
-    from headrace.domain.state import JobRecord, PolicyState, PoolState
+    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
 
 WAITING_KEPT = 4_096
 """Heads whose time is noted, before those that have left are thrown out."""
@@ -52,17 +53,50 @@ class Candidate(NamedTuple):
         return bool(self.post.inside >> self.number & 1)
 
 
+class Borrower:
+    """A policy among the borrowers. Its share (R15) is worked out when somebody asks for it, after it has come into doubt."""
+
+    __slots__ = ("_is_known", "_policy", "_share", "_state", "lines")
+
+    def __init__(self, state: State, policy: PolicyState) -> None:
+        self.lines: list[Line] = []
+        self._state = state
+        self._policy = policy
+        self._share = 0
+        self._is_known = False
+
+    @property
+    def share(self) -> int:
+        """The dominant share of what it borrows."""
+        if not self._is_known:
+            self._share, self._is_known = dominant_share(self._state, self._policy), True
+        return self._share
+
+    def doubt(self) -> None:
+        """Its accounts have changed."""
+        self._is_known = False
+        for line in self.lines:
+            line.doubt()
+
+
 class Line:
     """The strands of one policy among the borrowers of one static rank. `requests`: all that they wait for."""
 
-    __slots__ = ("_ladder", "_number", "posts", "requests", "share")
+    __slots__ = ("_borrower", "_ladder", "_number", "_place", "posts", "requests")
 
-    def __init__(self, ladder: Ladder, number: int, share: int) -> None:
+    def __init__(self, ladder: Ladder, number: int, borrower: Borrower) -> None:
         self.posts: list[Post] = []
         self.requests = 0
-        self.share = share
+        self._borrower = borrower
+        self._place = 0
         self._ladder = ladder
         self._number = number
+        borrower.lines.append(self)
+
+    @property
+    def share(self) -> int:
+        """Its policy's."""
+        return self._borrower.share
 
     def settle(self) -> None:
         """One of its posts has changed."""
@@ -70,35 +104,50 @@ class Line:
         for post in self.posts:
             requests |= post.borrowing
         if requests and not self.requests:
-            insort(self._ladder.lines, (self.share, self._number, self))
+            self._enter()
         elif self.requests and not requests:
             self._leave()
         self.requests = requests
         self._ladder.requests |= requests
 
-    def move(self, share: int) -> None:
-        """Its policy's share is another now."""
+    def doubt(self) -> None:
+        """Its policy's share may be another now."""
         if self.requests:
+            self._ladder.doubted[self] = None
+
+    def move(self) -> None:
+        """Stand where its policy's share puts it now."""
+        if self.requests and self._place != self.share:
             self._leave()
-            insort(self._ladder.lines, (share, self._number, self))
-        self.share = share
+            self._enter()
+
+    def _enter(self) -> None:
+        self._place = self.share
+        insort(self._ladder.lines, (self._place, self._number, self))
 
     def _leave(self) -> None:
         lines = self._ladder.lines
-        del lines[bisect_left(lines, (self.share, self._number))]
+        del lines[bisect_left(lines, (self._place, self._number))]
 
 
 class Ladder:
-    """The borrowers of one static rank, by share. `requests`: all that they wait for, or more than that."""
+    """The borrowers of one static rank, by share. `requests`: all that they wait for, or more than that.
 
-    __slots__ = ("lines", "requests")
+    Those that are `doubted` may have to stand elsewhere; that is seen to when somebody looks.
+    """
+
+    __slots__ = ("doubted", "lines", "requests")
 
     def __init__(self) -> None:
+        self.doubted: dict[Line, None] = {}
         self.lines: list[tuple[int, int, Line]] = []
         self.requests = 0
 
     def best(self, feasible: int, allowed: Callable[[Post, int], int]) -> Candidate | None:
         """The first borrower: of the policies with the smallest share that want something feasible, whoever stands first in line."""
+        for line in self.doubted:
+            line.move()
+        self.doubted.clear()
         found: tuple[Place, Post, int] | None = None
         requests, least = 0, -1
         for share, _, line in self.lines:
@@ -240,8 +289,8 @@ class Board:
     def step_out(self, post: Post, number: int) -> None:
         """It is no longer."""
         bit = 1 << number
-        entries = self._inside[bit]
-        del entries[bisect_left(entries, post.entries.pop(number))]
+        entries, entry = self._inside[bit], post.entries.pop(number)
+        del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
         if not entries:
             self.inside &= ~bit
 

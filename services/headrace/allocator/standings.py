@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import Needs
-from headrace.allocator.lines import Board, Line
+from headrace.allocator.lines import Board, Borrower, Line
 from headrace.allocator.strands import Post, Share, Stand, Strand
 from headrace.domain.access import may_enter
 from headrace.domain.dedication import owners_named, reach
 from headrace.domain.gates import may_start
-from headrace.domain.ranking import dominant_share, static_rank
+from headrace.domain.ranking import static_rank
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
@@ -48,7 +48,7 @@ class Standings:
         self._stands: dict[PolicyState, dict[str, Stand]] = {}
         self._shares: dict[tuple[str, str], Share] = {}
         self._lines: dict[PolicyState, dict[tuple[object, ...], Line]] = {}
-        self._borrowed: dict[PolicyState, int] = {}
+        self._borrowers: dict[PolicyState, Borrower] = {}
         self._made = 0
         state.stale, state.pending.stale = {}, {}
 
@@ -98,8 +98,9 @@ class Standings:
         self._documents = -1
 
     def _start_again(self) -> None:
-        for memo in (self.barren, self.boards, self._strands, self._known, self._stands, self._shares, self._lines, self._borrowed):
+        for memo in (self.barren, self.boards, self._strands, self._known, self._stands, self._shares, self._lines):
             memo.clear()
+        self._borrowers.clear()
         self._ordered = []
         self.needs = Needs()
         self._owners = owners_named(pool.document for pool in self._state.pools.values())
@@ -182,7 +183,8 @@ class Standings:
         line = lines.get((board.name, static))
         if line is None:
             self._made += 1
-            line = lines[board.name, static] = Line(board.ladder(static), self._made, self._borrowed.get(policy, 0))
+            borrower = self._borrowers.setdefault(policy, Borrower(self._state, policy))
+            line = lines[board.name, static] = Line(board.ladder(static), self._made, borrower)
         return line
 
     def _measure(self, policy: PolicyState) -> None:
@@ -197,11 +199,9 @@ class Standings:
                     other.lend()
                     other.settle()
             stand.measure(self.needs)
-        borrowed = dominant_share(self._state, policy)
-        if self._borrowed.get(policy, 0) != borrowed:
-            self._borrowed[policy] = borrowed
-            for line in self._lines.get(policy, {}).values():
-                line.move(borrowed)
+        borrower = self._borrowers.get(policy)
+        if borrower is not None:
+            borrower.doubt()
 
 
 def _key(group: JobGroup) -> StrandKey:

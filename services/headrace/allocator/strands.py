@@ -2,12 +2,12 @@
 
 A *strand* is all pending jobs of a queue that differ in nothing but their request, priority and age: they have one place in every order of
 rank. A *post* is a strand in one pool. A *stand* is a policy in one pool, and a *share* its tenant there: that is where the arithmetic of
-accounts is done, once for all requests and strands.
+accounts is done, once for all requests and strands. A *footing* is what follows from it for all of the stand's strands on the same terms.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import EVERY, NO_KEYS, Gauges, Needs, bits_of
 from headrace.domain.gates import must_borrow
@@ -46,12 +46,12 @@ class Share:
 class Stand:
     """A policy in one pool, by its own accounts: what fits under its limits and inside its reservation."""
 
-    __slots__ = ("_board", "_lends", "_own", "fits", "policy", "posts", "share")
+    __slots__ = ("_board", "_footings", "_lends", "_own", "fits", "policy", "share")
 
     def __init__(self, policy: PolicyState, board: Board, share: Share) -> None:
         self.policy = policy
         self.share = share
-        self.posts: list[Post] = []
+        self._footings: dict[Terms, Footing] = {}
         self._board = board
         self._own = policy_scope(policy, board.name)
         self._lends = False, False
@@ -63,7 +63,15 @@ class Stand:
         changed = self.fits.read(needs)
         self.lend()
         if changed:
-            self.settle(changed)
+            self.settle()
+
+    def footing(self, strand: Strand) -> Footing:
+        """That of all strands here on the terms of this one."""
+        footing = self._footings.get(strand.terms)
+        if footing is None:
+            footing = self._footings[strand.terms] = Footing(strand.terms)
+            footing.settle(self)
+        return footing
 
     def lend(self) -> None:
         """Note whether it holds something borrowed that others might take back: of its own tenant, and of other tenants (R23, R24)."""
@@ -77,40 +85,69 @@ class Stand:
             self._lends = within, across
             self._board.lend(self.policy, within=within, across=across)
 
-    def settle(self, changed: int = EVERY) -> None:
-        """Put its strands that have one of the changed requests where they now belong."""
-        for post in self.posts:
-            if post.strand.present & changed:
-                post.settle()
+    def settle(self) -> None:
+        """Put its strands where they now belong."""
+        for footing in self._footings.values():
+            footing.settle(self)
+
+
+class Terms(NamedTuple):
+    """What decides, besides accounts, where a strand's requests belong. Each holds for all requests, or for none of them.
+
+    `backed` by its policy's reservation are all, or none while a budget is used up (R33).
+    """
+
+    preemptible: bool
+    beyond: int
+    backed: int
+    borrows: int
+    takes_lower: int
+
+
+class Footing:
+    """Where requests on some terms belong at a stand, whether or not anybody waits for them. Sets of requests as in `Post`.
+
+    `fits`: those that fit in the unused reservation (R15 (1)).
+    """
+
+    __slots__ = ("_terms", "asking", "borrowing", "fits", "inside", "posts")
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self.posts: list[Post] = []
+        self.fits = self.inside = self.borrowing = self.asking = 0
+
+    def settle(self, stand: Stand) -> None:
+        """Work it out anew, and put the strands that have a request of which it has changed where they now belong."""
+        preemptible, beyond, backed, borrows, takes_lower = self._terms
+        own, share = stand.fits, stand.share.fits
+        fits = self.fits = backed & (own.inside & share.inside if preemptible else own.firm & share.firm)
+        aims = (own.limit | beyond) & (fits | borrows)
+        reclaims = backed & (own.inside | (share.inside if stand.share.is_reserved else 0))
+        opened, asking = aims & share.limit, aims & (reclaims | takes_lower)
+        inside, borrowing = opened & fits, opened & ~fits
+        moved = (inside ^ self.inside) | (borrowing ^ self.borrowing) | (asking ^ self.asking)
+        if moved:
+            self.inside, self.borrowing, self.asking = inside, borrowing, asking
+            for post in self.posts:
+                if post.strand.present & moved:
+                    post.settle()
 
 
 class Strand:
-    """`present`: the requests of which it has jobs; by the number of each, the group and its head with the head's place in line.
+    """`present`: the requests of which it has jobs; by the number of each, the group and its head with the head's place in line."""
 
-    `backed` by its policy's reservation are all requests, or none while a budget is used up (R33).
-    """
-
-    __slots__ = (
-        "backed",
-        "beyond",
-        "borrows",
-        "groups",
-        "heads",
-        "policy",
-        "posts",
-        "preemptible",
-        "present",
-        "reclaims_first",
-        "takes_lower",
-    )
+    __slots__ = ("groups", "heads", "policy", "posts", "present", "reclaims_first", "terms")
 
     def __init__(self, group: JobGroup, *, borrows: bool, reclaims_first: bool) -> None:
         self.policy = group.policy
-        self.preemptible = group.preemptible
-        self.beyond = EVERY if group.beyond else 0
-        self.backed = 0 if must_borrow(group.policy) else EVERY
-        self.borrows = EVERY if borrows and group.preemptible else 0
-        self.takes_lower = EVERY if group.policy.document.preemption.preempt_lower_priority else 0
+        self.terms = Terms(
+            preemptible=group.preemptible,
+            beyond=EVERY if group.beyond else 0,
+            backed=0 if must_borrow(group.policy) else EVERY,
+            borrows=EVERY if borrows and group.preemptible else 0,
+            takes_lower=EVERY if group.policy.document.preemption.preempt_lower_priority else 0,
+        )
         self.reclaims_first = reclaims_first
         self.present = 0
         self.groups: dict[int, JobGroup] = {}
@@ -134,7 +171,8 @@ class Strand:
             self.heads[number] = (place_in_line(head), head)
             for post in self.posts:
                 post.move(number)
-                post.due &= ~(1 << number)
+                if post.due:
+                    post.due &= ~(1 << number)
                 post.board.await_room(post, number, head)
         self.present |= 1 << number
         return is_new
@@ -154,18 +192,18 @@ class Post:
         "due",
         "earlier",
         "entries",
+        "footing",
         "inside",
         "line",
         "place",
         "serial",
-        "stand",
         "static",
         "strand",
     )
 
     def __init__(self, strand: Strand, stand: Stand, board: Board, line: Line, static: StaticRank) -> None:
         self.strand = strand
-        self.stand = stand
+        self.footing = stand.footing(strand)
         self.board = board
         self.line = line
         self.static = static
@@ -174,17 +212,13 @@ class Post:
         self.entries: dict[int, InsideEntry] = {}
         self.serial = board.number_post()
         strand.posts.append(self)
-        stand.posts.append(self)
+        self.footing.posts.append(self)
         line.posts.append(self)
 
     def settle(self) -> None:
         """Work out where its requests belong: inside the reservation, among the borrowers, or nowhere for now."""
-        strand, own, share = self.strand, self.stand.fits, self.stand.share
-        fits = self._fitting()
-        aims = strand.present & (own.limit | strand.beyond) & (fits | strand.borrows)
-        reclaims = strand.backed & (own.inside | (share.fits.inside if share.is_reserved else 0))
-        opened, asking = aims & share.fits.limit, aims & (reclaims | strand.takes_lower)
-        inside, borrowing = opened & fits, opened & ~fits
+        present, footing = self.strand.present, self.footing
+        inside, borrowing, asking = present & footing.inside, present & footing.borrowing, present & footing.asking
         if inside != self.inside:
             for number in bits_of(self.inside & ~inside):
                 self.board.step_out(self, number)
@@ -215,8 +249,4 @@ class Post:
 
     def fits(self, number: int) -> bool:
         """Whether a request fits in the unused reservation here (R15 (1))."""
-        return bool(self._fitting() >> number & 1)
-
-    def _fitting(self) -> int:
-        own, share = self.stand.fits, self.stand.share.fits
-        return self.strand.backed & (own.inside & share.inside if self.strand.preemptible else own.firm & share.firm)
+        return bool(self.footing.fits >> number & 1)
