@@ -13,10 +13,10 @@ from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import Place
 from headrace.domain.devices import counted
 from headrace.domain.meters import count
-from headrace.domain.scopes import scopes_of
+from headrace.domain.scopes import scopes_of, totals_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare
@@ -91,16 +91,10 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: i
     """Count the place as leased, or no more, in the pool and in every account of the job."""
     if job.policy.meters:
         count(job.policy, place.amounts, state.now, sign)
-    totals = [pool.use]
-    for share in place.devices:
-        if share.mig:
-            _count(pool, place, use=sign, leased=sign)
-            totals.clear()
-            break
-    for scope in scopes_of(state, job.policy, pool.document.name):
-        totals.append(scope.use)
-        if not job.preemptible:
-            totals.append(scope.firm)
+    totals = totals_of(state, job.policy, pool, firm=not job.preemptible)
+    if job.request.shape.mig:
+        _count(pool, place, use=sign, leased=sign)
+        totals = totals[1:]
     add(totals, place.amounts, sign)
     _mark(state, job)
 
@@ -158,16 +152,19 @@ def _mark(state: State, job: JobRecord) -> None:
         state.stale[job.policy] = None
 
 
-def add(totals: Iterable[Amounts], amounts: Amounts, sign: int) -> None:
+def add(totals: Sequence[Amounts], amounts: Amounts, sign: int) -> None:
     """Add to accounts. Keys that reach zero go, so that equal states look equal."""
-    for total in totals:
-        for key, value in amounts.items():
-            if value:
-                after = total.get(key, 0) + sign * value
-                if after:
-                    total[key] = after
-                else:
-                    del total[key]
+    for key, value in amounts.items():
+        if not value:
+            continue
+        change = sign * value
+        for total in totals:
+            if key not in total:
+                total[key] = change
+            elif after := total[key] + change:
+                total[key] = after
+            else:
+                del total[key]
 
 
 def keep(state: State, places: Iterable[Place], sign: int) -> None:
@@ -188,10 +185,12 @@ def keep(state: State, places: Iterable[Place], sign: int) -> None:
 
 def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) -> None:
     for share in devices:
-        name = share.device
-        for device in node.devices:
-            if device.name == name:
-                device.take(share, sign)
-                if not 0 <= device.free <= GPU_UNITS:
-                    raise AssertionError(f"{node.name}/{device.name} would have {device.free} units free")
-                break
+        device = node.device(share.device)
+        if device is None:
+            continue
+        if share.mig:
+            device.cut(share, sign)
+            continue
+        device.free -= sign * share.units
+        if not 0 <= device.free <= GPU_UNITS:
+            raise AssertionError(f"{node.name}/{device.name} would have {device.free} units free")

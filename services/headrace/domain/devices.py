@@ -61,8 +61,7 @@ class DeviceState:
         """Units that anybody may be granted as fractions, or as a whole."""
         if self.is_apart:
             return 0
-        left = self.free - self.nominated
-        return left if left > 0 else 0  # `max` would take longer than all the rest: this is asked for every device of every place
+        return max(0, self.free - self.nominated)
 
     @property
     def is_apart(self) -> bool:
@@ -93,9 +92,13 @@ class DeviceState:
     def take(self, share: DeviceShare, sign: int) -> None:
         """A lease holds the share, or with sign -1 does so no more."""
         if share.mig:
-            self.slices = (put if sign > 0 else remove)(self.slices, share.start, share.mig)
+            self.cut(share, sign)
         else:
             self.free -= sign * share.units
+
+    def cut(self, share: DeviceShare, sign: int) -> None:
+        """The same of a slice."""
+        self.slices = (put if sign > 0 else remove)(self.slices, share.start, share.mig)
 
     def keep(self, share: DeviceShare, sign: int) -> None:
         """The share is kept for a preemptor (R27), or with sign -1 no more."""

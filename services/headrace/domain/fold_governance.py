@@ -292,8 +292,8 @@ def _changed(state: State, sequence: int) -> None:
     """What may ever run, and what may be reclaimed, has to be looked at again."""
     state.documents_sequence = sequence
     state.stir()
-    for policy in state.policies.values():
-        policy.share_base.clear()
+    for policy in (*state.policies.values(), *state.deleted_policies.values()):
+        policy.forget()
 
 
 HANDLERS: dict[type, Any] = {

@@ -54,7 +54,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         node.pool.openings += 1
     state.documents_sequence = sequence
     for policy in state.policies.values():
-        policy.share_base.clear()
+        policy.forget()
 
 
 def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> None:
@@ -71,7 +71,7 @@ def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> Non
         )
         for device in fact.devices
     ]
-    there = {device.name: device for device in node.devices}
+    node.by_name = there = {device.name: device for device in node.devices}
     for lease in node.leases.values():
         for share in capacity.held_by(lease).devices:
             if share.device in there:

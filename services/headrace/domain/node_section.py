@@ -226,11 +226,9 @@ class Section:
     def _set_leaf(self, leaf: int, mask: int) -> None:
         tree = self._tree
         at = leaf + len(tree) // 2
-        while tree[at] != mask:
+        while at and tree[at] != mask:
             tree[at] = mask
-            if at == 1:
-                return
-            mask = tree[at] | tree[at ^ 1]
+            mask |= tree[at ^ 1]
             at >>= 1
 
     def _plant(self) -> None:

@@ -35,6 +35,7 @@ class JobGroup:
     """Pending jobs that differ only in priority and age.
 
     Those of one priority mostly come in their order, so they stand in a plain line; who comes back stands in a heap beside the lines.
+    Who leaves from the middle is dropped when it comes to the front: the front of each is always somebody who stands here.
     """
 
     policy: PolicyState
@@ -50,17 +51,13 @@ class JobGroup:
 
     def head(self) -> JobRecord | None:
         """The next job (R15 (6)-(8))."""
-        members, heap, first = self.members, self.heap, None
+        first, heap = None, self.heap
         for line in self.lines.values():
-            while line and members.get(line[0].key) is not line[0]:
-                line.popleft()
             if line:
                 first = line[0]
                 break
-        while heap and heap[0][3] not in members:
-            heapq.heappop(heap)
         if heap and (first is None or heap[0] < place_in_line(first)):
-            return members[heap[0][3]]
+            return self.members[heap[0][3]]
         return first
 
     def join(self, job: JobRecord) -> None:
@@ -80,9 +77,14 @@ class JobGroup:
 
     def leave(self, job: JobRecord) -> bool:
         """Stand here no more; False if the job did not."""
-        if self.members.pop(job.key, None) is None:
+        members, heap = self.members, self.heap
+        if members.pop(job.key, None) is None:
             return False
-        self.head()  # drops what has left from the front
+        line = self.lines[job.priority]
+        while line and members.get(line[0].key) is not line[0]:
+            line.popleft()
+        while heap and heap[0][3] not in members:
+            heapq.heappop(heap)
         return True
 
 

@@ -49,6 +49,16 @@ def scopes_of(state: State, policy: PolicyState, pool: str) -> tuple[Scope, ...]
     return (*own, share) if share is not None else own
 
 
+def totals_of(state: State, policy: PolicyState, pool: PoolState, *, firm: bool) -> tuple[Amounts, ...]:
+    """Where a lease of `policy` in `pool` counts as use: there, in each account, and with `firm` in what is not preemptible too (R17)."""
+    known = policy.totals.get(pool.document.name)
+    if known is None:
+        scopes = scopes_of(state, policy, pool.document.name)
+        uses = (pool.use, *(scope.use for scope in scopes))
+        known = policy.totals[pool.document.name] = uses, uses + tuple(scope.firm for scope in scopes)
+    return known[firm]
+
+
 def with_reservation(state: State, policy: PolicyState, pool: str) -> tuple[Scope, ...]:
     """The accounts at which a test of reservation looks (R7): those with a block; a policy without any is looked at policy-wide, with 0."""
     share = state.shares.get((policy.document.tenant, pool))

@@ -116,6 +116,13 @@ class PolicyState:
     meters: dict[str, Meter] = field(default_factory=dict)
     share_base: dict[str, int] = field(default_factory=dict, metadata=AID)
     """Capacity of the pools reached, per key, for the dominant share (R15); emptied when capacity changes."""
+    totals: dict[str, tuple[tuple[Amounts, ...], tuple[Amounts, ...]]] = field(default_factory=dict, metadata=AID)
+    """Pool to where leases count, preemptible ones and others (`scopes.totals_of`); emptied when documents change."""
+
+    def forget(self) -> None:
+        """Documents or hardware have changed: what was worked out from them may be otherwise now."""
+        self.share_base.clear()
+        self.totals.clear()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -152,6 +159,13 @@ class NodeState:
     """Whether any of its devices is not given in units: it is cut into slices (R4), or unfit."""
     levels: Ranks = UNPROVED
     """How well it has proved to isolate jobs, by what they take of a GPU."""
+    by_name: dict[str, DeviceState] = field(default_factory=dict, metadata=AID)
+
+    def device(self, name: str) -> DeviceState | None:
+        """One of its devices."""
+        if not self.by_name:
+            self.by_name = {device.name: device for device in self.devices}
+        return self.by_name.get(name)
 
     @property
     def healthy(self) -> bool:
