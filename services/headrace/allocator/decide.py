@@ -10,6 +10,7 @@ they last were; looking again would find nothing.
 from __future__ import annotations
 
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from headrace.allocator.gating import Gates
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SETTLED_MAX = 500
 """Facts that settle jobs in one record: half of it, so that grants find room in it too."""
 
+_search_of = attrgetter("search")
 _ABOUT_A_JOB = (JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1)
 
 
@@ -71,15 +73,23 @@ class Allocator:
             skip |= {fact.job for fact in dismissed}
         line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
         facts = (*settled, *grant(state, self.standings, now, skip, room, in_line=line_stands))
-        return facts or tuple(room.fill(ask_for_growth(state, now)))
+        if facts or not any(pool.document.burst for pool in state.pools.values()):
+            return facts
+        return tuple(room.fill(ask_for_growth(state, now)))
 
     def _before_grants(self, now: int, room: RecordRoom) -> tuple[AnyFact, ...]:
         """What grants have to wait for: gates, orders, what is learnt."""
         state = self.state
         if state.terms.timed and (gates := tuple(room.fill(self.gates.changes(now)))):
             return gates
-        orders: Iterable[AnyFact] = chain(end_nominations(state, now), set_aside(state), end_growth(state, now))
-        return (*judge_proposals(state, now, room), *room.fill(orders)) or tuple(room.fill(self.learning.news(state)))
+        orders = tuple(judge_proposals(state, now, room)) if any(map(_search_of, state.pools.values())) else ()
+        if state.preemptions or state.refusing or state.terms.growths:
+            news: Iterable[AnyFact] = chain(end_nominations(state, now), set_aside(state), end_growth(state, now))
+            orders += tuple(room.fill(news))
+        if orders:
+            return orders
+        learned = self.learning.news(state)
+        return tuple(room.fill(learned)) if learned else ()
 
     def next_wakeup(self) -> int | None:
         """The log time, after that of the last look, at which something is due although nothing new is read (R34)."""

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from headrace.contracts import facts as f
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headrace.domain.state import State
 
 
@@ -18,15 +16,17 @@ class Learning:
     def __init__(self) -> None:
         self._holds: dict[str, tuple[int, int]] = {}
 
-    def news(self, state: State) -> Iterator[f.MixLearnedV1]:
+    def news(self, state: State) -> list[f.MixLearnedV1]:
         """A fact for each pool whose mix is another now, by name."""
-        for name in sorted(state.pools):
-            mix = state.pools[name].mix
+        news = []
+        for name, pool in state.pools.items():
+            mix = pool.mix
             stated_at, until = self._holds.get(name, (-1, 0))
             if stated_at == mix.stated_at and mix.asked < until:
                 continue
             until = mix.holds_until()
             if until <= mix.asked:
-                yield f.MixLearnedV1(pool=name, requests=mix.usual())
+                news.append(f.MixLearnedV1(pool=name, requests=mix.usual()))
             else:
                 self._holds[name] = mix.stated_at, until
+        return sorted(news, key=lambda fact: fact.pool)
