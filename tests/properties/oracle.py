@@ -48,6 +48,7 @@ class Oracle:
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
         self.opened: list[tuple[str, str, str]] = []
         self.resumed: list[str] = []
+        self.state.pending.ripen(now)
 
     def keep(self, facts: Iterable[AnyFact]) -> Oracle:
         """What the round lifts and places before it grants anything (R16), which has to be right by itself."""
@@ -65,7 +66,6 @@ class Oracle:
         return self
 
     def play(self, *, in_line: bool = True) -> Oracle:
-        self.state.pending.ripen(self.now)
         self._nominated()
         if not in_line:
             return self

@@ -123,12 +123,12 @@ def join_pool(state: State, node: NodeState) -> None:
     if node.pool is not None:
         node.pool.index.remove(node)
         del node.pool.nodes[node.name]
-        recount(node.pool)
+        recount(node.pool, node)
     node.pool = wanted
     if wanted is not None:
         wanted.nodes[node.name] = node
         wanted.index.put(node)
-        recount(wanted)
+        recount(wanted, node)
 
 
 def _profile_applied(state: State, fact: f.ProfileAppliedV1, sequence: int, _place: int) -> None:

@@ -47,7 +47,7 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     capacity.tally(node, 1)
     if node.pool is not None:
         node.pool.index.put(node)
-        recount(node.pool)
+        recount(node.pool, node)
         state.stir()
         if is_new and (growth := state.terms.growths.get(node.pool.document.name)) is not None and growth.open:
             growth.came += 1
@@ -104,7 +104,7 @@ def _set_unfit(state: State, name: str, device: str, why: str) -> None:
     node.has_apart = any(one.is_apart for one in node.devices)
     if node.pool is not None:
         node.pool.index.put(node)
-        recount(node.pool)
+        recount(node.pool, node)
         state.stir()
         node.pool.openings += 1
 
@@ -121,7 +121,7 @@ def set_status(state: State, name: str, status: str) -> None:
     node.status = status
     if node.pool is not None:
         node.pool.index.put(node)
-        recount(node.pool)
+        recount(node.pool, node)
         state.stir()
         node.pool.openings += 1
     for lease in node.leases.values():

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.domain.attempts import Answered, Attempt, Ending
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
+    from headrace.domain.supply import Census
     from headrace.domain.takings import Hold, Preemption, Search
     from headrace.domain.terms import Gate, Meter
 
@@ -196,6 +197,8 @@ class PoolState:
     families: frozenset[str] = frozenset()
     """How the devices in MIG mode here are cut (R4)."""
     governed: frozenset[str] = frozenset()
+    census: Census | None = field(default=None, metadata=AID)
+    """What each of its nodes brings (`supply.recount`)."""
     epoch: int = 0
     openings: int = 0
     """Counts what may make it possible to keep something for a job for which nothing could be kept before (R16)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY, add_to, times
 from headrace.domain.dedication import has_owners, may_use, owner_of, owner_of_new, reach_in
@@ -19,13 +20,62 @@ HARDWARE = (GPU, CPU, MEMORY)
 PolicyKey = tuple[str, str]
 
 
-def recount(pool: PoolState) -> None:
-    """Work out known and usable capacity anew, after nodes or the document changed (R6)."""
-    nodes = list(pool.nodes.values())
+class Brought(NamedTuple):
+    """What one node brings: all of it, what of that counts while it is healthy, and how its devices in MIG mode are cut (R4)."""
+
+    known: Amounts
+    usable: Amounts
+    families: frozenset[str]
+
+
+class Census:
+    """What each node of a pool brings, and the sums, so that one that comes, goes or changes is counted without the others."""
+
+    __slots__ = ("families", "known", "nodes", "usable")
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Brought] = {}
+        self.known: Amounts = dict.fromkeys(HARDWARE, 0)
+        self.usable: Amounts = dict.fromkeys(HARDWARE, 0)
+        self.families: Counter[str] = Counter()
+
+    def count(self, node: NodeState) -> None:
+        """The node is in the pool, and as it is now."""
+        self.forget(node.name)
+        one = [node]
+        families = frozenset(device.family for device in node.devices if device.family)
+        brought = self.nodes[node.name] = Brought(_sum(one), _in_order(one) if node.healthy else {}, families)
+        add_to(self.known, brought.known)
+        add_to(self.usable, brought.usable)
+        self.families.update(families)
+
+    def forget(self, name: str) -> None:
+        """The node is not there any more."""
+        brought = self.nodes.pop(name, None)
+        if brought is not None:
+            add_to(self.known, times(brought.known, -1))
+            add_to(self.usable, times(brought.usable, -1))
+            self.families.subtract(brought.families)
+
+
+def recount(pool: PoolState, node: NodeState | None = None) -> None:
+    """Work out known and usable capacity anew, after nodes or the document changed (R6).
+
+    `node`: the only one that has changed, come or gone since it was worked out last.
+    """
+    census = pool.census
+    if census is None or node is None:
+        census = pool.census = Census()
+        for each in pool.nodes.values():
+            census.count(each)
+    elif node.name in pool.nodes:
+        census.count(node)
+    else:
+        census.forget(node.name)
     pool.governed = frozenset({GPU, *pool.document.capacity})
-    pool.known = _under_ceilings(pool.document, _with_new(pool, nodes))
-    pool.usable = _under_ceilings(pool.document, _in_order([node for node in nodes if node.healthy]))
-    pool.families = frozenset(device.family for node in nodes for device in node.devices if device.family)
+    pool.known = _under_ceilings(pool.document, _with_new(pool, dict(census.known)))
+    pool.usable = _under_ceilings(pool.document, dict(census.usable))
+    pool.families = frozenset(family for family, count in census.families.items() if count)
 
 
 def is_known(pool: PoolState) -> bool:
@@ -47,7 +97,7 @@ def known_to(pool: PoolState, policy: PolicyKey | None) -> Amounts:
     mine = [node for node in pool.nodes.values() if may_use(pool.document, node, policy)]
     if not mine and not new:
         return dict.fromkeys(pool.known, 0)
-    return _under_ceilings(pool.document, _with_new(pool, mine) if new else _sum(mine))
+    return _under_ceilings(pool.document, _with_new(pool, _sum(mine)) if new else _sum(mine))
 
 
 def capacity_of(pool: PoolState, key: str, policy: PolicyKey | None = None) -> int | None:
@@ -70,7 +120,7 @@ def by_owner(pool: PoolState) -> dict[str, Amounts]:
     for node in pool.nodes.values():
         nodes.setdefault(owner_of(pool.document, node.labels), []).append(node)
     return {
-        owner: _with_new(pool, theirs) if owner == owner_of_new(pool.document) else _sum(theirs)
+        owner: _with_new(pool, _sum(theirs)) if owner == owner_of_new(pool.document) else _sum(theirs)
         for owner, theirs in nodes.items()
     }
 
@@ -110,9 +160,9 @@ def _in_order(nodes: list[NodeState]) -> Amounts:
     return total
 
 
-def _with_new(pool: PoolState, nodes: list[NodeState]) -> Amounts:
-    """These nodes, and those that the pool may create; without the keys of which nobody says how much a created node brings."""
-    total, burst, count = _sum(nodes), pool.document.burst, new_nodes(pool)
+def _with_new(pool: PoolState, total: Amounts) -> Amounts:
+    """What nodes bring, and those that the pool may create; without the keys of which nobody says how much a created node brings."""
+    burst, count = pool.document.burst, new_nodes(pool)
     if burst is None or not count:
         return total
     each = {GPU: burst.node.gpus * GPU_UNITS, CPU: burst.node.cpus * CPU_UNITS, MEMORY: burst.node.memory}

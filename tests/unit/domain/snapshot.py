@@ -24,7 +24,7 @@ from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, 
 from headrace.domain.takings import Preemption
 
 ATOMS = {bool, int, str, NoneType}
-AIDS = {"share_base", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding"}
+AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding"}
 
 
 def snapshot(state: State) -> dict[str, Any]:
