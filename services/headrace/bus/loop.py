@@ -15,6 +15,7 @@ others that arrive between the decision and the append are no conflict: the next
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
 
@@ -32,10 +33,18 @@ MICROSECONDS = 1_000_000
 AHEAD_ALLOWED = 1 * MICROSECONDS
 """How far this machine's clock may be ahead of the log's before the log's is used: at two seconds records are void (R34)."""
 
+JUMP = 60 * MICROSECONDS
+"""By how much this machine's clock may move between two looks beyond the time that has passed, before that is told (R34)."""
+
 SHORTEST_WAIT = 0.001
 RETRY = 0.5
 
 _log = structlog.get_logger("headrace.bus")
+
+
+def steady_clock() -> int:
+    """Microseconds since some moment, by a clock that only goes on."""
+    return time.monotonic_ns() // 1_000
 
 
 class Deposed(LogError):
@@ -84,9 +93,9 @@ class Decider(Protocol):
 class ServiceLoop:
     """Keeps one fold at the tip of one log, and states what its decider decides.
 
-    `clock`: this machine's, microseconds since 1970. Without `chain` and `decider` it only follows. Hooks, all optional:
-    `at_tip` once, when what was in the log at the start has been folded; `after_fold` behind each message from the first on;
-    `on_appended` when a draft has become durable at a sequence, before it is folded.
+    `clock`: this machine's, microseconds since 1970; `steady`: one that nobody sets. Without `chain` and `decider` it only follows.
+    Hooks, all optional: `at_tip` once, when what was in the log at the start has been folded; `after_fold` behind each message from the
+    first on; `on_appended` when a draft has become durable at a sequence, before it is folded.
     """
 
     def __init__(
@@ -97,6 +106,7 @@ class ServiceLoop:
         *,
         chain: Chain | None = None,
         decider: Decider | None = None,
+        steady: Callable[[], int] = steady_clock,
         at_tip: Callable[[], None] | None = None,
         after_fold: Callable[[Message], None] | None = None,
         on_appended: Callable[[Draft, int], None] | None = None,
@@ -108,11 +118,13 @@ class ServiceLoop:
         self._clock = clock
         self._chain = chain
         self._decider = decider
+        self._steady = steady
         self._at_tip = at_tip
         self._after_fold = after_fold
         self._on_appended = on_appended
         self._reader: Reader | None = None
         self._ahead = 0
+        self._set_at = 0
         self._stated = 0
 
     def nudge(self) -> None:
@@ -179,7 +191,18 @@ class ServiceLoop:
 
     def _time(self) -> int:
         """This machine's time, or the log's where this machine is too far ahead of it (R34)."""
-        return self._clock() - self._ahead
+        clock = self._clock()
+        self._watch_clock(clock)
+        return clock - self._ahead
+
+    def _watch_clock(self, clock: int) -> None:
+        """Tell if the clock has been set: the time from which it counts is another than it was at the last look."""
+        set_at = clock - self._steady()
+        jumped, self._set_at = set_at - (self._set_at or set_at), set_at
+        if abs(jumped) > JUMP:
+            _log.error(
+                "clock_jumped", seconds=jumped / MICROSECONDS, help="this machine's clock was set: see to its time service"
+            )
 
     def _compare_clocks(self, ahead: int) -> None:
         if ahead > AHEAD_ALLOWED and not self._ahead:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.bus.chain import Chain
 from headrace.bus.log import LogBroken, Message
@@ -188,6 +189,30 @@ async def test_a_clock_far_ahead_of_the_logs_is_not_believed() -> None:
     async with _running(_loop(log, decider)):
         await decider.settled()
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [50 * SECOND, 50 * SECOND]
+
+
+@pytest.mark.parametrize(
+    ("passed", "moved", "told"),
+    [
+        pytest.param(300 * SECOND, 300 * SECOND, [], id="time passes"),
+        pytest.param(0, 60 * SECOND, [], id="a little"),
+        pytest.param(0, 61 * SECOND, [61.0], id="forwards"),
+        pytest.param(5 * SECOND, -95 * SECOND, [-100.0], id="backwards"),
+    ],
+)
+async def test_a_jump_of_the_clock_is_told_once(passed: int, moved: int, told: list[float]) -> None:  # R34
+    time = {"clock": 1_000 * SECOND, "steady": 7 * SECOND}
+    log, decider = _log(clock=lambda: time["clock"]), Wishes(Tally())
+    loop = _loop(log, decider, lambda: time["clock"], steady=lambda: time["steady"])
+    with capture_logs() as logs:
+        async with _running(loop):
+            await decider.settled()
+            time["clock"] += moved
+            time["steady"] += passed
+            for _ in range(2):
+                loop.nudge()
+                await decider.settled()
+    assert [entry["seconds"] for entry in logs if entry["event"] == "clock_jumped"] == told
 
 
 async def test_a_clock_that_gets_ahead_later_is_found_out_by_the_stamp_of_the_own_record() -> None:
