@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -246,17 +246,27 @@ def alone(what: str, *arguments: object) -> dict[str, float]:
     return found
 
 
-def measure(runs: int, jobs: int, facts: int, live: int, tail: int) -> dict[str, Any]:
-    """All of it."""
+def measure(
+    runs: int, rebuilds: int, jobs: int, facts: int, live: int, tail: int, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """All of it: a job's memory so many times, a fold rebuilt so many times. `tell` hears what is being done."""
+
+    def times(count: int, name: str, what: str, *arguments: object) -> list[dict[str, float]]:
+        found = []
+        for number in range(1, count + 1):
+            tell(f"{name}: run {number} of {count}")
+            found.append(alone(what, *arguments))
+        return found
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "snapshot"
+        per_job = times(runs, f"P13: {jobs:,} pending jobs", "per_job", jobs)
+        (trace,) = times(1, f"P13: {jobs:,} pending jobs, traced", "traced", jobs)
+        from_facts = times(rebuilds, f"P12: from {facts:,} facts", "from_facts", facts)
+        tell(f"P12: writing a snapshot of {live:,} jobs")
         subprocess.run([sys.executable, __file__, "write_snapshot", str(path), str(live), str(tail)], check=True)
-        return {
-            "traced": alone("traced", jobs)["traced"],
-            "per_job": [alone("per_job", jobs) for _ in range(runs)],
-            "from_facts": [alone("from_facts", facts) for _ in range(runs)],
-            "from_snapshot": [alone("from_snapshot", path) for _ in range(runs)],
-        }
+        from_snapshot = times(rebuilds, f"P12: from {live:,} live jobs and {tail:,} facts", "from_snapshot", path)
+    return {"traced": trace["traced"], "per_job": per_job, "from_facts": from_facts, "from_snapshot": from_snapshot}
 
 
 def _run(what: str, *arguments: str) -> None:

@@ -20,6 +20,8 @@ import memory
 import reclaim
 
 RUNS = 5
+BIG_RUNS = 2
+"""Of what takes a minute or more each: a million facts, a million jobs."""
 WAITING = 100_000
 """Pending jobs whose memory is taken."""
 TAIL = 50_000
@@ -57,10 +59,22 @@ CORE_CELLS: dict[str, tuple[tuple[int, int, int, int, int], ...]] = {
         (1_000, 10_000, 20, 16, RUNS),
         (1_000, 10_000, 100, 1, 2),
     ),
-    "P2": ((1_000, 1_000, 20, 1, 3), (1_000, 100_000, 20, 1, 1)),
-    "P3": ((10, 10_000, 20, 1, 3), (100, 10_000, 20, 1, 3), (10_000, 10_000, 20, 1, 1)),
+    "P2": ((1_000, 1_000, 20, 1, 3), (1_000, 100_000, 20, 1, BIG_RUNS), (1_000, 1_000_000, 20, 1, BIG_RUNS)),
+    "P3": ((10, 10_000, 20, 1, 3), (100, 10_000, 20, 1, 3), (10_000, 10_000, 20, 1, BIG_RUNS)),
 }
 """Nodes, pending jobs, request shapes, ends between two looks, runs."""
+
+
+def progress(what: str) -> None:
+    """What is being measured, for who waits: on a terminal in one line that is written over, else line by line; apart from the figures."""
+    is_terminal = sys.stderr.isatty()
+    print(f"\r\x1b[K  {what}" if is_terminal else f"  {what}", end="" if is_terminal else "\n", file=sys.stderr, flush=True)
+
+
+def done() -> None:
+    """Nothing is being measured: a line of figures follows."""
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def measure_core(seconds: float, cells: dict[str, tuple[tuple[int, int, int, int, int], ...]]) -> dict[str, Any]:
@@ -68,10 +82,11 @@ def measure_core(seconds: float, cells: dict[str, tuple[tuple[int, int, int, int
     figures: dict[str, Any] = {}
     for name, rows in cells.items():
         for nodes, pending, shapes, at_once, count in rows:
-            runs = [
-                allocator_core.measure(nodes, pending, shapes, at_once, seconds=seconds, seed=seed)
-                for seed in range(1, count + 1)
-            ]
+            runs = []
+            for seed in range(1, count + 1):
+                progress(f"{name}: {nodes:,} nodes, {pending:,} pending, {shapes} shapes: run {seed} of {count}")
+                runs.append(allocator_core.measure(nodes, pending, shapes, at_once, seconds=seconds, seed=seed))
+            done()
             p50, p99 = (statistics.median([run[which] for run in runs]) for which in ("p50_ms", "p99_ms"))
             found = {**spread([run["grants_per_s"] for run in runs]), "p50_ms": p50, "p99_ms": p99, "sizes": runs[-1]["sizes"]}
             figures[f"{name} {nodes} nodes {pending} pending {shapes} shapes {at_once} at once"] = found
@@ -85,7 +100,9 @@ def measure_core(seconds: float, cells: dict[str, tuple[tuple[int, int, int, int
 
 def measure_line(jobs: int, samples: int) -> dict[str, Any]:
     """P5 and P7 on one installation."""
+    progress(f"P5, P7: an installation, {RUNS} times {jobs:,} jobs, {samples} samples")
     found = line.measure(RUNS, jobs, samples)
+    done()
     idle = found["milliseconds"]
     p50, p99 = idle[len(idle) // 2], idle[min(len(idle) - 1, len(idle) * 99 // 100)]
     figures = {"jobs_per_s": spread(found["jobs_per_s"]), "p50_ms": p50, "p99_ms": p99, "cpu": found["cpu_seconds_per_1000"]}
@@ -97,7 +114,9 @@ def measure_line(jobs: int, samples: int) -> dict[str, Any]:
 
 def measure_memory(jobs: int, facts: int, live: int) -> dict[str, Any]:
     """P12 and P13: each figure from processes of its own."""
-    found = memory.measure(RUNS, jobs, facts, live, TAIL)
+    runs = RUNS if max(facts, live) <= WAITING else BIG_RUNS
+    found = memory.measure(RUNS, runs, jobs, facts, live, TAIL, progress)
+    done()
     resident, snapshot, dumped, copied = (
         spread([run[name] for run in found["per_job"]]) for name in ("resident", "snapshot", "dump_s", "copy_s")
     )
@@ -161,7 +180,9 @@ def main() -> int:
         asked = any(value != default for value, default in zip(cell, (1_000, 10_000, 20, 1), strict=False))
         figures["P1, P2, P3"] = measure_core(arguments.seconds, {"one": (cell,)} if asked else CORE_CELLS)
     if "reclaim" in what:
+        progress("plans of preemption over 8,000 leases")
         figures["plans"] = reclaim.measure()
+        done()
         reclaim.show(figures["plans"])
     if "line" in what:
         figures["P5, P7"] = measure_line(arguments.jobs, arguments.samples)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 WAITING_KEPT = 4_096
 """Heads whose time is noted, before those that have left are thrown out."""
-PLACEABLE_KEPT = 4_096
-"""Answers to which requests are placeable that are kept."""
 
 InsideEntry = tuple["StaticRank", "Place", int, "Post"]
 """No two have the same place in line, so posts are never compared."""
@@ -98,11 +96,13 @@ class Line:
         """Its policy's."""
         return self._borrower.share
 
-    def settle(self) -> None:
-        """One of its posts has changed."""
-        requests = 0
-        for post in self.posts:
-            requests |= post.borrowing
+    def settle(self, before: int, now: int) -> None:
+        """What one of its posts borrows has changed."""
+        requests = self.requests | now
+        if before & ~now:
+            requests = 0
+            for post in self.posts:
+                requests |= post.borrowing
         if requests and not self.requests:
             self._enter()
         elif self.requests and not requests:
@@ -204,7 +204,7 @@ class Board:
         self.asking: dict[Post, None] = {}
         self.fresh: dict[Post, None] = {}
         self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
-        self._placeable: dict[tuple[tuple[str, ...], int], int] = {}
+        self._placeable: dict[tuple[str, ...], tuple[int, int]] = {}
         self._waiting: list[tuple[int, int, int, Post, JobRecord]] = []
         self._waited = self._live = 0
         self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
@@ -259,15 +259,14 @@ class Board:
         return requests
 
     def _placeable_on(self, owners: tuple[str, ...]) -> int:
+        """A request has one shape, so it comes and goes with it: only for shapes that have, since somebody asked last, it is worked out."""
         shapes = self.pool.index.feasible(owners)
-        requests = self._placeable.get((owners, shapes))
-        if requests is None:
-            if len(self._placeable) > PLACEABLE_KEPT:
-                self._placeable.clear()
-            requests = 0
-            for shape in bits_of(shapes):
-                requests |= self._of_shape[owners].get(shape, 0)
-            self._placeable[owners, shapes] = requests
+        before, requests = self._placeable.get(owners, (0, 0))
+        if shapes != before:
+            of_shape = self._of_shape[owners]
+            for shape in bits_of(shapes ^ before):
+                requests ^= of_shape.get(shape, 0)
+            self._placeable[owners] = shapes, requests
         return requests
 
     def ladder(self, static: StaticRank) -> Ladder:
@@ -324,7 +323,10 @@ class Board:
         while left:
             bit = left & -left
             left ^= bit
-            for entry in self._inside[bit]:
+            entries = self._inside[bit]
+            if first is not None and entries[0] > first:
+                continue
+            for entry in entries:
                 if first is not None and entry > first:
                     break
                 if allowed(entry[3], bit):

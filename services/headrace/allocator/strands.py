@@ -227,8 +227,8 @@ class Post:
             self.inside = inside
             self.board.version += 1
         if borrowing != self.borrowing:
-            self.borrowing = borrowing
-            self.line.settle()
+            before, self.borrowing = self.borrowing, borrowing
+            self.line.settle(before, borrowing)
             self.board.version += 1
         if asking != self.asking:
             self.asking = asking

@@ -184,8 +184,10 @@ def keep(state: State, places: Iterable[Place], sign: int) -> None:
 
 
 def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) -> None:
+    if not node.by_name:
+        node.by_name = {device.name: device for device in node.devices}
     for share in devices:
-        device = node.device(share.device)
+        device = node.by_name.get(share.device)
         if device is None:
             continue
         if share.mig:

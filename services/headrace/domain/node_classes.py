@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
@@ -11,7 +11,7 @@ from headrace.contracts.mig import charge, open_starts, placements_lost
 from headrace.domain.fragmentation import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from headrace.contracts.mig import Layout
     from headrace.domain.expected_use import Site
@@ -49,6 +49,65 @@ Rating = tuple[int, int, int]
 also what is open on the device that a fraction takes."""
 
 
+class Shapes(list["Shape"]):
+    """The shapes that were asked about, by number; sets of them are whole numbers with a bit for each.
+
+    Strategy: of each amount the distinct needs stand sorted, and beside them the set of shapes that need no more; what models and
+    isolation leave is the same for all nodes of a tag. So what fits on a node is a few look-ups, whatever the number of shapes.
+    """
+
+    __slots__ = ("_counted", "_of_tag", "_slices", "_steps")
+
+    def __init__(self, shapes: Iterable[Shape] = ()) -> None:
+        super().__init__(shapes)
+        self._counted = -1
+        self._slices = 0
+        self._steps: tuple[Steps, ...] = ()
+        self._of_tag: dict[Tag, int] = {}
+
+    def fitting(self, group: NodeClass) -> int:
+        """Those of which one replica can go to a node of the class (R3): `NodeClass.fits` of all of them."""
+        if not self:
+            return 0
+        if self._counted != len(self):
+            self._count()
+        allowed = self._of_tag.get(group.tag)
+        if allowed is None:
+            allowed = self._of_tag[group.tag] = self._set_of([group.suits(shape) for shape in self])
+        key, (cpus, memories, wholes, fractions) = group.key, self._steps
+        fitting = allowed & cpus.upto(key.cpu) & memories.upto(key.memory) & wholes.upto(group.whole)
+        fitting &= fractions.upto(key.opens[-1] if key.opens else 0)
+        if fitting & self._slices:  # their geometry is looked at one by one (R4)
+            fitting &= ~self._slices | self._set_of([bool(shape.mig) and group.fits(shape) for shape in self])
+        return fitting
+
+    def _count(self) -> None:
+        self._counted = len(self)
+        self._of_tag.clear()
+        self._slices = self._set_of([bool(shape.mig) for shape in self])
+        needs = zip(*[(shape.cpu, shape.memory, shape.whole, shape.fraction) for shape in self], strict=True)
+        self._steps = tuple(map(Steps, needs))
+
+    @staticmethod
+    def _set_of(chosen: Iterable[bool]) -> int:
+        return sum(1 << number for number, is_in in enumerate(chosen) if is_in)
+
+
+class Steps:
+    """Who needs how much of one thing: the distinct needs, ascending, and for each the set of those who need no more."""
+
+    __slots__ = ("_needs", "_sets")
+
+    def __init__(self, needs: Sequence[int]) -> None:
+        self._needs = sorted(set(needs))
+        sets = [sum(1 << number for number, need in enumerate(needs) if need <= step) for step in self._needs]
+        self._sets = [0, *sets]
+
+    def upto(self, room: int) -> int:
+        """Those for whom so much is enough."""
+        return self._sets[bisect_right(self._needs, room)]
+
+
 class NodeClass:
     """Nodes of one section with the same key.
 
@@ -76,11 +135,9 @@ class NodeClass:
         """The node looks like this no more."""
         del self.names[bisect_left(self.names, name)]
 
-    def learn(self, shapes: Sequence[Shape]) -> None:
-        """Look at the shapes that were registered since the last time."""
-        for number in range(self.known, len(shapes)):
-            if self.fits(shapes[number]):
-                self.mask |= 1 << number
+    def learn(self, shapes: Shapes) -> None:
+        """Look at the shapes that are registered by now."""
+        self.mask = shapes.fitting(self)
         self.known = len(shapes)
 
     def fits(self, shape: Shape) -> bool:
@@ -92,6 +149,10 @@ class NodeClass:
             return False
         if shape.fraction and (not key.opens or key.opens[-1] < shape.fraction):
             return False
+        return self.suits(shape)
+
+    def suits(self, shape: Shape) -> bool:
+        """Whether it might, by GPU model and isolation."""
         if shape.isolation and not shape.is_isolated_by(self.tag.levels):
             return False
         return not shape.models or self.tag.site.model in shape.models or not shape.needs_device

@@ -13,7 +13,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain.dedication import COMMON, owner_of
 from headrace.domain.expected_use import Amount
 from headrace.domain.fragmentation import Fragmentation
-from headrace.domain.node_classes import ClassKey, Tag
+from headrace.domain.node_classes import ClassKey, Shapes, Tag
 from headrace.domain.node_section import Seat, Section
 from headrace.domain.steering import Steering, site_of
 
@@ -35,7 +35,7 @@ class NodeIndex:
         self._mix = Fragmentation()
         self._steering = Steering()
         self._supply: dict[Site, Amount] | None = None
-        self._shapes: list[Shape] = []
+        self._shapes = Shapes()
         self._numbers: dict[Shape, int] = {}
         self._sections: dict[Tag, Section] = {}
         self._seats: dict[str, Seat] = {}

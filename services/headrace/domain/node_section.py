@@ -14,13 +14,10 @@ from bisect import insort
 from typing import TYPE_CHECKING
 
 from headrace.domain.expected_use import Amount
-from headrace.domain.node_classes import ClassKey, NodeClass, Rating, Tag
+from headrace.domain.node_classes import ClassKey, NodeClass, Rating, Shapes, Tag
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from headrace.domain.fragmentation import Fragmentation
-    from headrace.domain.requests import Shape
 
 SLACK = 4_096
 """Classes, log and lines may be this much longer than what is in use before they are cut back."""
@@ -65,7 +62,7 @@ class Section:
 
     __slots__ = ("_classes", "_lines", "_log", "_mix", "_occupied", "_seats", "_shapes", "_spare", "_tree", "supply", "tag")
 
-    def __init__(self, tag: Tag, shapes: Sequence[Shape], mix: Fragmentation) -> None:
+    def __init__(self, tag: Tag, shapes: Shapes, mix: Fragmentation) -> None:
         self.tag = tag
         self._mix = mix
         self._shapes = shapes

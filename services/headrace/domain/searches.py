@@ -37,8 +37,9 @@ def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0
     pool.fruitless[search_key(job)] = Fruitless(pool.epoch, protected, retry_at)
     pool.rest = min(max(2 * pool.rest, REST_FIRST), REST_MAX)
     pool.rests_until = now + pool.rest
-    later = [last.retry_at for last in pool.fruitless.values() if last.retry_at is not None and last.retry_at > now]
-    pool.next_retry = min(later, default=0)
+    if pool.next_retry or retry_at is not None:  # else there is none, and there was none
+        later = [last.retry_at for last in pool.fruitless.values() if last.retry_at is not None and last.retry_at > now]
+        pool.next_retry = min(later, default=0)
 
 
 def is_resting(pool: PoolState, now: int) -> bool:

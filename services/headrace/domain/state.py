@@ -121,7 +121,7 @@ class PolicyState:
     """Pool to where leases count, preemptible ones and others (`scopes.totals_of`); emptied when documents change."""
 
     def forget(self) -> None:
-        """Documents or hardware have changed: what was worked out from them may be otherwise now."""
+        """What was worked out from documents and hardware may be otherwise now."""
         self.share_base.clear()
         self.totals.clear()
 
@@ -161,12 +161,6 @@ class NodeState:
     levels: Ranks = UNPROVED
     """How well it has proved to isolate jobs, by what they take of a GPU."""
     by_name: dict[str, DeviceState] = field(default_factory=dict, metadata=AID)
-
-    def device(self, name: str) -> DeviceState | None:
-        """One of its devices."""
-        if not self.by_name:
-            self.by_name = {device.name: device for device in self.devices}
-        return self.by_name.get(name)
 
     @property
     def healthy(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.lines import PLACEABLE_KEPT, Board
+from headrace.allocator.lines import Board
 from headrace.allocator.standings import Standings
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU, GPU_UNITS
@@ -105,16 +105,6 @@ def test_what_is_placeable_is_what_some_node_takes():
     told.state.nodes["n1"].devices[0].free -= GPU_UNITS // 2
     told.state.pools["hall"].index.put(told.state.nodes["n1"])
     assert board.placeable() == 0b100
-
-
-def test_answers_are_kept_up_to_a_bound():
-    told = History(policy("a"))
-    told.node(count=1)
-    told.admit("a/one")
-    board = board_of(told)
-    board._placeable.update(dict.fromkeys(range(-1, -PLACEABLE_KEPT - 5, -1), 0))
-
-    assert (board.placeable(), len(board._placeable)) == (1, 1)
 
 
 SHARES = (d.Share(pool="hall", reservation=gpus(2)),)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain.expected_use import Site
 from headrace.domain.fragmentation import Fragmentation
-from headrace.domain.node_classes import CPU_WEIGHT, GPU_WEIGHT, ClassKey, NodeClass, Tag
+from headrace.domain.node_classes import CPU_WEIGHT, GPU_WEIGHT, ClassKey, NodeClass, Shapes, Tag
 from headrace.domain.requests import Shape
 
 HALF = GPU_UNITS // 2
@@ -34,8 +36,29 @@ def group(*opens: int, cpu: int = 8, memory: int = 8, model: str = "H100") -> No
     ],
 )
 def test_what_fits_on_a_node_like_this(one, asked, fits):  # R3
-    one.learn([asked])
+    one.learn(Shapes([asked]))
     assert (one.fits(asked), one.mask, one.known) == (fits, int(fits), 1)
+
+
+FEW = st.integers(0, 3)
+MODELS = st.sampled_from([(), ("H100",), ("A100",), ("A100", "H100")])
+ASKED = st.builds(Shape, FEW, st.sampled_from([0, 1, HALF, GPU_UNITS]), FEW, FEW, MODELS, st.sampled_from(["", "3g.40gb"]), FEW)
+CLASSES = st.builds(group, cpu=FEW, memory=FEW, model=st.sampled_from(["H100", "A100"])) | st.builds(
+    group, st.sampled_from([0, HALF, GPU_UNITS]), st.just(GPU_UNITS), cpu=st.integers(-1, 3), memory=FEW
+)
+
+
+@given(st.lists(ASKED, max_size=8), st.lists(ASKED, max_size=3), CLASSES)
+def test_all_shapes_are_looked_at_together_as_they_would_be_one_by_one(asked, later, one):
+    shapes = Shapes(asked)
+    one.learn(shapes)
+    shapes += later
+    seen = one.mask
+    one.learn(shapes)
+    expected = [one.fits(shape) for shape in shapes]
+
+    assert [bool(one.mask >> number & 1) for number in range(len(shapes))] == expected
+    assert seen == one.mask & (1 << len(asked)) - 1
 
 
 def test_the_free_amount_is_exactly_cpu_by_128_cores_and_gpus_by_8():  # R20

@@ -8,7 +8,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain import node_section
 from headrace.domain.expected_use import Amount, Site
 from headrace.domain.fragmentation import Fragmentation
-from headrace.domain.node_classes import ClassKey, Tag
+from headrace.domain.node_classes import ClassKey, Shapes, Tag
 from headrace.domain.node_section import Section
 from headrace.domain.requests import Shape
 
@@ -22,7 +22,7 @@ def key(cpu: int, *opens: int) -> ClassKey:
 
 
 def section(*shapes: Shape) -> Section:
-    return Section(Tag(Site("H100", 3), ""), shapes, Fragmentation())
+    return Section(Tag(Site("H100", 3), ""), Shapes(shapes), Fragmentation())
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_line_that_nobody_asks_for_ends_and_begins_anew_when_somebody_does(no_
 
 
 def test_a_shape_registered_later_is_looked_at_for_everybody():
-    shapes = [ONE]
+    shapes = Shapes([ONE])
     here = Section(Tag(Site("H100", 3), ""), shapes, Fragmentation())
     here.move(here.enter("a", ONE_GPU), key(1))
     shapes.append(CPU)
