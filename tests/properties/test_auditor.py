@@ -46,6 +46,19 @@ timeline:
   - {at: 0s, submit: {name: t, queue: q/three}}
   - {at: 1s, expect: {jobs: {f: running, t: running}}}
 """
+OF_SUSPENSION = """
+nodes: [{name: n, count: 2, labels: {site: a}, gpus: 1}]
+pools: [{name: a, selector: {site: a}}]
+profiles: [{name: one, request: {gpu: 1}, pools: [a]}]
+policies:
+  - {name: own, profiles: [one], reservation: {gpu: 1}, limit: {gpu: 1}, priority: 1}
+  - {name: low, profiles: [one], preemption: {on_preempt: suspend}}
+timeline:
+  - {at: 0s, submit: {name: v, queue: low/one, count: 2}}
+  - {at: 60s, submit: {name: o, queue: own/one, duration: 60s}}
+  - {at: 90s, expect: {jobs: {v-1: running, v-2: suspended, o: running}}}
+  - {at: 200s, expect: {jobs: {v-1: running, v-2: running, o: succeeded}}}
+"""
 SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
 Facts = list[dict[str, Any]]
 
@@ -58,6 +71,11 @@ def ledger() -> list[Message]:
 @pytest.fixture(scope="module")
 def ledger_of_slices() -> list[Message]:
     return told_by(OF_SLICES)
+
+
+@pytest.fixture(scope="module")
+def ledger_of_suspension() -> list[Message]:
+    return told_by(OF_SUSPENSION)
 
 
 def told_by(story: str) -> list[Message]:
@@ -226,3 +244,166 @@ def test_every_broken_promise_about_slices_and_owners_is_told(ledger_of_slices, 
     assert Auditor().read_all(ledger_of_slices) == []
     found = Auditor().read_all(rewritten(ledger_of_slices, change))
     assert any(complaint in line for line in found), found[:5]
+
+
+def behind(kind: str, /, **forged: Any) -> Callable[[Facts], Facts]:
+    """Behind every fact of a kind stands one more, of the same job where it does not say whose."""
+    return every(kind, lambda fact: [fact, {"job": fact["job"], "attempt": fact.get("attempt", 0), **forged}])
+
+
+def policies_say(**said: Any) -> Callable[[Facts], Facts]:
+    return every("policy.applied.v1", lambda fact: [fact | {"policy": {**fact["policy"], **said}}])
+
+
+def both(first: Callable[[Facts], Facts], second: Callable[[Facts], Facts]) -> Callable[[Facts], Facts]:
+    return lambda facts: second(first(facts))
+
+
+def preempts(**said: Any) -> dict[str, Any]:
+    """An order that nobody has proposed."""
+    order = {"type": "preemption.ordered.v1", "preemption": "x", "pool": "a", "cause": "reclaim", "victims": [], "places": []}
+    return order | said
+
+
+def lease_of(fact: dict[str, Any], node: str) -> dict[str, Any]:
+    """The next attempt, on the first device of a node."""
+    devices, amounts = [{"device": "gpu0", "units": 126_000}], {"gpu": 126_000, "job": 1}
+    return {"type": "lease.granted.v1", "attempt": 2, "pool": "a", "node": node, "devices": devices, "amounts": amounts} | {
+        "job": fact["job"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        pytest.param(
+            every("lease.granted.v1", lambda fact: [fact, fact]), "is holding and is granted a lease", id="granted twice"
+        ),
+        pytest.param(
+            every("lease.granted.v1", lambda fact: [fact | {"attempt": 7}]), "is granted attempt 7 rank 0", id="another attempt"
+        ),
+        pytest.param(
+            every("lease.granted.v1", lambda fact: [fact | {"devices": [{"device": "gpu9", "units": 126_000}]}]),
+            "n-1 has no gpu9",
+            id="a device that is not there",
+        ),
+        pytest.param(
+            every("lease.granted.v1", lambda fact: [fact | {"devices": [{"device": "gpu0", "units": 63_000}]}]),
+            "holds other devices than it is charged for",
+            id="less than is charged",
+        ),
+        pytest.param(
+            behind("job.admitted.v1", type="policy.gated.v1", tenant="default", policy="low", shut=True),
+            "starts outside its window",
+            id="outside a window",
+        ),
+        pytest.param(
+            policies_say(budgets=[{"key": "gpu", "hours": 0, "per": "week"}]),
+            "starts although a budget is used up",
+            id="beyond a budget",
+        ),
+        pytest.param(
+            behind("job.admitted.v1", type="object.closed.v1", kind="policy", tenant="default", name="low"),
+            "where nothing is to be granted (R11)",
+            id="in a closed policy",
+        ),
+        pytest.param(
+            behind("job.admitted.v1", type="object.closed.v1", kind="pool", tenant="", name="a"),
+            "where nothing is to be granted (R11)",
+            id="in a closed pool",
+        ),
+        pytest.param(
+            behind("lease.granted.v1", type="job.dismissed.v1"), "is holding and is dismissed", id="dismissed while it runs"
+        ),
+        pytest.param(
+            every("lease.suspended.v1", lambda _fact: []), "is to go on and is not suspended", id="resumed while it runs"
+        ),
+        pytest.param(
+            behind("lease.suspended.v1", type="resume.ordered.v1"),
+            "goes on in pool a before the job it yielded to has started",
+            id="resumed before its preemptor starts",
+        ),
+        pytest.param(
+            behind("lease.granted.v1", **preempts()), "is holding and preempts", id="a preemptor that holds what it needs"
+        ),
+        pytest.param(
+            every("preemption.ordered.v1", lambda _fact: []),
+            "is told that it is preempted, and by nobody that may",
+            id="told without an order",
+        ),
+        pytest.param(policies_say(limit={"gpu": 63_000}), "takes back for default.sim.", id="reclaiming beyond its own limit"),
+        pytest.param(
+            every(
+                "preemption.ordered.v1",
+                lambda fact: [fact | {"places": [place | {"node": "n-1"} for place in fact["places"]]}],
+            ),
+            "n-1/gpu0 is kept for default.sim.",
+            id="kept where others stay",
+        ),
+        pytest.param(
+            every("preemption.ordered.v1", lambda fact: [fact | {"places": fact["places"] * 2}]),
+            "n-2/gpu0 is kept for default.sim.",
+            id="kept twice",
+        ),
+        pytest.param(
+            every("lease.suspended.v1", lambda fact: [fact, preempts(job=fact["job"], victims=[{"job": fact["job"]}])]),
+            "is suspended, and has nothing to yield",
+            id="a suspended victim",
+        ),
+        pytest.param(
+            every("job.admitted.v1", lambda fact: [fact | {"preemptible": False}]),
+            "is no job that could yield in pool a",
+            id="a victim that is not preemptible",
+        ),
+        pytest.param(
+            policies_say(reservation={"gpu": 63_000}), "reclaims gpu beyond the reservation of", id="reclaiming what it borrows"
+        ),
+        pytest.param(
+            both(
+                policies_say(reservation={"gpu": 252_000}),
+                every("preemption.ordered.v1", lambda fact: [fact | {"cause": "priority"}]),
+            ),
+            "and could reclaim what it held",
+            id="by priority from one that could take it back",
+        ),
+    ],
+)
+def test_every_broken_promise_about_going_on_and_going_first_is_told(ledger_of_suspension, change, complaint) -> None:
+    assert Auditor().read_all(ledger_of_suspension) == []
+    found = Auditor().read_all(rewritten(ledger_of_suspension, change))
+    assert any(complaint in line for line in found), found[:5]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        pytest.param(
+            every("job.requeued.v1", lambda fact: [fact, lease_of(fact, "n-1")]),
+            "is back in pool a before the job it yielded to has started",
+            id="back before its preemptor",
+        ),
+        pytest.param(
+            every("job.requeued.v1", lambda fact: [fact | {"avoid": ["n-1", "n-2"], "avoid_until": 10**18}]),
+            "which has just refused it",
+            id="back where it was refused",
+        ),
+    ],
+)
+def test_every_broken_promise_about_coming_back_is_told(ledger, change, complaint) -> None:  # R27, R36
+    found = Auditor().read_all(rewritten(ledger, change))
+    assert any(complaint in line for line in found), found[:5]
+
+
+def test_a_record_on_the_subject_of_another_or_from_before_is_told(ledger) -> None:  # R34
+    place = next(number for number, message in enumerate(ledger) if message.subject.startswith("hr.ledger.node.") and number)
+    record = json.loads(ledger[place].payload)
+    writer = record["by"]
+    moved = ledger[place]._replace(subject="hr.ledger.node.other")
+    older = ledger[place]._replace(payload=json.dumps(record | {"now": 1}).encode())
+
+    assert Auditor().read_all([*ledger[:place], moved, *ledger[place + 1 :]]) == [
+        f"{place + 1}: {writer} wrote on hr.ledger.node.other"
+    ]
+    assert Auditor().read_all([*ledger[:place], older, *ledger[place + 1 :]]) == [
+        f"{place + 1}: a record is older than the one before it"
+    ]
