@@ -101,10 +101,12 @@ class Auditor:
         self.nodes: dict[str, Json] = {}
         self.away: set[str] = set()
         self.cordoned: set[str] = set()
+        self.growing: set[str] = set()
         self.jobs: dict[str, Job] = {}
         self.leases: dict[tuple[str, int], Lease] = {}
         self.whole: dict[tuple[str, int], Lease] = {}
         self.nominations: dict[str, Nomination] = {}
+        self.told: dict[str, list[Job]] = {}
 
     def read_all(self, messages: Iterable[StoredMessage]) -> list[str]:
         for message in messages:
@@ -195,6 +197,23 @@ class Auditor:
 
     def _node_uncordoned(self, fact: Json) -> None:
         self.cordoned.discard(fact["node"])
+
+    def _growth_requested(self, fact: Json) -> None:
+        """No more nodes than the pool may create, and none while others are on their way (R38)."""
+        pool, burst = fact["pool"], self.pools[fact["pool"]].get("burst")
+        there = sum(self._belongs(node, pool) for node in self.nodes.values())
+        if burst is None or there + fact["nodes"] > burst["max_nodes"]:
+            self._complain(f"pool {pool} has {there} nodes and is asked for {fact['nodes']} more, beyond what it may create")
+        if pool in self.growing:
+            self._complain(f"pool {pool} is asked for nodes while it grows")
+        if any(self.jobs[job].state != "pending" for job in fact.get("jobs", ())):
+            self._complain(f"pool {pool} is asked to grow for somebody who does not wait")
+        self.growing.add(pool)
+
+    def _growth_ended(self, fact: Json) -> None:
+        if fact["pool"] not in self.growing:
+            self._complain(f"pool {fact['pool']} has grown unasked")
+        self.growing.discard(fact["pool"])
 
     # What became of jobs.
 
@@ -328,6 +347,7 @@ class Auditor:
         for place in fact["places"]:
             _add(amounts, place["amounts"])
         self.nominations[fact["preemption"]] = Nomination(job, pool, amounts, fact["places"])
+        self.told[fact["preemption"]] = victims
         for victim in victims:
             victim.yields, victim.barred_from, victim.barred_by = True, pool, job.key
             victim.stops |= bool(fact.get("ladders"))
@@ -356,16 +376,27 @@ class Auditor:
             self._complain(f"{job.key} is sent back into line, and its owner has not asked for it")
 
     def _nomination_ended(self, fact: Json) -> None:
+        """Who has not left yet stays barred, until the preemptor has started or had its time (R27)."""
         self.nominations.pop(fact["preemption"], None)
-        self._lift_bar(self.jobs[fact["job"]])
+        for victim in self.jobs.values():
+            if all(lease.suspended for lease in self._held_by(victim)):
+                self._may_return(victim, fact["job"])
+
+    def _preemption_settled(self, fact: Json) -> None:
+        for victim in self.told.pop(fact["preemption"], ()) if fact["preemption"] not in self.nominations else ():
+            self._may_return(victim, fact["job"])
 
     def _end_nomination(self, job: Job) -> None:
         self.nominations = {name: kept for name, kept in self.nominations.items() if kept.job is not job}
 
     def _lift_bar(self, preemptor: Job) -> None:
         for job in self.jobs.values():
-            if job.barred_by == preemptor.key:
-                job.barred_from = job.barred_by = ""
+            self._may_return(job, preemptor.key)
+
+    @staticmethod
+    def _may_return(job: Job, preemptor: str) -> None:
+        if job.barred_by == preemptor:
+            job.barred_from = job.barred_by = ""
 
     # The arithmetic.
 

@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import add_to
 from headrace.domain import capacity
 from headrace.domain.fold_nodes import held, set_status
-from headrace.domain.nominations import end_nomination, lift_bar
+from headrace.domain.nominations import end_nomination, lift_bar, lift_late
 from headrace.domain.phases import watch
 from headrace.domain.searches import note_fruitful, note_fruitless
 from headrace.domain.state import JobState
@@ -100,10 +100,12 @@ def _yield(state: State, victim: JobRecord, preemption: Preemption) -> None:
 
 
 def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _place: int) -> None:
+    """Who has not left yet stays barred: what it sets free is first the preemptor's, for which it was told to go (R27)."""
     job = state.jobs.get(fact.job)
     if job is not None and job.nomination is not None and job.nomination.id == fact.preemption:
+        leaving = () if job.nomination.settled else job.nomination.leaving
         end_nomination(state, job)
-        lift_bar(state, job.key)
+        lift_bar(state, job.key, but=leaving)
         state.pending.add(job, state.now)
 
 
@@ -113,6 +115,7 @@ def _settled(state: State, fact: f.PreemptionSettledV1, _sequence: int, _place: 
         preemption.settled = True
         if not preemption.kept:
             del state.preemptions[fact.preemption]
+            lift_late(state, preemption)
 
 
 def _overdue(state: State, fact: f.LeaseOverdueV1, _sequence: int, _place: int) -> None:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from headrace.domain import capacity
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from headrace.domain.state import JobRecord, State
+    from headrace.domain.takings import Preemption
 
 
 def end_nomination(state: State, job: JobRecord) -> None:
@@ -26,10 +29,33 @@ def end_nomination(state: State, job: JobRecord) -> None:
         pool.openings += 1
 
 
-def lift_bar(state: State, preemptor: str) -> None:
-    """The jobs that yielded to `preemptor` may enter its pool again: it has started, is out, or nothing is kept for it."""
-    for victim in state.barred.pop(preemptor, ()):
-        state.pending.remove(victim)
-        victim.barred_from = ""
-        if victim.state == "pending":
-            state.pending.add(victim, state.now)
+def lift_bar(state: State, preemptor: str, but: Container[str] = ()) -> None:
+    """Who yielded to `preemptor`, `but` for these, may enter its pool again: it has started, is out, or nothing is kept for it."""
+    victims = state.barred.pop(preemptor, [])
+    staying = [victim for victim in victims if victim.key in but]
+    if staying:
+        state.barred[preemptor] = staying
+    for victim in victims:
+        if victim.key not in but:
+            _admit_again(state, victim)
+
+
+def lift_late(state: State, preemption: Preemption) -> None:
+    """Those who left only after its nomination had ended may enter again: the preemptor has had its time to go first."""
+    preemptor, late = preemption.job.key, {victim.job for victim in preemption.victims}
+    barred = state.barred.get(preemptor, [])
+    gone = [victim for victim in barred if victim.key in late and victim.barred_from == preemption.pool]
+    staying = [victim for victim in barred if victim not in gone]
+    if staying:
+        state.barred[preemptor] = staying
+    else:
+        state.barred.pop(preemptor, None)
+    for victim in gone:
+        _admit_again(state, victim)
+
+
+def _admit_again(state: State, victim: JobRecord) -> None:
+    state.pending.remove(victim)
+    victim.barred_from = ""
+    if victim.state == "pending":
+        state.pending.add(victim, state.now)

@@ -49,11 +49,12 @@ class PreemptionWatch:
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
         room, self._looked_at = RecordRoom(), max(now, self.state.now)
-        return (*self._answers(now, room), *room.fill(chain(self._settled(), self._overdue(now), self._lost(now))))
+        return (*self._answers(now, room), *room.fill(chain(self._settled(now), self._overdue(now), self._lost(now))))
 
     def next_wakeup(self) -> int | None:
-        """The log time at which a ladder becomes overdue or a node lost (R34)."""
-        moments = (self.state.ladders.next(self._looked_at), self._looks.next(self._looked_at))
+        """The log time at which a ladder becomes overdue, a node lost, or who left late may come back (R34)."""
+        moments = [self.state.ladders.next(self._looked_at), self._looks.next(self._looked_at)]
+        moments += [at for one in self.state.preemptions.values() if (at := settles_at(self.state, one)) > self._looked_at]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _answers(self, now: int, room: RecordRoom) -> Iterator[AnyFact]:
@@ -70,9 +71,9 @@ class PreemptionWatch:
                 room.takes((answer,))
             yield answer
 
-    def _settled(self) -> Iterator[AnyFact]:
+    def _settled(self, now: int) -> Iterator[AnyFact]:
         for preemption in self.state.preemptions.values():
-            if preemption.all_left_at and not preemption.settled:
+            if preemption.all_left_at and not preemption.settled and now >= settles_at(self.state, preemption):
                 yield _settlement(self.state, preemption)
 
     def _overdue(self, now: int) -> Iterator[AnyFact]:
@@ -121,6 +122,17 @@ def _answer(asked: Search, found: Plan | NoPlan) -> AnyFact:
         places=found.places,
         rule="R26",
     )
+
+
+def settles_at(state: State, preemption: Preemption) -> int:
+    """From when on it is settled: 0, at once, when all have left; where some left late, the preemptor has its time to go first (R27)."""
+    pool = state.pools.get(preemption.pool)
+    if preemption.kept or not preemption.all_left_at or preemption.settled or pool is None:
+        return 0
+    late = {victim.job for victim in preemption.victims}
+    if not any(victim.key in late for victim in state.barred.get(preemption.job.key, ())):
+        return 0
+    return preemption.all_left_at + pool.document.nomination_timeout
 
 
 def _settlement(state: State, preemption: Preemption) -> f.PreemptionSettledV1:

@@ -110,6 +110,34 @@ def test_a_victim_that_has_not_left_yet_is_not_put_in_line():
     assert (taking.victim.barred_from, taking.state.pending.group_of(taking.victim), taking.state.barred) == ("", None, {})
 
 
+def settled(taking: Taking) -> None:
+    told = {"victims": 1, "lost": 0, "to_signal": 0, "grace": 0, "to_release": 0}
+    taking.site.say(f.PreemptionSettledV1(preemption=taking.id, job=taking.preemptor.key, **told), by="preemption")
+
+
+@pytest.mark.parametrize("over", [started, settled, dismissed])
+def test_one_that_leaves_after_the_nomination_has_ended_lets_the_preemptor_go_first(over: Callable[[Taking], None]):  # R27, R31
+    taking = Taking()
+    ended(taking)
+    taking.site.stop(taking.victim)
+    taking.site.leave(taking.victim, requeue="preempted")
+    assert (taking.victim.barred_from, taking.state.barred) == ("hall", {taking.preemptor.key: [taking.victim]})
+    over(taking)
+    assert (taking.victim.barred_from, taking.state.barred) == ("", {})
+    assert taking.state.pending.group_of(taking.victim) is not None
+
+
+def test_those_who_left_late_come_back_and_those_who_made_room_for_a_later_try_do_not():
+    taking = Taking()
+    ended(taking)
+    taking.site.stop(taking.victim)
+    taking.site.leave(taking.victim, requeue="preempted")
+    taking.site.order(taking.preemptor, (taking.other,), place("n1", 1))
+    settled(taking)
+    assert (taking.victim.barred_from, taking.other.barred_from) == ("", "hall")
+    assert taking.state.barred == {taking.preemptor.key: [taking.other]}
+
+
 def test_a_victim_in_its_back_off_stands_aside_still():
     taking = Taking()
     taking.site.leave(taking.victim)

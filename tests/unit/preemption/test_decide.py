@@ -6,6 +6,7 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.preemption import Victim
+from headrace.domain.nominations import lift_bar
 from headrace.domain.phases import OVERRUN_MAX
 from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import JobRecord
@@ -165,6 +166,24 @@ def test_a_preemption_is_settled_once_when_all_victims_have_left_with_its_time_i
     assert stated(told) == (answer,)
     told.say(answer, by="preemption")
     assert stated(told) == ()
+
+
+def test_where_a_victim_left_late_it_is_settled_when_the_preemptor_has_had_its_time_or_has_started():  # R27
+    told, victim, preemptor = ordered()
+    nomination = preemptor.nomination.id
+    told.say(f.LeaseOverdueV1(job=victim.key, attempt=1, node="n1"), by="preemption")
+    told.say(f.NominationEndedV1(preemption=nomination, job=preemptor.key, why="w"), by="allocator")
+    told.wait(SECOND)
+    told.end(victim, 143)
+    until = told.now + told.state.pools["hall"].document.nomination_timeout
+    assert (stated(told), wakeup(told)) == ((), until)
+
+    told.wait(until - told.now)
+    answer = settled(preemptor, nomination, lost=10, to_signal=0, grace=SECOND, to_release=0)
+    assert stated(told) == (answer,)
+    lift_bar(told.state, preemptor.key)
+    told.wait(-SECOND)
+    assert stated(told) == (answer,)
 
 
 def test_a_checkpoint_registered_in_the_grace_means_that_nothing_was_lost():
