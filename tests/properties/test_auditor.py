@@ -394,6 +394,49 @@ def test_every_broken_promise_about_coming_back_is_told(ledger, change, complain
     assert any(complaint in line for line in found), found[:5]
 
 
+OF_GROWTH = """
+pools: [{name: sky, selector: {site: sky}, burst: {provider: ec2, max_nodes: 2, node: {gpus: 2, gpu_model: GPU}}}]
+profiles: [{name: two, request: {gpu: 2}, pools: [sky]}]
+policies: [{name: p, profiles: [two]}]
+timeline:
+  - {at: 0s, submit: {name: j, queue: p/two, count: 2}}
+  - {at: 60s, node_joins: {name: c, count: 2, labels: {site: sky}, gpus: 2}}
+  - {at: 61s, expect: {jobs: {j-1: running, j-2: running}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        pytest.param(
+            every("growth.requested.v1", lambda fact: [fact | {"nodes": 3}]), "beyond what it may create", id="too many nodes"
+        ),
+        pytest.param(
+            every("pool.applied.v1", lambda fact: [fact | {"pool": {**fact["pool"], "burst": None}}]),
+            "beyond what it may create",
+            id="a pool that cannot",
+        ),
+        pytest.param(
+            every("growth.requested.v1", lambda fact: [fact, fact]), "is asked for nodes while it grows", id="asked twice"
+        ),
+        pytest.param(every("growth.requested.v1", lambda _fact: []), "has grown unasked", id="nobody asked"),
+        pytest.param(
+            every(
+                "lease.granted.v1",
+                lambda fact: [fact, {"type": "growth.requested.v1", "pool": "sky", "nodes": 0, "jobs": [fact["job"]]}],
+            ),
+            "for somebody who does not wait",
+            id="for one that runs",
+        ),
+    ],
+)
+def test_every_broken_promise_about_growth_is_told(change, complaint) -> None:  # R38
+    ledger = told_by(OF_GROWTH)
+    assert Auditor().read_all(ledger) == []
+    found = Auditor().read_all(rewritten(ledger, change))
+    assert any(complaint in line for line in found), found[:5]
+
+
 def test_a_record_on_the_subject_of_another_or_from_before_is_told(ledger) -> None:  # R34
     place = next(number for number, message in enumerate(ledger) if message.subject.startswith("hr.ledger.node.") and number)
     record = json.loads(ledger[place].payload)
