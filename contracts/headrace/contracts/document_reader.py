@@ -69,6 +69,14 @@ def _check_group(group: d.Group) -> Iterator[Complaint]:
             yield ("on_behalf", index), f"{account} is no service account of this group; name it in service_accounts as well"
 
 
+def _check_runtime(rules: d.RuntimeRules) -> Iterator[Complaint]:
+    for index, name in enumerate(rules.give_secrets):
+        if name not in rules.secrets:
+            yield ("give_secrets", index), f"secrets does not say where {name} comes from; write {name}: file:NAME there"
+    for name in rules.secrets.keys() & rules.env.keys():
+        yield ("env", name), "it is one of the secrets as well; leave one of the two out"
+
+
 def _check_owner(owner: d.Owner) -> Iterator[Complaint]:
     if bool(owner.policy) == bool(owner.tenant):
         yield (), "write one of policy and tenant, such as {policy: acme/inference}"
@@ -98,9 +106,20 @@ TENANT = Shape(
 
 USER = Shape(d.User, {"tenant": w.TOKEN, "handle": w.TOKEN, "subject": w.LINE, "email": w.LINE}, key=("tenant", "handle"))
 
+MOUNT = Shape(d.Mount, {"source": w.DIRECTORY, "target": w.DIRECTORY, "read_only": w.FLAG}, key=("target",))
 RUNTIME = Shape(
     d.RuntimeRules,
-    dict.fromkeys(("allow_images", "deny_images", "allow_commands", "deny_commands"), w.PATTERNS),
+    {
+        **dict.fromkeys(("allow_images", "deny_images", "allow_commands", "deny_commands"), w.PATTERNS),
+        "env": w.ENVIRONMENT,
+        "deny_env": w.PATTERNS,
+        "secrets": w.REFERENCES,
+        "give_secrets": w.VARIABLES,
+        "mounts": Several(MOUNT),
+        "default_image": w.LINE,
+        "default_request": w.REQUEST,
+    },
+    check=_check_runtime,
 )
 GROUP = Shape(
     d.Group,

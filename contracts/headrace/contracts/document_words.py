@@ -172,6 +172,10 @@ _slice = matching(r"[1-9]g\.[1-9][0-9]{0,2}gb(\+me)?", "MIG slice; write one suc
 _zone = matching(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", "time zone; write one such as Europe/Berlin or UTC")
 _price = matching(r"[0-9]{1,9}(\.[0-9]{1,6})?", "price; write a number such as 2.50")
 
+_variable = matching(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "name of a variable; write one such as HF_HOME")
+_reference = matching(r"(file|env):[A-Za-z0-9][A-Za-z0-9._-]{0,127}", "reference to a secret; write file:NAME or env:NAME")
+_directory = matching(r"(?!.*/\.\.?(/|$))/[^\0\n:]{0,500}", "directory; write an absolute path such as /data, without .. in it")
+
 AMOUNT = Scalar(str, "an amount such as 4, 0.5 or 64GiB")
 DURATION = duration()
 FLAG = Scalar(_flag, "true or false")
@@ -191,3 +195,7 @@ PATTERNS = Several(Scalar(_line, "a pattern such as registry.example/ml/*"))
 PRICES = Table(Scalar(_price, "a price such as 2.50"), _resource_key, "{gpu: 2.50}")
 REQUEST = AmountsTable(request=True)
 TOKENS = Several(TOKEN)
+VARIABLES = Several(Scalar(_variable, "a variable such as HF_TOKEN"))
+ENVIRONMENT = Table(LINE, _variable, "{HF_HOME: /data/hf}")
+REFERENCES = Table(Scalar(_reference, "file:NAME or env:NAME"), _variable, "{HF_TOKEN: file:hf}")
+DIRECTORY = Scalar(_directory, "an absolute path such as /data")

@@ -60,16 +60,35 @@ class User(Document, frozen=True, kw_only=True):
     email: str = ""
 
 
+class Mount(Document, frozen=True, kw_only=True):
+    """A directory of the node that a group's jobs find at `target`."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
 class RuntimeRules(Document, frozen=True, kw_only=True):
     """What a group's jobs may run (R13), by patterns with `*`, `?` and `[...]`: the image, and the first word of the command.
 
     Deny beats allow; an empty list of what is allowed allows everything. A job without an image has the empty one.
+
+    `env` is set for every job, whatever its owner says; names that match `deny_env` are not to be set at all. `secrets`: variable to
+    reference (`file:NAME`, `env:NAME`), which the node resolves; where there are some, a job may ask for these alone, and those in
+    `give_secrets` it gets unasked. `default_image`, `default_request`: of a job that names none.
     """
 
     allow_images: tuple[str, ...] = ()
     deny_images: tuple[str, ...] = ()
     allow_commands: tuple[str, ...] = ()
     deny_commands: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    deny_env: tuple[str, ...] = ()
+    secrets: dict[str, str] = {}
+    give_secrets: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    default_image: str = ""
+    default_request: Amounts = {}
 
 
 class Group(Document, frozen=True, kw_only=True):

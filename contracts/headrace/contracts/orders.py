@@ -7,12 +7,14 @@ a lease only on a stop order, or on the lease's absence from an answer whose `th
 
 from __future__ import annotations
 
+from headrace.contracts.documents import Mount
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Value
 
 
 class StartOrder(Value, frozen=True, kw_only=True):
     """Run this replica on exactly these devices. `granted` is the sequence of the grant; `resume_from` a checkpoint or empty.
 
+    `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: what the group's rules have it find.
     `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. Neither starts anything anew.
     """
 
@@ -36,6 +38,8 @@ class StartOrder(Value, frozen=True, kw_only=True):
     resume_from: str = ""
     trace: str = ""
     suspended: bool = False
+    secrets: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
 
 
 class StopOrder(Value, frozen=True, kw_only=True):

@@ -116,6 +116,13 @@ class ForceRequest(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class EraseRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `erase`: the texts of a tenant's jobs are to be unreadable for ever."""
+
+    tenant: str
+    reason: str = ""
+
+
 class RecordsRequest(Value, frozen=True, kw_only=True):
     """To *governance* `records`: the ledger as it was written, from the record behind the sequence `after` on."""
 

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from headrace.contracts.documents import Mount
+
 JOBS_MAX = 1_000
 COMMAND_MAX = 256
 TEXT_MAX = 64 * 1024
@@ -30,7 +32,8 @@ class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
     `id` is a lower-case ULID (R14). `request` may lower the profile's amounts, in the words of the documents (`gpu: "0.25"`).
     `time_limit` is a duration such as `1h30m`. `on_abort` is a command that runs when the job has to yield (R28).
-    `secret_env` names variables whose values the node finds by reference; no value travels. `trace` is a W3C traceparent.
+    `secret_env` names variables whose values the node finds by reference; no value travels. `on_behalf_of`: the member of the queue's
+    group for whom a service account submits, where the group allows it (`on_behalf`). `trace` is a W3C traceparent.
     """
 
     id: str
@@ -49,6 +52,7 @@ class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     request: dict[str, str | int | float] = {}
     labels: dict[str, str] = {}
     trace: str = ""
+    on_behalf_of: str = ""
 
 
 class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +74,10 @@ class RequeueWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class JobText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What only the job's node has to read; sealed in the record under a key of the tenant."""
+    """What only the job's node has to read; sealed in the record under a key of the tenant.
+
+    `secrets`: variable to reference, for those of `secret_env` that the group's rules name.
+    """
 
     command: tuple[str, ...]
     env: dict[str, str] = {}
@@ -78,3 +85,5 @@ class JobText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     image: str = ""
     workdir: str = ""
     on_abort: tuple[str, ...] = ()
+    secrets: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()

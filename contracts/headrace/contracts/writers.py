@@ -51,6 +51,7 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.NodeDrainOrderedV1, "a node", "registered"),
     Law(GOVERNANCE, f.PreemptionForcedV1, "a job", "starting, running"),
     Law(GOVERNANCE, f.NodeConfirmedEmptyV1, "a node", "away, or with overdue leases"),
+    Law(GOVERNANCE, f.TenantErasedV1, "a tenant", "any"),
     Law(GOVERNANCE, f.TokenCreatedV1, "a token", "unknown"),
     Law(GOVERNANCE, f.TokenRevokedV1, "a token, or all of a bearer", "any"),
     Law(ADMISSION, f.JobAdmittedV1, "a job", "unknown"),

@@ -37,6 +37,7 @@ from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
 from headrace.node_executor.link import Hears, Link, Pace
 from headrace.node_executor.preparation import Bounds, Preparation
+from headrace.node_executor.references import references
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CALLBACK
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
@@ -228,7 +229,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
     fences = Fences(settings.devices, kit, Owners(workspace.leases), watching.overran)
     return Equipment(
         workspace=workspace,
-        preparation=Preparation(workspace, settings.devices, base, settings.secrets, bounds),
+        preparation=Preparation(workspace, settings.devices, base, references(settings.secrets, os.environ), bounds),
         devices=settings.devices,
         enclosing=Enclosing(fences),
         runtime=runtime,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.contracts.amounts import CPU, MEMORY
+from headrace.contracts.documents import Mount
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.accounts import Account, Accounts
 from headrace.node_executor.cgroups import Group, Groups, Limits
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.environment import account_environment, job_environment
+from headrace.node_executor.references import References
 from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart
 from headrace.node_executor.workspace import Paths, Workspace
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-SECRET_BYTES_MAX = 64 * 1024
 
 
 class Prepared(NamedTuple):
@@ -40,9 +38,11 @@ class Bounds(NamedTuple):
 
 
 class Preparation:
-    """Prepares leases. `base` is what every job inherits; `secrets` has one file per tenant and variable: `<tenant>/<NAME>`."""
+    """Prepares leases. `base` is what every job inherits; `secrets` resolves what orders name."""
 
-    def __init__(self, workspace: Workspace, devices: Devices, base: Mapping[str, str], secrets: str, bounds: Bounds) -> None:
+    def __init__(
+        self, workspace: Workspace, devices: Devices, base: Mapping[str, str], secrets: References, bounds: Bounds
+    ) -> None:
         self._workspace = workspace
         self._devices = devices
         self._base = base
@@ -55,6 +55,8 @@ class Preparation:
             raise CannotStart(f"this node has no container runtime for the image {order.image}")
         if order.workdir and not order.workdir.startswith("/"):
             raise CannotStart(f"the working directory {order.workdir} is not an absolute path", COMMAND_UNUSABLE)
+        for mount in order.mounts:
+            _check_mount(mount)
         secrets = self._values(order)
         prepared = self._prepared(order, secrets, traceparent)
         try:
@@ -90,13 +92,12 @@ class Preparation:
         if not order.secret_env:
             return {}
         tenant = split_job_key(order.job)[0]
-        return {name: self._value(tenant, name) for name in order.secret_env}
+        return {name: self._secrets.resolve(tenant, name, order.secrets.get(name, "")) for name in order.secret_env}
 
-    def _value(self, tenant: str, name: str) -> str:
-        if _VARIABLE.fullmatch(name) is None:
-            raise CannotStart(f"{name!r} cannot be the name of a secret", COMMAND_UNUSABLE)
-        try:
-            with open(os.path.join(self._secrets, tenant, name), encoding="utf-8") as file:
-                return file.read(SECRET_BYTES_MAX).rstrip("\n")
-        except (OSError, UnicodeDecodeError):
-            raise CannotStart(f"this node has no secret {name} of tenant {tenant}", COMMAND_UNUSABLE) from None
+
+def _check_mount(mount: Mount) -> None:
+    """Without a container a job sees the node's own directories, where they are: one that is to be elsewhere cannot be had."""
+    if mount.source != mount.target:
+        raise CannotStart(f"this node has no container runtime to show {mount.source} at {mount.target}")
+    if not os.path.isdir(mount.source):
+        raise CannotStart(f"this node has no directory {mount.source}, which the group's rules have the job find")

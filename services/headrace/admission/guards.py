@@ -31,6 +31,23 @@ def against_rules(group: Group | None, wish: JobWish) -> Rejection | None:
         return Rejection(RejectReason.RUNTIME_RULE, f"image: group {group.name} does not allow {what}: {rule}")
     if (rule := _broken(command, rules.allow_commands, rules.deny_commands)) is not None:
         return Rejection(RejectReason.RUNTIME_RULE, f"command: group {group.name} does not allow {command[:200]}: {rule}")
+    return _forbidden_names(group, wish)
+
+
+def _forbidden_names(group: Group, wish: JobWish) -> Rejection | None:
+    """Variables that may not be set, and secrets that are not this group's."""
+    rules = group.runtime
+    for name in wish.env:
+        pattern = next((pattern for pattern in rules.deny_env if fnmatchcase(name, pattern)), None)
+        if pattern is not None:
+            message = f"env: group {group.name} does not allow {name[:200]} to be set: it denies {pattern}"
+            return Rejection(RejectReason.RUNTIME_RULE, message)
+    for name in wish.secret_env:
+        if rules.secrets and name not in rules.secrets:
+            has = ", ".join(sorted(rules.secrets)[:8])
+            return Rejection(
+                RejectReason.RUNTIME_RULE, f"secret_env: group {group.name} has no secret {name[:200]}; it has {has}"
+            )
     return None
 
 

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.admission.guards import against_rules, too_fast
+from headrace.admission.runtime import NO_RULES, default_request, rules_of, text_of, uses, with_defaults
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
 from headrace.contracts.codec import encode
@@ -13,7 +14,7 @@ from headrace.contracts.durations import DAY, MINUTE, DurationError, parse_durat
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import job_id_time, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX, JobText
+from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX
 from headrace.domain.access import is_member
 from headrace.domain.admissible import Rejection, never_fits, open_pools
 from headrace.domain.closings import GOING, pool_closing, queue_closing, sentence
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import PolicyProfile, Profile
-    from headrace.contracts.wishes import JobWish
+    from headrace.contracts.documents import Group, PolicyProfile, Profile
+    from headrace.contracts.wishes import JobText, JobWish
     from headrace.domain.state import PolicyState, State
 
 ID_AGE_MAX = 1 * DAY
@@ -36,6 +37,10 @@ TRACE_MAX = 128
 """A longer one is no traceparent, and is not carried on."""
 PRIORITY_MAX = 1_000_000
 RETRIES_MAX = 1_000
+
+
+_NO_CONTENT = frozenset({"trace", "on_behalf_of"})
+"""Fields of a wish that its digest leaves out; the second is added where it says something, so that older digests stay."""
 
 
 class Asker(NamedTuple):
@@ -57,7 +62,8 @@ class _Read(NamedTuple):
 
 def wish_digest(asker: Asker, wish: JobWish) -> str:
     """Names the content of a wish, so that the same id with other content is noticed (R14). The trace is no content."""
-    content = (asker.policy, asker.profile, *(getattr(wish, name) for name in wish.__struct_fields__ if name != "trace"))
+    said = tuple(getattr(wish, name) for name in wish.__struct_fields__ if name not in _NO_CONTENT)
+    content = (asker.policy, asker.profile, *said, *((wish.on_behalf_of,) if wish.on_behalf_of else ()))
     return blake2b(encode(content), digest_size=8).hexdigest()
 
 
@@ -82,27 +88,25 @@ def judge(
     read = _read(state, asker, wish, now, batch)
     if isinstance(read, Rejection):
         return _rejected(key, asker, wish, digest, read)
-    queue = _queue(state, asker)
-    if isinstance(queue, Rejection):
+    if isinstance(queue := _queue(state, asker), Rejection):
         return _rejected(key, asker, wish, digest, queue)
     policy, profile = queue
-    forbidden = against_rules(state.group(asker.tenant, policy.document.group), wish)
+    group = state.group(asker.tenant, policy.document.group)
+    wish = with_defaults(rules := rules_of(group), wish)
+    forbidden = _not_on_behalf(group, asker, wish) or against_rules(group, wish)
     if forbidden is not None:
         return _rejected(key, asker, wish, digest, forbidden)
-    amounts = _within_profile(state, profile, read.request)
+    amounts = _within_profile(state, profile, read.request or default_request(rules, dict(asked_by(state, profile))))
     if isinstance(amounts, Rejection):
         return _rejected(key, asker, wish, digest, amounts)
     request = make_request(amounts, profile.replicas, profile, profile.mig)
-    beyond = asker.user in policy.document.beyond_limit
-    never = never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=beyond)
+    never = never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=_beyond(policy, asker))
     if never is not None:
         return _rejected(key, asker, wish, digest, never)
-    if policy.pending + pending >= (most := policy.document.max_pending):
-        full = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs are pending in policy {asker.policy}; try again in 10 s")
-        return _rejected(key, asker, wish, digest, full, RETRY_AFTER)
-    hasty = too_fast(state, asker.tenant, now, fresh)
-    if hasty is not None:
-        return _rejected(key, asker, wish, digest, *hasty)
+    crowded = _too_many(policy, pending) or too_fast(state, asker.tenant, now, fresh)
+    if crowded is not None:
+        return _rejected(key, asker, wish, digest, *crowded)
+    text = text_of(rules, wish)
     return f.JobAdmittedV1(
         job=key,
         policy=asker.policy,
@@ -118,20 +122,35 @@ def judge(
         name=wish.name,
         labels=wish.labels,
         digest=digest,
-        text=seal(asker.tenant, key, _text_of(wish)),
+        text=seal(asker.tenant, key, text),
         trace=wish.trace if len(wish.trace) <= TRACE_MAX else "",
+        on_behalf_of=wish.on_behalf_of,
+        rules=uses(rules, wish, text),
     )
 
 
-def _text_of(wish: JobWish) -> JobText:
-    return JobText(
-        command=wish.command,
-        env=wish.env,
-        secret_env=wish.secret_env,
-        image=wish.image,
-        workdir=wish.workdir,
-        on_abort=wish.on_abort,
+def _beyond(policy: PolicyState, asker: Asker) -> bool:
+    """Whether the asker may exceed the policy's limits (R12)."""
+    return asker.user in policy.document.beyond_limit
+
+
+def _too_many(policy: PolicyState, pending: int) -> tuple[Rejection, int] | None:
+    """Why no more may wait in the policy, and when to try again (R14)."""
+    most, name = policy.document.max_pending, policy.document.name
+    if policy.pending + pending < most:
+        return None
+    message = f"{most} jobs are pending in policy {name}; try again in 10 s"
+    return Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER
+
+
+def _not_on_behalf(group: Group | None, asker: Asker, wish: JobWish) -> Rejection | None:
+    """A service account acts for a member of the queue's group, where that group trusts it to."""
+    if not wish.on_behalf_of or (group is not None and asker.user in group.on_behalf and wish.on_behalf_of in group.members):
+        return None
+    message = (
+        f"on_behalf_of: {asker.user} may not submit for {wish.on_behalf_of[:63]} here; the group has to name it in on_behalf"
     )
+    return Rejection(RejectReason.NOT_ALLOWED, message)
 
 
 def _rejected(
@@ -198,7 +217,7 @@ def _wrong_text(wish: JobWish) -> str:
         return "env: a variable's name is not empty and has no '='"
     if sum(len(name) + len(value) for name, value in wish.env.items()) > TEXT_MAX:
         return f"env: at most {TEXT_MAX} characters in all"
-    if len(encode(_text_of(wish))) > 3 * TEXT_MAX:
+    if len(encode(text_of(NO_RULES, wish))) > 3 * TEXT_MAX:
         return f"command, env, secret_env, image, workdir, on_abort: at most {3 * TEXT_MAX} bytes in all"
     if len(wish.labels) > LABELS_MAX or any(len(k) > 63 or len(v) > 256 for k, v in wish.labels.items()):
         return f"labels: at most {LABELS_MAX}, names of 63 and values of 256 characters"

@@ -38,6 +38,7 @@ def add(nouns: Nouns) -> None:
     parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value it has here"
     )
+    parser.add_argument("--on-behalf-of", default="", metavar="USER", help="for whom this service account submits")
     parser.add_argument(
         "--secret-env", action="append", default=[], metavar="K", help="a variable whose value the node finds; it never travels"
     )
@@ -82,6 +83,7 @@ def _wishes(args: argparse.Namespace) -> list[JobWish]:
     said: Wish = {
         "env": dict(_variable(text) for text in args.env),
         "secret_env": args.secret_env,
+        **({"on_behalf_of": args.on_behalf_of} if args.on_behalf_of else {}),
         "image": args.image,
         "workdir": str(Path(args.workdir).absolute()) if args.workdir else "",
         "preemptible": not args.non_preemptible,

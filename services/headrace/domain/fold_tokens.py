@@ -41,7 +41,12 @@ def outdate(state: State, tenant: str, handle: str, sequence: int) -> None:
             token.revoked_at = token.revoked_at or state.now
 
 
+def _erased(_state: State, _fact: f.TenantErasedV1, _sequence: int, _place: int) -> None:
+    """The fold keeps no text."""
+
+
 HANDLERS: dict[type, Any] = {
     f.TokenCreatedV1: _created,
     f.TokenRevokedV1: _revoked,
+    f.TenantErasedV1: _erased,
 }

@@ -110,7 +110,15 @@ OF_A_JOB: dict[type, _Shown] = {
 """What the tenant of its job, and nobody else, hears of a fact."""
 
 HIDDEN = frozenset(
-    {f.CalendarStatedV1, f.WishesJudgedV1, f.PreemptionProposedV1, f.MixLearnedV1, f.TokenCreatedV1, f.TokenRevokedV1}
+    {
+        f.CalendarStatedV1,
+        f.WishesJudgedV1,
+        f.PreemptionProposedV1,
+        f.MixLearnedV1,
+        f.TenantErasedV1,
+        f.TokenCreatedV1,
+        f.TokenRevokedV1,
+    }
 )
 """What is nobody's business outside: a position, a plan that may come to nothing, what everybody knows or all tenants together ask for."""
 

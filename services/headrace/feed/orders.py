@@ -171,4 +171,6 @@ def _start(job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrde
         resume_from=attempt.resume_from,
         trace=job.trace,
         suspended=lease.suspended_at > 0,
+        secrets=text.secrets if text is not None else {},
+        mounts=text.mounts if text is not None else (),
     )

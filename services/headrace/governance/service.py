@@ -10,6 +10,7 @@ from msgspec import structs
 
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.process import API, Service
+from headrace.bus.sealing import KEYS, Keyring
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, tree_of
@@ -22,6 +23,7 @@ from headrace.contracts.queries import (
     ApplyRequest,
     DeleteRequest,
     DocumentView,
+    EraseRequest,
     ForceRequest,
     GetAnswer,
     GetRequest,
@@ -34,6 +36,7 @@ from headrace.domain.state import State
 from headrace.governance.api.hosting import host
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
+from headrace.governance.erasing import erasing
 from headrace.governance.findings import unknown
 from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
@@ -61,7 +64,7 @@ ZONES = Zones(offsets_of, known_zones)
 async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
     deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
-    desk = Desk(deciding, SigningKeys(service.data / IDENTITY))
+    desk = Desk(deciding, SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS))
     ledger = JetStreamLog(service.connection, LEDGER_STREAM)
     work = [deciding.run({**desk.handlers(), "records": records(ledger)})]
     address = os.environ.get(API)
@@ -73,12 +76,13 @@ async def main(service: Service) -> None:
 class Desk:
     """Takes questions from the bus and hands wishes to the decider. A question waits until the ledger has been read to its tip."""
 
-    def __init__(self, deciding: Deciding, keys: SigningKeys) -> None:
+    def __init__(self, deciding: Deciding, keys: SigningKeys, texts: Keyring) -> None:
         decider = deciding.decider
         if not isinstance(decider, Governance):
             raise TypeError("the desk hands wishes to governance only")
         self._deciding = deciding
         self._keys = keys
+        self._texts = texts
         self._governance = decider
 
     def handlers(self) -> dict[str, Handler]:
@@ -92,6 +96,7 @@ class Desk:
             "drain": self.drain,
             "confirm-empty": self.confirm_empty,
             "preempt": self.preempt,
+            "erase": self.erase,
             "token-create": self.create_token,
             "token-revoke": self.revoke_token,
             "tokens": self.tokens,
@@ -139,6 +144,13 @@ class Desk:
     async def preempt(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """What a job holds is to be taken by force (R24)."""
         return await self.decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
+
+    async def erase(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """What a tenant's jobs ran is to be unreadable for ever: on record first, then the key goes; asked again, it goes again."""
+        request = decode(payload, EraseRequest)
+        answer = await self.decided(erasing(request, _administrator(tenant, user)))
+        await asyncio.to_thread(self._texts.destroy, request.tenant)
+        return answer
 
     async def create_token(self, tenant: str, user: str, payload: bytes) -> TokenAnswer:
         """Somebody is to be given a token: stated first, signed when that holds, told once."""

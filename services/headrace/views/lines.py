@@ -78,7 +78,9 @@ def _admitted(fact: f.JobAdmittedV1) -> Line:
         + (f", {fact.replicas} times" if fact.replicas > 1 else "")
     )
     return f"admitted to {fact.policy}/{fact.profile}: asks for {asks}" + (
-        "" if fact.preemptible else ", non-preemptible"
+        ("" if fact.preemptible else ", non-preemptible")
+        + (f", on behalf of {fact.on_behalf_of}" if fact.on_behalf_of else "")
+        + (f"; by the group's rules: {', '.join(fact.rules)}" if fact.rules else "")
     ), "R13"
 
 

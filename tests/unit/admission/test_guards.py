@@ -42,6 +42,21 @@ def test_commands_by_their_first_word():
     assert told(command="python2.7", **rules) == "RUNTIME_RULE command: group ml does not allow python2.7: it denies python2*"
 
 
+@pytest.mark.parametrize(
+    ("said", "rules", "why"),
+    [
+        ({"env": {"SEED": "7"}}, {"deny_env": ("LD_*",)}, None),
+        ({"env": {"LD_PRELOAD": "x"}}, {"deny_env": ("LD_*",)}, "env: group ml does not allow LD_PRELOAD to be set: it denies LD_*"),
+        ({"secret_env": ("ANY",)}, {}, None),
+        ({"secret_env": ("HF",)}, {"secrets": {"HF": "file:hf"}}, None),
+        ({"secret_env": ("X",)}, {"secrets": {"HF": "file:hf"}}, "secret_env: group ml has no secret X; it has HF"),
+    ],
+)  # fmt: skip
+def test_variables_and_secrets_are_those_that_the_group_allows(said, rules, why):
+    rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), JobWish(id="x", command=("a",), **said))
+    assert (None if rejection is None else rejection.message) == why
+
+
 def test_a_pattern_that_is_hard_to_match_takes_no_time():
     assert told("a" * 10_000, deny_images=("*a" * 60 + "b",)) is None
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import msgspec
 import pytest
 
@@ -7,6 +9,7 @@ from headrace.admission.judge import Asker, judge, wish_digest
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.codec import encode
 from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import make_job_id
@@ -304,6 +307,49 @@ def test_a_request_may_be_lower_than_the_profile_and_never_higher(told):
         "BEYOND_PROFILE",
         "request.memory: 1GiB is asked for, profile two gives 0MiB",
     )
+
+
+def ruled(told, **rules):
+    """The group's rules, and a service account that may submit for its members."""
+    group = d.Group(
+        name="all", members=("ann", "carl"), service_accounts=("bot",), on_behalf=("bot",), runtime=d.RuntimeRules(**rules)
+    )
+    told.say(f.GroupAppliedV1(author="a.b", group=group), by="governance")
+
+
+def test_the_groups_rules_are_checked_applied_and_on_record(told):
+    rules = {"env": {"HF_HOME": "/data"}, "secrets": {"HF": "file:hf"}, "give_secrets": ("HF",), "default_image": "base:1"}
+    ruled(told, **rules, deny_images=("evil*",), deny_env=("LD_*",))
+    sealed = []
+    wish = msgspec.structs.replace(WISH, env={"A": "b"})
+    fact = judge(told.state, ANN, wish, told.now, pending=0, batch=(), seal=lambda *said: sealed.append(said[2]) or "sealed")
+    assert fact.rules == ("image base:1 by default", "env HF_HOME set", "secret HF from file:hf")
+    assert (sealed[0].env, sealed[0].secrets, sealed[0].image) == ({"A": "b", "HF_HOME": "/data"}, {"HF": "file:hf"}, "base:1")
+    assert told_of(judged(told, image="evil:1"))[0] == "RUNTIME_RULE"
+    assert told_of(judged(told, env={"LD_PRELOAD": "x"}))[0] == "RUNTIME_RULE"
+    assert told_of(judged(told, secret_env=("OTHER",)))[0] == "RUNTIME_RULE"
+
+
+def test_a_job_that_asks_for_nothing_gets_the_groups_usual_request(told):
+    ruled(told, default_request=gpus(1))
+    assert judged(told).request == {GPU: GPU_UNITS, CPU: 4 * CPU_UNITS}
+    assert judged(told, request={"gpu": "2"}).request == {GPU: 2 * GPU_UNITS, CPU: 4 * CPU_UNITS}
+
+
+def test_a_service_account_submits_for_a_member_where_the_group_says_so_and_both_are_on_record(told):
+    bot = ANN._replace(user="bot")
+    assert told_of(judged(told, bot, on_behalf_of="ann"))[0] == "NOT_ALLOWED"
+    ruled(told)
+    fact = judged(told, bot, on_behalf_of="ann")
+    assert (fact.job.split(".")[1], fact.on_behalf_of) == ("bot", "ann")
+    for asker, user in ((bot, "eve"), (ANN, "carl"), (bot, "bot")):
+        assert told_of(judged(told, asker, on_behalf_of=user))[0] == "NOT_ALLOWED"
+
+
+def test_for_whom_one_submits_is_content_and_an_older_digest_stays():
+    assert wish_digest(ANN, WISH) != wish_digest(ANN, msgspec.structs.replace(WISH, on_behalf_of="ann"))
+    said = tuple(getattr(WISH, name) for name in WISH.__struct_fields__ if name not in ("trace", "on_behalf_of"))
+    assert wish_digest(ANN, WISH) == blake2b(encode(("ml", "two", *said)), digest_size=8).hexdigest()
 
 
 def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(told):

@@ -23,6 +23,10 @@ policies: [{name: p, profiles: [one]}]
 NINES = "9" * 5_000
 
 
+def rules(text: str) -> str:
+    return f"{BASE}groups: [{{name: a, runtime: {text}}}]\n"
+
+
 def event(text: str) -> str:
     return f"{BASE}timeline: [{text}]\n"
 
@@ -119,6 +123,15 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
         "line 4: policies[0].windows[0].to: '25:00' is no time of day",
     ),
     "a rate of nothing": ("tenants: [{name: t, submit_rate: {per_second: 0}}]\n", "line 1: tenants[0].submit_rate.per_second: 0 is"),
+    "a secret with its value": (rules("{secrets: {HF: hf_abcdef}}"), "line 5: groups[0].runtime.secrets.HF: 'hf_abcdef' is no reference"),
+    "a secret elsewhere": (rules("{secrets: {HF: 'file:../../shadow'}}"), "line 5: groups[0].runtime.secrets.HF: 'file:../../shadow'"),
+    "a secret that is not named": (rules("{give_secrets: [HF]}"), "line 5: groups[0].runtime.give_secrets[0]: secrets does not say where"),
+    "a secret in the open": (rules("{env: {A: b}, secrets: {A: 'file:a'}}"), "line 5: groups[0].runtime.env.A: it is one of the secrets"),
+    "a variable that is none": (rules("{env: {A-B: c}}"), "line 5: groups[0].runtime.env.A-B: 'A-B' is no name of a variable"),
+    "a mount that climbs": (rules("{mounts: [{source: /a/../b, target: /b}]}"), "line 5: groups[0].runtime.mounts[0].source: '/a/../b' is"),
+    "a mount from here": (rules("{mounts: [{source: a, target: /b}]}"), "line 5: groups[0].runtime.mounts[0].source: 'a' is no directory"),
+    "two mounts in one": (rules("{mounts: [{source: /a, target: /b}, {source: /c, target: /b}]}"), "line 5: groups[0].runtime.mou"),
+    "a stranger who speaks": (f"{BASE}groups: [{{name: a, on_behalf: [x]}}]\n", "line 5: groups[0].on_behalf[0]: x is no service"),
     "a bell in a name": (f'{BASE}groups: [{{name: "a\\u0007b"}}]\n', "line 5: groups[0].name: 'a\\x07b' is no name"),
     "text that runs backwards": (f"{BASE}groups: [{{name: a\u202eb}}]\n", "line 5: groups[0].name: "),
     "half a character": (f'{BASE}groups: [{{name: "\\ud800"}}]\n', "line 5: this is no YAML: "),

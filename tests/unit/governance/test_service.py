@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from headrace.bus.sealing import KeyGone, Keyring
 from headrace.contracts.codec import Malformed, encode
 from headrace.contracts.durations import DAY
 from headrace.contracts.queries import (
@@ -12,6 +13,7 @@ from headrace.contracts.queries import (
     Change,
     DeleteRequest,
     DocumentView,
+    EraseRequest,
     GetAnswer,
     GetRequest,
     NodeRequest,
@@ -45,7 +47,7 @@ class FakeDeciding:
 
 @pytest.fixture
 def desk(site, tmp_path):
-    return Desk(FakeDeciding(site), SigningKeys(tmp_path))
+    return Desk(FakeDeciding(site), SigningKeys(tmp_path), Keyring(tmp_path / "keys"))
 
 
 async def ask(desk, what, request):
@@ -117,7 +119,19 @@ async def test_a_desk_serves_governance_only(tmp_path):
         decider = object()
 
     with pytest.raises(TypeError):
-        Desk(Other(), SigningKeys(tmp_path))
+        Desk(Other(), SigningKeys(tmp_path), Keyring(tmp_path / "keys"))
+
+
+async def test_erasing_destroys_the_key_once_it_is_on_record(desk, site, tmp_path):
+    texts = Keyring(tmp_path / "keys")
+    sealed = {tenant: texts.seal(tenant, b"python train.py", "job") for tenant in ("acme", "other")}
+    assert (await ask(desk, "erase", EraseRequest(tenant="acme"))).applied
+    with pytest.raises(KeyGone):
+        texts.open("acme", sealed["acme"], "job")
+    assert texts.open("other", sealed["other"], "job") == b"python train.py"
+    with pytest.raises(Refused):
+        await ask(desk, "erase", EraseRequest(tenant="../other"))
+    assert texts.open("acme", texts.seal("acme", b"new", "job"), "job") == b"new"
 
 
 class TestTokens:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.contracts.documents import Mount
 from headrace.node_executor.accounts import Account, Accounts
 from headrace.node_executor.cgroups import Groups
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.preparation import Bounds, Preparation
+from headrace.node_executor.references import references
 from headrace.node_executor.runtimes import CannotStart
 from headrace.node_executor.workspace import Workspace
 
@@ -14,7 +16,7 @@ from headrace.node_executor.workspace import Workspace
 def preparation(tmp_path) -> Preparation:
     (tmp_path / "secrets" / "acme").mkdir(parents=True)
     (tmp_path / "secrets" / "acme" / "TOKEN").write_text("s3cret\n")
-    secrets, bounds = str(tmp_path / "secrets"), Bounds(Accounts("self"))
+    secrets, bounds = references(str(tmp_path / "secrets"), {}), Bounds(Accounts("self"))
     return Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"PATH": "/bin"}, secrets, bounds)
 
 
@@ -27,6 +29,19 @@ def test_an_order_becomes_directories_and_an_environment(preparation, make_order
         "CUDA_VISIBLE_DEVICES": "0",
         "HEADRACE_TRACEPARENT": "00-1-2-01",
     }
+
+
+def test_a_secret_is_found_by_its_reference(preparation, make_order) -> None:
+    order = make_order(secret_env=("HF",), secrets={"HF": "file:TOKEN"})
+    assert preparation.prepare(order, "").env["HF"] == "s3cret"
+
+
+def test_without_a_container_a_mount_is_the_directory_itself(preparation, make_order, tmp_path) -> None:
+    here = str(tmp_path)
+    preparation.prepare(make_order(mounts=(Mount(source=here, target=here),)), "")
+    for mount in (Mount(source=here, target="/data"), Mount(source="/no/such", target="/no/such")):
+        with pytest.raises(CannotStart, match="this node has no"):
+            preparation.prepare(make_order(mounts=(mount,)), "")
 
 
 def test_a_job_may_name_its_own_directory(preparation, make_order) -> None:

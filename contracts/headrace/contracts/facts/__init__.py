@@ -52,6 +52,7 @@ from headrace.contracts.facts.governance import (
     ProfileDeletedV1,
     TenantAppliedV1,
     TenantDeletedV1,
+    TenantErasedV1,
     TokenCreatedV1,
     TokenRevokedV1,
     UserAppliedV1,
@@ -101,6 +102,7 @@ AnyFact = (
     | NodeUncordonedV1
     | NodeDrainOrderedV1
     | NodeConfirmedEmptyV1
+    | TenantErasedV1
     | TokenCreatedV1
     | TokenRevokedV1
     | PreemptionForcedV1
@@ -207,6 +209,7 @@ __all__ = [
     "StopOrderedV1",
     "TenantAppliedV1",
     "TenantDeletedV1",
+    "TenantErasedV1",
     "TokenCreatedV1",
     "TokenRevokedV1",
     "UserAppliedV1",

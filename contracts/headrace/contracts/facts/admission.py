@@ -18,7 +18,8 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     `job` is the job key. `request` is what one replica takes, with `mig` one slice of that name, for which `gpu` is the charge (R4);
     `replicas` start together (R2). `text` is the sealed
     `JobText`, base64; `digest` names the content of the wish, so that the same id with other content is noticed (R14).
-    `trace` is the W3C traceparent of the submit. Spans in microseconds.
+    `trace` is the W3C traceparent of the submit. `on_behalf_of`: the user for whom the service account in the key submitted.
+    `rules`: what the runtime rules of the group gave the job, a line each, secrets by name and reference only. Spans in microseconds.
     """
 
     job: str
@@ -37,6 +38,8 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     digest: str = ""
     text: str = ""
     trace: str = ""
+    on_behalf_of: str = ""
+    rules: tuple[str, ...] = ()
 
 
 class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):

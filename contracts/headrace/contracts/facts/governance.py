@@ -142,6 +142,12 @@ class PreemptionForcedV1(AuthoredFact, frozen=True, kw_only=True, tag="preemptio
     attempt: int
 
 
+class TenantErasedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.erased.v1"):
+    """The key of the tenant's texts was destroyed: what its jobs up to now ran (command, environment, image) can never be read again."""
+
+    tenant: str
+
+
 class TokenCreatedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.created.v1"):
     """Somebody was given a token, which is good until `expires_at` (microseconds) and as long as it is not revoked.
 

@@ -1,0 +1,78 @@
+"""Secrets by reference: `file:NAME` and `env:NAME`, resolved on the node, for the tenant of the job and nobody else.
+
+A provider is asked for one name of one tenant and gives the value, or nothing. No value is written, logged or sent anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart
+
+SECRET_BYTES_MAX = 64 * 1024
+FROM_ENVIRONMENT = "HEADRACE_SECRET_"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+class Provider(Protocol):
+    """Where values come from."""
+
+    def value(self, tenant: str, name: str) -> str | None:
+        """The value of that name for this tenant; None where there is none."""
+
+
+class Files:
+    """One file for each: `DIRECTORY/TENANT/NAME`; a newline at its end does not count."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def value(self, tenant: str, name: str) -> str | None:
+        """What the file says."""
+        try:
+            with open(os.path.join(self._directory, tenant, name), encoding="utf-8") as file:
+                return file.read(SECRET_BYTES_MAX).rstrip("\n")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+class Environment:
+    """Variables of the executor: `HEADRACE_SECRET_<TENANT>__<NAME>`, the tenant in capitals and with `_` for `-`."""
+
+    def __init__(self, own: Mapping[str, str]) -> None:
+        self._own = own
+
+    def value(self, tenant: str, name: str) -> str | None:
+        """What the variable says."""
+        return self._own.get(f"{FROM_ENVIRONMENT}{tenant.upper().replace('-', '_')}__{name}")
+
+
+class References:
+    """Resolves what an order names. A variable without a reference is the tenant's file of the same name."""
+
+    def __init__(self, providers: Mapping[str, Provider]) -> None:
+        self._providers = providers
+
+    def resolve(self, tenant: str, variable: str, reference: str = "") -> str:
+        """The value; `CannotStart` where this node has none, which is the job's fault."""
+        if _VARIABLE.fullmatch(variable) is None:
+            raise CannotStart(f"{variable!r} cannot be the name of a secret", COMMAND_UNUSABLE)
+        kind, _, name = (reference or f"file:{variable}").partition(":")
+        provider = self._providers.get(kind)
+        if provider is None or _NAME.fullmatch(name) is None:
+            raise CannotStart(f"{reference[:140]!r} is no reference to a secret of this node", COMMAND_UNUSABLE)
+        value = provider.value(tenant, name)
+        if value is None:
+            where = f" (from {reference})" if reference else ""
+            raise CannotStart(f"this node has no secret {variable}{where} of tenant {tenant}", COMMAND_UNUSABLE)
+        return value
+
+
+def references(directory: str, own: Mapping[str, str]) -> References:
+    """All providers of a node."""
+    return References({"file": Files(directory), "env": Environment(own)})

@@ -1,0 +1,61 @@
+"""What the rules of a group make of a job (R13): defaults, forced environment, mounts, secrets by reference. Pure.
+
+Rules that forbid are `guards`' business. What is given here is named in the fact, without values: each use is on record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from headrace.contracts.documents import RuntimeRules
+from headrace.contracts.wishes import JobText
+
+if TYPE_CHECKING:
+    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.documents import Group
+    from headrace.contracts.wishes import JobWish
+
+NO_RULES = RuntimeRules()
+
+
+def rules_of(group: Group | None) -> RuntimeRules:
+    """The rules of a group; none where there is no group."""
+    return NO_RULES if group is None else group.runtime
+
+
+def with_defaults(rules: RuntimeRules, wish: JobWish) -> JobWish:
+    """The wish with the image that the rules give to a job which names none."""
+    return structs.replace(wish, image=rules.default_image) if rules.default_image and not wish.image else wish
+
+
+def default_request(rules: RuntimeRules, profile: Amounts) -> Amounts:
+    """What a job asks for that does not say: the rules' amounts, as far as the profile has them."""
+    return {key: min(amount, profile[key]) for key, amount in rules.default_request.items() if profile.get(key)}
+
+
+def text_of(rules: RuntimeRules, wish: JobWish) -> JobText:
+    """What the node is to run: the wish, under the rules."""
+    secret_env = (*wish.secret_env, *(name for name in rules.give_secrets if name not in wish.secret_env))
+    return JobText(
+        command=wish.command,
+        env={**wish.env, **rules.env},
+        secret_env=secret_env,
+        image=wish.image,
+        workdir=wish.workdir,
+        on_abort=wish.on_abort,
+        secrets={name: rules.secrets[name] for name in secret_env if name in rules.secrets},
+        mounts=rules.mounts,
+    )
+
+
+def uses(rules: RuntimeRules, wish: JobWish, text: JobText) -> tuple[str, ...]:
+    """What the rules gave the job, a line each, for the record; no value of a variable is in it."""
+    image = (f"image {rules.default_image} by default",) if rules.default_image and wish.image == rules.default_image else ()
+    return (
+        *image,
+        *(f"env {name} set" for name in sorted(rules.env)),
+        *(f"secret {name} from {text.secrets[name]}" for name in sorted(text.secrets)),
+        *(f"mount {mount.target}{' read-only' if mount.read_only else ''}" for mount in rules.mounts),
+    )
