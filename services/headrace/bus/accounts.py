@@ -243,7 +243,7 @@ def _accounts(logins: Sequence[Credential]) -> list[str]:
     ]
 
 
-_LIMITS = f"    limits {{max_connections: {USER_CONNECTIONS}}}"
+_LIMITS = f"    limits {{max_connections: {USER_CONNECTIONS}, max_subscriptions: {USER_SUBSCRIPTIONS}}}"
 
 
 def _callout(issuer: str, logins: Sequence[Credential]) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headrace.bus.accounts import HEADER_ROOM, USER_SUBSCRIPTIONS, Credential, Kind, Rights, rights
-from headrace.contracts.codec import MESSAGE_BYTES_MAX, WISH_BYTES_MAX
+from headrace.bus.accounts import Credential, Kind, Rights, rights
 from headrace.identity.caller import Caller, Role
 
 LIFETIME = 15 * 60
@@ -22,13 +21,14 @@ _KINDS: dict[Role, Kind] = {
 
 
 class Permit(NamedTuple):
-    """Account, rights and limits of one connection, `until` when (seconds since 1970), and the tag that says whose it is."""
+    """Account and rights of one connection, `until` when (seconds since 1970), and the tag that says whose it is.
+
+    Limits are the accounts': of what a permission says besides, the server heeds none.
+    """
 
     account: str
     name: str
     rights: Rights
-    subscriptions: int
-    payload: int
     until: int
     tag: str
 
@@ -75,8 +75,6 @@ def permit(caller: Caller, issued_at: int, now: int) -> Permit:
         account="NODES" if is_node else "USERS",
         name=name,
         rights=rights(login),
-        subscriptions=USER_SUBSCRIPTIONS,
-        payload=(MESSAGE_BYTES_MAX if is_node else WISH_BYTES_MAX) + HEADER_ROOM,
         until=min(now + LIFETIME, caller.expires_at // 1_000_000),
         tag=str(Tag(caller.tenant, caller.handle, caller.token, issued_at)),
     )

@@ -78,9 +78,9 @@ def let_in(key: AccountKey, question: Question, permit: Permit, now: int) -> byt
         "nats": {
             **allow,
             **answers,
-            "subs": permit.subscriptions,
+            "subs": -1,
             "data": -1,
-            "payload": permit.payload,
+            "payload": -1,
             "type": "user",
             "version": 2,
         },

@@ -63,7 +63,7 @@ def test_with_an_issuer_everybody_without_a_login_here_is_asked_about() -> None:
     assert line in text.splitlines()
     assert "authorization" not in server_config(logins, STORE)
     assert text.index("  $SYS {") < text.index('user: "callout-system"') < text.index("  CORE {")
-    assert text.count("limits {max_connections: 4096}") == 2
+    assert text.count("limits {max_connections: 4096, max_subscriptions: 256}") == 2
 
 
 def test_every_commit_goes_to_the_disk_and_passwords_are_quoted() -> None:

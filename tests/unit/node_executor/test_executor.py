@@ -35,6 +35,7 @@ from headrace.node_executor.equipment import Equipment
 from headrace.node_executor.executor import Executor
 from headrace.node_executor.journal import Journal, Open
 from headrace.node_executor.preparation import Bounds, Preparation
+from headrace.node_executor.references import references
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch
 from headrace.node_executor.tracing import Silent
@@ -131,7 +132,9 @@ class Stage:
         workspace = Workspace(str(directory))
         equipment = Equipment(
             workspace=workspace,
-            preparation=Preparation(workspace, self.devices, {}, str(directory / "secrets"), Bounds(Accounts("self"))),
+            preparation=Preparation(
+                workspace, self.devices, {}, references(str(directory / "secrets"), {}), Bounds(Accounts("self"))
+            ),
             devices=self.devices,
             enclosing=Enclosing(self.fences),
             runtime=self.runtime,

@@ -95,7 +95,7 @@ def test_who_runs_as_somebody_else_finds_his_name_and_a_home(tmp_path, make_orde
             return Account(77, 78, "alice")
 
     bounds = Bounds(Alices())  # type: ignore[arg-type]
-    one = Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"HOME": "/root"}, "", bounds)
+    one = Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"HOME": "/root"}, references("", {}), bounds)
     prepared = one.prepare(make_order(), "")
     paths = prepared.paths
     assert (prepared.env["HOME"], prepared.env["USER"]) == (paths.work, "alice")
@@ -112,7 +112,9 @@ def test_a_group_that_cannot_be_made_is_the_nodes_fault(tmp_path, make_order) ->
     for name in ("cgroup.controllers", "cgroup.subtree_control"):
         (made / name).write_text("cpu")
     groups = Groups("gpu01", mounts, "0::/")
-    one = Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {}, "", Bounds(Accounts("self"), groups))
+    one = Preparation(
+        Workspace(str(tmp_path)), simulated("2xH100-80GB"), {}, references("", {}), Bounds(Accounts("self"), groups)
+    )
     with pytest.raises(CannotStart, match="cannot hold the job to its limits: No such file") as error:
         one.prepare(make_order(amounts={"cpu": 1000}), "")
     assert error.value.exit_code is None
