@@ -44,18 +44,23 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """`url` of the NATS server(s); `credentials`: the owner's login, a path relative to the file that says so; `api`: the API's address."""
+    """`url` of the NATS server(s); `credentials`: the owner's login, a path relative to the file that says so; `api`: the API's address.
+
+    `ca`: the file of the authority to believe, relative as well; empty: those of this machine.
+    """
 
     url: str
     credentials: str
     api: str = ""
+    ca: str = ""
 
 
 class Door(NamedTuple):
-    """What it takes to connect."""
+    """What it takes to connect. `ca`: the file of the authority to believe, see `contracts.trust`."""
 
     url: str
     login: Login
+    ca: str = ""
 
 
 def data_directory(given: str | Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:
@@ -83,7 +88,8 @@ def find(
         missing = "" if url is None else f"; {URL} is set, so {CREDENTIALS} has to name a login file, or {TOKEN} to be a token"
         raise Unreachable(f"no Headrace in {directory}{missing}. Start one with `headrace up`, or name it with {DATA}")
     endpoint = _read(path, Endpoint)
-    return Door(url or endpoint.url, login or read_login(directory / endpoint.credentials))
+    ca = str(directory / endpoint.ca) if endpoint.ca else ""
+    return Door(url or endpoint.url, login or read_login(directory / endpoint.credentials), ca)
 
 
 def _login(credentials: str | Path | None, environment: Mapping[str, str]) -> Login | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from nats import errors
 from headrace.client.endpoint import Door
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.wire import Wire
+from headrace.contracts.trust import Distrust, trust
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -42,7 +44,7 @@ class Link:
 
     async def open(self) -> None:
         """Connect; `Unreachable` where nobody is there within two seconds, `Refused` where the login is not known."""
-        url, login = self.door
+        url, login, ca = self.door
         try:
             await self._nats.connect(
                 url.split(","),
@@ -50,6 +52,7 @@ class Link:
                 user=login.name,
                 password=login.password,
                 inbox_prefix=f"_INBOX_{login.name}",
+                tls=_trusted(url, ca),
                 connect_timeout=CONNECT_WITHIN,
                 error_cb=self._complained,
                 reconnected_cb=self._back,
@@ -58,8 +61,11 @@ class Link:
                 max_reconnect_attempts=1,
             )
         except (OSError, TimeoutError, errors.Error) as error:
-            with contextlib.suppress(Exception):
-                await self._nats.close()
+            with contextlib.suppress(Exception):  # of a connection that was never whole, the library waits for ever
+                await asyncio.wait_for(self._nats.close(), CONNECT_WITHIN)
+            if isinstance(error, ssl.SSLCertVerificationError):
+                why = "set HEADRACE_CA to the file of the authority it is from"
+                raise Unreachable(f"NATS at {url} shows a certificate that is not believed here: {why}") from None
             if "authorization" in str(error).lower():
                 raise Refused(
                     "NOT_ALLOWED", f"NATS at {url} does not let {login.name!r} in: look at its password, or ask for a new token"
@@ -134,3 +140,10 @@ class Link:
             for refusal, subject in self._asked.items():
                 if subject.lower() == forbidden[2] and not refusal.done():
                     refusal.set_result(None)
+
+
+def _trusted(url: str, ca: str) -> ssl.SSLContext | None:
+    try:
+        return trust(url, ca)
+    except Distrust as error:
+        raise Unreachable(str(error)) from None

@@ -21,6 +21,7 @@ from headrace.client.wire import Wire
 from headrace.contracts import subjects
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.contracts.trust import trust
 from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class Link:
                     name=f"node {self._node}",
                     user=self._address.user or None,
                     password=self._address.password or None,
+                    tls=trust(self._address.url),
                     inbox_prefix=f"_INBOX_{self._address.user}" if self._address.user else "_INBOX",
                     error_cb=self._complained,
                     disconnected_cb=self._lost,

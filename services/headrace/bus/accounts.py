@@ -166,12 +166,13 @@ def server_config(
     ports_file_dir: Path | None = None,
     server_name: str = "headrace",
     issuer: str = "",
+    tls: tuple[str, str] | None = None,
 ) -> str:
     """The text of the server's configuration file; it holds the passwords, so it is to be written 0600.
 
     `port` -1: a free one, which the server writes into a file in `ports_file_dir`. `issuer`: the public key in whose name it is answered
-    who else may connect; without one, nobody else may. Raises `ValueError` for a login that names
-    no proper tenant, user, node or service.
+    who else may connect; without one, nobody else may. `tls`: the files of a certificate and its key. Raises `ValueError` for a login
+    that names no proper tenant, user, node or service.
     """
     logins = tuple(credentials)
     for login in logins:
@@ -186,6 +187,7 @@ def server_config(
         f"max_payload: {MESSAGE_BYTES_MAX + HEADER_ROOM}",
         f"max_connections: {MAX_CONNECTIONS}",
         f"jetstream {{ store_dir: {_quoted(str(store))}, sync_interval: always }}",
+        *([f"tls {{cert_file: {_quoted(tls[0])}, key_file: {_quoted(tls[1])}, timeout: 5}}"] if tls else []),
         *_callout(issuer, logins),
         *_accounts(logins),
     ]

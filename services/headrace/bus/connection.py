@@ -18,6 +18,7 @@ from nats import errors
 
 from headrace.bus.guard import GuardedClient
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
+from headrace.contracts.trust import trust
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -90,6 +91,7 @@ class Connection(GuardedClient):
             user=user or None,
             password=password or None,
             inbox_prefix=f"_INBOX_{user}" if user else "_INBOX",
+            tls=trust(url),
             error_cb=self._complained,
             disconnected_cb=self._lost,
             reconnected_cb=self._back,
@@ -150,8 +152,8 @@ async def connect(url: str, user: str = "", password: str = "", *, name: str = "
         try:
             await connection.open(url, user, password, name)
         except (OSError, TimeoutError, errors.Error) as error:
-            with contextlib.suppress(Exception):
-                await connection.close()
+            with contextlib.suppress(Exception):  # of a connection that was never whole, the library waits for ever
+                await asyncio.wait_for(connection.close(), WAIT_MOST)
             if "authorization" in str(error).lower():
                 raise LogRefused(
                     f"NATS at {url} does not let {user or 'nobody'!r} in: look at the user and the password"

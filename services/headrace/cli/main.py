@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ Every command has --help with examples, every reading command --json. Exit codes
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # what it has to say of TLS is nothing a person can use
     whole = parser()
     args, more = whole.parse_known_args(argv)
     if more and not hasattr(args, "takes_more"):

@@ -13,21 +13,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 import structlog
 
 from headrace.bus.accounts import SERVICES
 from headrace.bus.log import LogError
-from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place, key_value, natural, positive
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place, key_value, natural, positive
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.supervisor import parts
+from headrace.supervisor.certificates import Certificates
 from headrace.supervisor.installation import OPERATOR, OWNER, Installation, Settings
-from headrace.supervisor.ports import PortTaken
+from headrace.supervisor.ports import LOOPBACK, WILDCARDS, PortTaken
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.running import AlreadyRunning, Running, read_running, stop_running
 from headrace.supervisor.up import Up
@@ -68,6 +70,7 @@ def add(nouns: Nouns) -> None:
         metavar="P",
         help="where the HTTP API listens (default: as the last time, else 8080, else any free one)",
     )
+    _add_listening(parser)
     parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
@@ -84,6 +87,22 @@ def add(nouns: Nouns) -> None:
     add_json(parser)
 
 
+def _add_listening(parser: Parser) -> None:
+    """Where it listens, and with which certificates."""
+    secure = parser.add_mutually_exclusive_group()
+    secure.add_argument(
+        "--dev-ca", action="store_true", help="TLS with certificates of an own authority, in DATA/tls (development)"
+    )
+    secure.add_argument("--tls-cert", metavar="FILE", help="TLS with this certificate; with --tls-key")
+    secure.add_argument("--no-tls", action="store_true", help="without TLS, on the loopback only, as at first")
+    parser.add_argument("--tls-key", metavar="FILE", help="the certificate's key")
+    parser.add_argument("--tls-ca", metavar="FILE", help="the authority that clients are to believe (default: those they know)")
+    parser.add_argument(
+        "--listen", metavar="ADDRESS", help="where to listen (default: 127.0.0.1); beyond the loopback takes TLS"
+    )
+    parser.add_argument("--reached-as", metavar="NAME", help="the name in the URLs (default: 127.0.0.1)")
+
+
 def up(args: argparse.Namespace) -> int:
     """Here, or in the background."""
     installation = Installation(args.data)
@@ -97,7 +116,39 @@ def up(args: argparse.Namespace) -> int:
 def _settings(last: Settings, args: argparse.Namespace) -> Settings:
     said = {name: getattr(args, name) for name in ("nodes", "gpus", "gpu_model") if getattr(args, name) is not None}
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
-    return msgspec.structs.replace(last, **said, **labels)
+    return _listening(msgspec.structs.replace(last, **said, **labels), args)
+
+
+def _listening(last: Settings, args: argparse.Namespace) -> Settings:
+    """What was said of TLS and addresses; refused where it would be heard beyond this machine in the clear."""
+    if bool(args.tls_cert) != bool(args.tls_key):
+        raise Failed("--tls-cert and --tls-key go together")
+    settings = last
+    if args.no_tls:
+        settings = msgspec.structs.replace(last, tls=None, dev_ca=False, listen=LOOPBACK, reached_as=LOOPBACK)
+    elif args.dev_ca:
+        settings = msgspec.structs.replace(last, tls=None, dev_ca=True)
+    elif args.tls_cert:
+        files = {name: str(Path(file).absolute()) for name, file in _files(args).items()}
+        for name, file in files.items():
+            if not os.access(file, os.R_OK):
+                raise Failed(f"--tls-{name}: {file} cannot be read")
+        tls = Certificates(certificate=files["cert"], key=files["key"], ca=files.get("ca", ""))
+        settings = msgspec.structs.replace(last, tls=tls, dev_ca=False)
+    said = {name: getattr(args, name) for name in ("listen", "reached_as") if getattr(args, name) is not None}
+    settings = msgspec.structs.replace(settings, **said)
+    if settings.listen not in (LOOPBACK, *WILDCARDS):
+        raise Failed(
+            f"--listen: {settings.listen} is none; write {LOOPBACK}, or {' or '.join(sorted(WILDCARDS))} for every address"
+        )
+    if settings.listen != LOOPBACK and settings.tls is None and not settings.dev_ca:
+        raise Failed(f"--listen: beyond {LOOPBACK} it takes TLS: --tls-cert and --tls-key, or --dev-ca for development")
+    return settings
+
+
+def _files(args: argparse.Namespace) -> dict[str, str]:
+    said = {"cert": args.tls_cert, "key": args.tls_key, "ca": args.tls_ca}
+    return {name: file for name, file in said.items() if file}
 
 
 async def _keep_up(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:
@@ -150,6 +201,14 @@ def _welcome(installation: Installation, whole: Up, *, detached: bool) -> str:
         f"logs   {installation.logs}",
         "",
     ]
+    tls = installation.certificates()
+    if tls is None:
+        lines[-1:] = [
+            "       everything listens on this machine only (127.0.0.1), without TLS; `headrace up --help` says how to open it",
+            "",
+        ]
+    elif tls.ca:
+        lines[-1:] = [f"TLS    clients elsewhere believe {tls.ca}: set HEADRACE_CA to a copy of it", ""]
     if installation.directory != Installation().directory:
         lines.append(f"export HEADRACE_DATA={shlex.quote(str(installation.directory))} lets the commands find it.")
     lines.append("Next: headrace apply -f FILE, headrace submit --queue POLICY/PROFILE -- COMMAND, headrace status.")
@@ -175,8 +234,14 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
         ("--gpu-model", args.gpu_model),
         ("--nats-port", args.nats_port),
         ("--api-port", args.api_port),
+        ("--tls-cert", args.tls_cert),
+        ("--tls-key", args.tls_key),
+        ("--tls-ca", args.tls_ca),
+        ("--listen", args.listen),
+        ("--reached-as", args.reached_as),
     ):
         words += [] if value is None else [flag, str(value)]
+    words += [flag for flag, value in (("--dev-ca", args.dev_ca), ("--no-tls", args.no_tls)) if value]
     words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
     process = subprocess.Popen(parts.python("headrace.cli", *words), stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     try:

@@ -24,7 +24,8 @@ from headrace.client.errors import Unreachable
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.ids import is_token
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
-from headrace.supervisor.ports import LOOPBACK
+from headrace.supervisor.certificates import Certificates, development
+from headrace.supervisor.ports import LOOPBACK, WILDCARDS
 from headrace.supervisor.sockets import NoPlace, short_enough
 
 OPERATOR = "operator"
@@ -41,7 +42,11 @@ class InstallationError(Exception):
 
 
 class Settings(msgspec.Struct, kw_only=True, frozen=True):
-    """What `up` was last told, and is told again where its flags are left out. `host` is what simulated nodes are named after."""
+    """What `up` was last told, and is told again where its flags are left out. `host` is what simulated nodes are named after.
+
+    Without `tls` and `dev_ca` everything listens on the loopback only. `reached_as`: the name or address in the URLs, which the
+    certificate has to be good for.
+    """
 
     host: str
     nats_port: int | None = None
@@ -50,6 +55,10 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     gpus: int = 8
     gpu_model: str = "H100-80GB"
     labels: dict[str, str] = msgspec.field(default_factory=lambda: {"site": "hq"})
+    tls: Certificates | None = None
+    dev_ca: bool = False
+    listen: str = LOOPBACK
+    reached_as: str = LOOPBACK
 
 
 class Installation:
@@ -136,6 +145,17 @@ class Installation:
         """That of the database."""
         return self.login("postgres", "database").password
 
+    def certificates(self) -> Certificates | None:
+        """Those that the settings name, or those of the development authority; None: there is no TLS."""
+        settings = self.settings()
+        if not settings.dev_ca:
+            return settings.tls
+        names = {LOOPBACK, "localhost", "::1", settings.host, settings.reached_as, *({settings.listen} - WILDCARDS)}
+        try:
+            return development(self.directory / "tls", names)
+        except OSError as error:
+            raise InstallationError(f"{self.directory / 'tls'} cannot be written: {error.strerror}") from None
+
     def write_nats_config(self, port: int) -> None:
         """The server's configuration, with every login there is."""
         self.operator()
@@ -147,7 +167,10 @@ class Installation:
         known = [read_login(path) for path in sorted(self.credentials.glob("*.json"))]
         logins = [Credential(**msgspec.structs.asdict(login)) for login in known if login.kind != "database"]
         issuer = AccountKey.at(self.directory / IDENTITY / ISSUER_KEY).public
-        text = server_config(logins, self.nats_store, port=port, issuer=issuer)
+        tls = self.certificates()
+        files = None if tls is None else (tls.certificate, tls.key)
+        host = self.settings().listen
+        text = server_config(logins, self.nats_store, host=host, port=port, issuer=issuer, tls=files)
         write_whole(self.nats_config, text.encode(), 0o600)
 
     def api_socket(self) -> Path:
@@ -160,16 +183,20 @@ class Installation:
     def write_gateway_config(self, port: int) -> None:
         """The configuration of the gateway, and what it has to know of the API."""
         from headrace.contracts.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
-        from headrace.supervisor.gateway import gateway_config  # noqa: PLC0415
+        from headrace.supervisor.gateway import Tls, gateway_config  # noqa: PLC0415
 
         write_whole(self.descriptors, descriptors().SerializeToString(deterministic=True))
-        config = gateway_config(str(self.api_socket()), str(self.descriptors), host=LOOPBACK, port=port)
+        known, host = self.certificates(), self.settings().listen
+        tls = None if known is None else Tls(known.certificate, known.key)
+        config = gateway_config(str(self.api_socket()), str(self.descriptors), host=host, port=port, tls=tls)
         write_whole(self.gateway_config, config.encode(), 0o600)
 
     def write_endpoint(self, url: str, api: str = "") -> None:
         """Tell clients where to connect, and as whom."""
         self.owner()
-        endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json", api=api)
+        tls = self.certificates()
+        ca = "" if tls is None else tls.ca
+        endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json", api=api, ca=ca)
         write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
 
 

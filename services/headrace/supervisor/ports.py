@@ -11,6 +11,7 @@ import socket
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
+WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what they are called
 LOWEST = 20_000
 ATTEMPTS = 200
 

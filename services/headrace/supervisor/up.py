@@ -14,10 +14,11 @@ import msgspec
 from headrace.bus.connection import connect
 from headrace.bus.log import LogUnavailable
 from headrace.bus.streams import STREAMS, ensure_streams
+from headrace.contracts.trust import CA
 from headrace.supervisor import parts
 from headrace.supervisor.children import Child, Children
 from headrace.supervisor.installation import Installation, InstallationError, Settings
-from headrace.supervisor.ports import LOOPBACK, choose_port
+from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from headrace.supervisor.readiness import Inspector, NotReady, is_well, listens, until_ready
 from headrace.supervisor.running import Lock, Running, write_running
@@ -130,7 +131,11 @@ class Up:
         for name in parts.node_names(settings):
             self.installation.node(name)
         self.installation.write_nats_config(port)
-        self.settings, self.url = settings, f"nats://{LOOPBACK}:{port}"
+        tls = self.installation.certificates()
+        if tls is not None and tls.ca:
+            os.environ.setdefault(CA, tls.ca)  # for what we connect to ourselves, and for every child
+        scheme = "nats" if tls is None else "tls"
+        self.settings, self.url = settings, f"{scheme}://{settings.reached_as}:{port}"
         (self._nats,) = self.children.start(parts.nats_server(self.installation))
         await until_ready(self._nats, lambda: listens(port))
         self.installation.write_endpoint(self.url)
@@ -159,20 +164,23 @@ class Up:
 
     async def _start_gateway(self) -> None:
         """On the port asked for, else the one of the last time, else the usual one, else any; somebody may be faster than we are."""
+        tls = self.installation.certificates()
         for attempt in range(1, GATEWAY_ATTEMPTS + 1):
             last = self.settings.api_port or API_PORT if attempt == 1 else None
             port = choose_port(self._wanted_api_port, last, flag="--api-port")
             self.installation.write_gateway_config(port)
             (gateway,) = self.children.start(parts.gateway(self.installation))
             try:
-                await until_ready(gateway, lambda port=port: is_well(port, HEALTH_PATH))  # type: ignore[misc]
+                await until_ready(gateway, lambda port=port: is_well(port, HEALTH_PATH, tls=tls is not None))  # type: ignore[misc]
             except NotReady:
                 if attempt == GATEWAY_ATTEMPTS or gateway.exit_code is None:  # it runs: this port is ours
                     raise
                 await self.children.stop_last()
                 continue
             break
-        self.settings, self.api = msgspec.structs.replace(self.settings, api_port=port), f"http://{LOOPBACK}:{port}"
+        scheme = "http" if tls is None else "https"
+        self.settings = msgspec.structs.replace(self.settings, api_port=port)
+        self.api = f"{scheme}://{self.settings.reached_as}:{port}"
         self.installation.keep_settings(self.settings)
         self.installation.write_endpoint(self.url, self.api)
         self._say(parts.GATEWAY, f"ready    {self.api}")

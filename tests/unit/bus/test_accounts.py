@@ -56,6 +56,12 @@ def test_who_only_looks_neither_submits_nor_reads_what_jobs_say() -> None:
     assert not [subject for subject in may.publish if "governance.*" in subject or "logs" in subject or "feed.*" in subject]
 
 
+def test_with_a_certificate_the_server_speaks_tls() -> None:
+    text = server_config([Credential("operator", "x", "operator")], STORE, tls=("/tls/server.pem", "/tls/server.key"))
+    assert 'tls {cert_file: "/tls/server.pem", key_file: "/tls/server.key", timeout: 5}' in text.splitlines()
+    assert "tls {" not in server_config([Credential("operator", "x", "operator")], STORE)
+
+
 def test_with_an_issuer_everybody_without_a_login_here_is_asked_about() -> None:
     logins = [Credential("operator", "x", "operator"), Credential("callout-system", "x", "system")]
     text = server_config(logins, STORE, issuer="AABC")

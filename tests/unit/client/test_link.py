@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from types import SimpleNamespace
 
 import pytest
@@ -83,6 +84,7 @@ async def test_a_link_opens_with_its_login_and_its_own_inbox_and_then_repairs_it
     [
         (errors.NoServersError(), Unreachable, "NATS at nats://127.0.0.1:1 does not answer. Is Headrace up"),
         (ConnectionRefusedError(), Unreachable, "does not answer"),
+        (ssl.SSLCertVerificationError(1, "no"), Unreachable, "shows a certificate that is not believed here: set HEADRACE_CA"),
         (errors.Error("nats: 'Authorization Violation'"), Refused, "does not let 'alice' in"),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from headrace.client.endpoint import Login, find
+from headrace.supervisor.certificates import Certificates
 from headrace.supervisor.installation import Installation, InstallationError, Settings, as_token, write_whole
 
 
@@ -94,7 +95,22 @@ def test_the_server_knows_every_login_but_the_databases(installation):
 
 def test_clients_find_the_address_and_the_owners_login(installation):
     installation.write_endpoint("nats://127.0.0.1:4222")
-    assert find(data=installation.directory, environment={}) == ("nats://127.0.0.1:4222", installation.owner())
+    assert find(data=installation.directory, environment={}) == ("nats://127.0.0.1:4222", installation.owner(), "")
+
+
+def test_with_an_authority_of_its_own_everything_speaks_tls(installation):
+    installation.keep_settings(Settings(host="gpu01", dev_ca=True, listen="0.0.0.0", reached_as="gpu01.example"))
+    tls = installation.certificates()
+    installation.write_nats_config(4222)
+    text = installation.nats_config.read_text()
+    assert f'tls {{cert_file: "{tls.certificate}", key_file: "{tls.key}", timeout: 5}}' in text
+    assert 'listen: "0.0.0.0:4222"' in text
+    installation.write_gateway_config(8080)
+    assert tls.certificate in installation.gateway_config.read_text()
+    installation.write_endpoint("tls://gpu01.example:4222")
+    assert find(data=installation.directory, environment={}).ca == tls.ca
+    installation.keep_settings(Settings(host="gpu01", tls=Certificates(certificate="/c", key="/k")))
+    assert installation.certificates() == Certificates(certificate="/c", key="/k")
 
 
 def test_any_name_becomes_a_token():

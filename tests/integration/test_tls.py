@@ -1,0 +1,59 @@
+"""The whole system with certificates of its own authority: nothing is said in the clear, and nobody is believed by accident."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from tests.patience import PATIENCE
+
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+
+
+def test_everything_is_reached_over_tls_by_those_who_believe_its_authority() -> None:
+    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
+        data = Path(folder) / "data"
+        here = {key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")} | {
+            "HEADRACE_DATA": str(data)
+        }
+
+        def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+            said = [*HEADRACE, *words]
+            return subprocess.run(said, capture_output=True, text=True, timeout=PATIENCE, check=False, env=here | more)
+
+        try:
+            up = run("up", "--detach", "--dev-ca", "--nodes", "0")
+            assert up.returncode == 0, up.stdout + up.stderr
+            endpoint = json.loads((data / "endpoint.json").read_text())
+            assert (endpoint["url"][:6], endpoint["api"][:8]) == ("tls://", "https://")
+            token = run("token", "create", "--admin").stdout.strip()
+            ca = str(data / "tls" / "ca.pem")
+            elsewhere = {"HEADRACE_DATA": folder + "/none", "HEADRACE_URL": endpoint["url"], "HEADRACE_TOKEN": token}
+            assert run("pools", **elsewhere, HEADRACE_CA=ca).stdout == "No pools; `headrace apply` makes them.\n"
+            for url in (endpoint["url"], endpoint["url"].replace("tls", "nats")):
+                doubting = run("pools", **elsewhere | {"HEADRACE_URL": url})
+                assert doubting.returncode == 1
+                assert "a certificate that is not believed here: set HEADRACE_CA" in doubting.stderr
+            asked = urllib.request.Request(endpoint["api"] + "/v1/pools", headers={"authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(asked, context=ssl.create_default_context(cafile=ca), timeout=PATIENCE) as answer:
+                assert answer.status == 200
+        finally:
+            run("down", "--now")
+
+
+def test_nothing_listens_beyond_this_machine_in_the_clear(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [*HEADRACE, "up", "--data", str(tmp_path), "--listen", "0.0.0.0"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("headrace: --listen: beyond 127.0.0.1 it takes TLS: --tls-cert and --tls-key, or --dev-ca")
