@@ -96,7 +96,10 @@ class Watching:
             self._devices.listen(self.changed)
         while True:
             if self._to is not None:
-                await self.look(self._to)
+                try:
+                    await self.look(self._to)
+                except Exception:  # noqa: BLE001 - whatever a driver says, the node goes on, and looks again
+                    _log.exception("look_failed")
             await asyncio.sleep(every)
 
     async def look(self, to: Audience) -> None:

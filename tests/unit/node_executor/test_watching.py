@@ -154,3 +154,20 @@ async def test_before_anybody_is_to_be_told_nothing_is(machine: Machine) -> None
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert running.cancelled()
+
+
+async def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(simulated("1xL4"))
+    looks = []
+
+    async def look(to: Audience) -> None:
+        looks.append(to)
+        raise RuntimeError("the driver is gone")
+
+    monkeypatch.setattr(stage.watching, "look", look)
+    watching = asyncio.create_task(stage.watching.run(0.001))
+    async with asyncio.timeout(PATIENCE):
+        while len(looks) < 3:
+            await asyncio.sleep(0.001)
+    assert not watching.done()
+    watching.cancel()

@@ -68,7 +68,7 @@ class Devices(Protocol):
         """Every device, in the order of its number, as it was at the start."""
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
-        """The variables through which a job finds its devices, and no others."""
+        """The variables through which a job finds its devices, and no others; one that is here no more is left out."""
 
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
         """The device nodes below /dev that a job with these shares has to open."""

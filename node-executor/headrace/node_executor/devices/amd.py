@@ -100,11 +100,13 @@ class AmdDevices:
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
         """The numbers of its GPUs, for the outermost of ROCm's filters: the inner ones would count among those."""
-        return {"ROCR_VISIBLE_DEVICES": ",".join(str(self._gpus[share.device].number) for share in shares)}
+        there = [self._gpus[share.device].number for share in shares if share.device in self._gpus]
+        return {"ROCR_VISIBLE_DEVICES": ",".join(map(str, there))}
 
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
         """Its GPUs' nodes, and the one that every ROCm program opens."""
-        return (*(self._gpus[share.device].render for share in shares), *CONTROL_NODES) if shares else ()
+        there = [self._gpus[share.device].render for share in shares if share.device in self._gpus]
+        return (*there, *CONTROL_NODES) if shares else ()
 
     def holder(self, shares: Sequence[DeviceShare]) -> str:
         """Who is still on them."""

@@ -39,8 +39,11 @@ class NvmlDevices:
         self._gpus: dict[str, Gpu] = {}
         names = short_names(list(nvml.uuids))
         for uuid, name in names.items():
-            self._gpus[name] = nvml.gpu(uuid)
-        self._by_uuid = dict(names)
+            try:
+                self._gpus[name] = nvml.gpu(uuid)
+            except NvmlError as error:  # the others are still there
+                _log.error("gpu_left_out", device=name, reason=str(error))
+        self._by_uuid = {gpu.uuid: name for name, gpu in self._gpus.items()}
         self._driver = nvml.driver
         self._lock = threading.Lock()
         self._conditions = {name: Condition() for name in self._gpus}
@@ -105,14 +108,15 @@ class NvmlDevices:
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
         """Its whole GPUs and fractions by UUID. Of slices nobody can tell the name before they are made (`enforcement.mig`)."""
-        seen = ",".join(self._gpus[share.device].uuid for share in shares if not share.mig)
+        seen = ",".join(self._gpus[share.device].uuid for share in shares if not share.mig and share.device in self._gpus)
         return {"CUDA_VISIBLE_DEVICES": seen, "NVIDIA_VISIBLE_DEVICES": seen or "void", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
     def nodes(self, shares: Sequence[DeviceShare]) -> tuple[str, ...]:
         """Its GPUs' nodes, and those that every CUDA program opens."""
         if not shares:
             return ()
-        return (*(f"/dev/nvidia{self._gpus[share.device].minor}" for share in shares), *CONTROL_NODES)
+        there = [self._gpus[share.device] for share in shares if share.device in self._gpus]
+        return (*(f"/dev/nvidia{gpu.minor}" for gpu in there), *CONTROL_NODES)
 
     def holder(self, shares: Sequence[DeviceShare]) -> str:
         """Who is still on them."""

@@ -47,7 +47,7 @@ class SimulatedDevices:
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
         """The numbers of the devices, and the names of slices, as a real node would give them."""
-        return {"CUDA_VISIBLE_DEVICES": ",".join(self._seen(share) for share in shares)}
+        return {"CUDA_VISIBLE_DEVICES": ",".join(self._seen(share) for share in shares if share.device in self._number)}
 
     def _seen(self, share: DeviceShare) -> str:
         number = self._number[share.device]

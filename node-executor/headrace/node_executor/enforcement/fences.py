@@ -125,7 +125,7 @@ class Fences:
     def _watch(self, case: Case) -> None:
         limits = {}
         for share in case.shares:
-            memory = self._memory[share.device]
+            memory = self._memory.get(share.device, 0)  # of one that a former executor had and that is gone, nothing is left
             part = part_of(memory, share.units)
             limits[share.device] = Limit(part, memory if share.units >= GPU_UNITS else overrun_at(part))
         self.watchdog.given(case.lease, limits)
@@ -138,10 +138,11 @@ class Fences:
             return Entered(self._devices.isolation if case.shares else "none", env)
         self._entered[case.lease] = case
         kind = kind_of(case.shares)
+        here = case._replace(shares=tuple(share for share in case.shares if share.device in self._memory))
         fences = (self._kit.slices,) if kind == SLICE else self._parts if kind == FRACTION else ()
         for fence in fences:
             if fence is not None:
-                env |= fence.adopt(case).env
+                env |= fence.adopt(here).env
         self._watch(case)
         name = os.path.basename(case.control)
         return Entered(

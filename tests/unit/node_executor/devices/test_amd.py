@@ -92,6 +92,8 @@ def test_what_is_there_is_listed_seen_and_watched() -> None:
     share = DeviceShare(device=second, units=GPU_UNITS)
     assert devices.environment((share,)) == {"ROCR_VISIBLE_DEVICES": "1"}
     assert (devices.nodes((share,)), devices.nodes(())) == (("/dev/dri/renderD136", "/dev/kfd"), ())
+    gone = DeviceShare(device="gone", units=GPU_UNITS)
+    assert (devices.environment((gone,)), devices.nodes((gone,))) == ({"ROCR_VISIBLE_DEVICES": ""}, ("/dev/kfd",))
     assert devices.on_devices() == {first: [], second: [OnDevice(7, 1024)]}
     assert devices.samples() == {first: Sample(None, 0), second: Sample(60, 100)}
 

@@ -14,7 +14,7 @@ from headrace.contracts.facts.nodes import Device
 from headrace.node_executor.devices import Devices, OnDevice, Sample
 from headrace.node_executor.devices.health import QUIET, Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.devices.nvml_library import Nvml
+from headrace.node_executor.devices.nvml_library import Gpu, Nvml, NvmlError
 from tests.mock_nvml import XID, Machine
 
 FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"
@@ -110,4 +110,24 @@ def test_a_gpu_in_mig_mode_says_so(machine: Machine) -> None:
     assert [device.mig for device in found.inventory()] == [True, False]
     assert found.labels["gpu.mig"] == "on"
     assert found.samples()[FIRST] == Sample(None, 0)
+    found.close()
+
+
+def test_one_that_does_not_answer_at_the_start_is_left_out_and_the_others_are_there(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = Nvml()
+    first, describe = nvml.uuids[0], nvml.gpu
+
+    def gpu(uuid: str) -> Gpu:
+        if uuid == first:
+            raise NvmlError(999, "Unknown Error")
+        return describe(uuid)
+
+    monkeypatch.setattr(nvml, "gpu", gpu)
+    found = NvmlDevices(nvml, lambda: 0)
+    assert found.names == (SECOND,)
+    gone = DeviceShare(device=FIRST, units=GPU_UNITS)
+    assert found.environment((gone,))["CUDA_VISIBLE_DEVICES"] == ""
+    assert "/dev/nvidia0" not in found.nodes((gone,))
     found.close()

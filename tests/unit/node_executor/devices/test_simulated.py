@@ -49,3 +49,8 @@ def test_devices_in_mig_mode_are_seen_slice_by_slice() -> None:  # R4
 def test_what_cannot_be_cut_is_refused() -> None:
     with pytest.raises(DevicesUnknown, match=r"L4 cannot be cut into MIG slices; write sim:8xH100-80GB\+mig"):
         simulated("4xL4+mig")
+
+
+def test_a_device_that_is_here_no_more_is_left_out() -> None:
+    gone = DeviceShare(device="gpu7", units=126_000)
+    assert simulated("1xL4").environment((gone, DeviceShare(device="gpu0", units=126_000))) == {"CUDA_VISIBLE_DEVICES": "0"}

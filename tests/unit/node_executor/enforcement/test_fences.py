@@ -232,3 +232,12 @@ def test_after_a_restart_a_job_and_what_goes_with_it_are_enclosed_as_before(
     assert (again.level, again.group, again.prefix) == ("hardware", entered.group, ())
     assert again.env["CUDA_VISIBLE_DEVICES"] == entered.env["CUDA_VISIBLE_DEVICES"]
     assert (heir.leave(mine.lease), os.path.exists(entered.group)) == ("", False)
+
+
+def test_a_lease_of_a_former_executor_on_a_device_that_is_gone_is_adopted_and_ends(
+    make, devices: NvmlDevices, case, cap_library: str, tmp_path: Path
+) -> None:
+    fences = make(devices, parts=(PreloadFence(devices, cap_library, str(tmp_path)),))
+    gone = DeviceShare(device="GPU-ffffffff", units=GPU_UNITS // 2)
+    assert fences.adopt(case(gone)).env["CUDA_VISIBLE_DEVICES"] == ""
+    assert fences.leave(LEASE) == ""
