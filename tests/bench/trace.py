@@ -36,10 +36,15 @@ DAYS_AFTER = 60
 
 TERMS: dict[str, dict[str, Any]] = {
     "Headrace, jobs save when told to stop": {"saves": True, "min_runtime": 0},
+    "Headrace, they save, left alone for 4 h": {"saves": True, "min_runtime": 4 * HOUR},
     "Headrace, nothing saved": {"saves": False, "min_runtime": 0},
     "Headrace, nothing saved, nobody stopped": {"saves": False, "min_runtime": 100 * 24 * HOUR},
 }
-"""By name: whether jobs save their work when told to stop, and the policies' `min_runtime`; 100 days are longer than any job."""
+"""By name: whether jobs save their work when told to stop, and the policies' `min_runtime`: by default none.
+
+Where nothing is saved 4 hours do harm, since whoever is stopped then has lost as much: nobody is to be stopped, which is said by a
+`min_runtime` longer than any job.
+"""
 BACKFILL_FOR = 24 * HOUR
 
 
