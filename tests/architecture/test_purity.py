@@ -37,6 +37,7 @@ SHELLS = (
     "headrace.accounting.store",  # writes the books
     "headrace.accounting.periods",  # reads the time zone database
     "headrace.accounting.reading",  # reads the books
+    "headrace.accounting.statement",  # reads a month of them
     "headrace.accounting.usage",  # answers from them
     "headrace.governance.zones",  # reads the time zone database
     "headrace.callout",  # answers the NATS server

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
+import json
 import os
 import random
 import signal
@@ -22,10 +25,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.accounting import service as accounting_service
-from headrace.accounting import store, usage
+from headrace.accounting import statement, store, usage
+from headrace.accounting.charges import days
 from headrace.accounting.costs import decimal
 from headrace.accounting.database import Database, DatabaseRefused
-from headrace.accounting.periods import periods, zone
+from headrace.accounting.periods import month, periods, zone
 from headrace.accounting.schema import SchemaError, migrate
 from headrace.accounting.service import Accounting
 from headrace.accounting.tariffs import MILLION
@@ -37,7 +41,7 @@ from headrace.bus.streams import ensure_streams
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.codec import decode, encode
 from headrace.contracts.durations import HOUR, SECOND
-from headrace.contracts.queries import Answer, UsageAnswer, UsageRequest
+from headrace.contracts.queries import Answer, StatementRequest, UsageAnswer, UsageRequest
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.service.answering import Refused, serve
@@ -362,6 +366,46 @@ async def test_the_answer_to_a_tenant_is_its_own_and_the_providers_is_everybodys
         with pytest.raises(Refused, match="tenant: there is no tenant acmee, and never was one"):
             await accounting.usage("acmee", "alice", b"")
         assert (await accounting.usage("default", "alice", b"")).rows == ()
+
+
+async def test_a_statement_is_the_sum_of_its_charges_and_has_the_same_bytes_when_the_books_are_made_anew(
+    postgres: Postgres,
+) -> None:
+    """The bookkeeper rounds each account's day once, and adds up; so do the CSV, the JSON, and the FOCUS export."""
+    history = busy(12, 150, service_accounts=("ci",), step=12 * HOUR)
+    log = memory_log(history)
+    await keep(log, postgres.dsn)
+    books = Database(postgres.dsn)
+
+    async def texts(month: str, timezone: str) -> dict[str, str]:
+        question = StatementRequest(month=month, timezone=timezone)
+        found = await books.once(partial(statement.read, tenant="acme", question=question, currency="EUR"))
+        lasting = [lease for lease in keeper.leases.values() if lease.ended is None and lease.granted < found.heading.until]
+        assert found.heading.final == (found.heading.until <= keeper.now and not lasting)
+        return {form: found.text(form) for form in statement.FORMS}
+
+    keeper = Bookkeeper().read_all(log.messages_after(0))
+    asked = [("1970-01", "UTC"), ("1970-02", "Asia/Kolkata"), ("1970-03", "UTC")]
+    whole = {question: await texts(*question) for question in asked}
+    for (name, timezone), forms in whole.items():
+        wanted = month(name, zone(timezone))
+        bounds = days(wanted.since, min(wanted.until, keeper.now))
+        fields = ("group", "policy", "profile", "user", "pool")
+        told: dict[Any, int] = {}
+        for kind in ("reserved", "borrowed"):  # each is a charge of its own
+            for (_, names, key, _), cost in keeper.charges(bounds, (*fields, "service_account"), kind).items():
+                told[*names, key] = told.get((*names, key), 0) + round(cost * MILLION)
+        for form in ("csv", "focus"):
+            rows = list(csv.DictReader(io.StringIO(forms[form])))
+            cost = "cost" if form == "csv" else "BilledCost"
+            lines = rows[:-1] if form == "csv" else rows
+            assert sum(Decimal(row[cost]) for row in lines) * MILLION == sum(told.values())
+        assert Decimal(json.loads(forms["json"])["total"]) * MILLION == sum(told.values()) > 0
+        assert Decimal(list(csv.DictReader(io.StringIO(forms["csv"])))[-1]["cost"]) * MILLION == sum(told.values())
+    await make_anew(postgres)
+    await keep(memory_log(history), postgres.dsn)
+    assert {question: await texts(*question) for question in asked} == whole
+    await books.close()
 
 
 async def make_anew(postgres: Postgres) -> None:

@@ -323,6 +323,32 @@ class Bookkeeper:
                 self._piece(found, period, ends, since, until - since, fields)
         return {place: line for place, line in sorted(found.items()) if any(line.values())}
 
+    def charges(
+        self, bounds: Sequence[int], fields: Sequence[str], kind: str
+    ) -> dict[tuple[int, tuple[str, ...], str, tuple[Fraction, Fraction]], Fraction]:
+        """What each account's period costs of what it `reserved`, or `borrowed`, at the same rates; the periods are cut at prices."""
+        found: dict[Any, Fraction] = defaultdict(Fraction)
+        moments = self._moments(bounds)
+        for period, (begins, ends) in enumerate(pairwise(bounds)):
+            for since, until in pairwise(sorted({begins, ends, *(moment for moment in moments if begins < moment < ends)})):
+                for tenant, name in {(lease.job.key.split(".")[0], lease.job.policy) for lease in self.leases.values()}:
+                    own = [
+                        lease
+                        for lease in self.leases.values()
+                        if (lease.job.key.split(".")[0], lease.job.policy) == (tenant, name)
+                    ]
+                    for key in {key for lease in own for key in lease.amounts}:
+                        for lease, covered in self._shares((tenant, name), key, own, since)[0].items():
+                            units = covered if kind == "reserved" else lease.amounts[key] - covered
+                            rates = self.rates(since, lease.pool, tenant, key)
+                            rate = rates[1] if kind == "reserved" else rates[0]
+                            place = (period, lease.job.names(fields, lease), key, self._priced_since(since))
+                            found[place] += units * rate * (until - since) / (ONE.get(key, 1) * HOUR)
+        return found
+
+    def _priced_since(self, moment: int) -> int:
+        return max((since for since, *_ in self.prices if since <= moment), default=0)
+
     def _moments(self, bounds: Sequence[int]) -> set[int]:
         moments = {since for since, *_ in self.reservations} | {since for since, *_ in self.prices} | set(bounds)
         for lease in self.leases.values():

@@ -237,7 +237,7 @@ class ScopeView(Value, frozen=True, kw_only=True):
 class BudgetView(Value, frozen=True, kw_only=True):
     """A budget of a policy in the current period, which ends at `ends_at` (R33). `used` in hours with three decimals, cut; may be more.
 
-    `spent`: it is used up, and new starts wait, or borrow, as `then` says.
+    `spent`: it is used up, and new starts wait, or borrow, as `then` says. `warning`: that it is, soon will be, or is near it, in a line.
     """
 
     key: str
@@ -247,6 +247,7 @@ class BudgetView(Value, frozen=True, kw_only=True):
     used: str
     spent: bool
     ends_at: int
+    warning: str = ""
 
 
 class QueueView(Value, frozen=True, kw_only=True):
@@ -375,3 +376,26 @@ class UsageAnswer(Value, frozen=True, kw_only=True):
     lines: int = 0
     currency: str = ""
     warnings: tuple[str, ...] = ()
+
+
+class StatementRequest(Value, frozen=True, kw_only=True):
+    """To *accounting* `statement`: what the asker's tenant's `month` (`2026-11`, of clocks in `timezone`) comes to.
+
+    `form`: `json`, `csv`, or `focus` (FOCUS 1.2 as CSV). A long text comes in pieces: `digest` and `offset` ask for the rest of one.
+    """
+
+    month: str
+    timezone: str = "UTC"
+    form: str = "json"
+    digest: str = ""
+    offset: int = 0
+
+
+class StatementAnswer(Value, frozen=True, kw_only=True):
+    """A piece of the statement, which has `length` characters. `final`: it will never say anything else."""
+
+    through: int
+    text: str
+    length: int
+    digest: str
+    final: bool

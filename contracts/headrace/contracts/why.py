@@ -81,6 +81,7 @@ class WhyView(Value, frozen=True, kw_only=True):
 
     `pools`: each pool of its order. `behind`, `holders`: of the pool in which the reason was found; `*_more` of its own tenant are not
     listed. `expected_start` is by the `assumption`. The answer is that of log time `now`, behind ledger record `sequence`.
+    `notes`: what may keep it waiting later, such as a budget that is nearly used up (R33).
     """
 
     job: str
@@ -101,3 +102,4 @@ class WhyView(Value, frozen=True, kw_only=True):
     cheapest: ChangeView | None = None
     sequence: int = 0
     now: int = 0
+    notes: tuple[str, ...] = ()

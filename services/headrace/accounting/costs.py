@@ -44,9 +44,11 @@ class PriceList:
         self._rates = {(row.tariff, row.pool, row.tenant, row.key): (row.on_demand, row.reserved) for row in prices}
         self._spot: dict[tuple[int, str], bool] = {}
         moments = set()
+        self._since: dict[int, int] = {}
         rows = list(tariffs)
         for row in rows:
             self._spot[row.tariff, row.pool] = row.spot
+            self._since[row.tariff] = row.since
             moments.add(row.since)
         self._tariffs.restore(rows, ())
         self.moments = sorted(moments)
@@ -60,6 +62,10 @@ class PriceList:
         """What an hour of the key costs, on demand and inside a reservation, in millionths."""
         own = self._rates.get((tariff, pool, tenant, key))
         return own if own is not None else self._rates.get((tariff, pool, "", key), (0, 0))
+
+    def since(self, tariff: int) -> int:
+        """When it began to be in force; 0 for none."""
+        return self._since.get(tariff, 0)
 
     def is_spot(self, tariff: int, pool: str) -> bool:
         """Whether what it says is a spot price."""

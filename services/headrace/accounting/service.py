@@ -8,11 +8,12 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 from msgspec.structs import replace
 
-from headrace.accounting import store, usage
+from headrace.accounting import statement, store, usage
 from headrace.accounting.books import MEMORY, Books
 from headrace.accounting.database import Connection, Database, DatabaseAway, DatabaseRefused, T
 from headrace.accounting.rows import NOWHERE, Changes
@@ -22,12 +23,14 @@ from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
 from headrace.bus.process import Service, settle
 from headrace.contracts.codec import decode
-from headrace.contracts.queries import ServiceView, UsageAnswer, UsageRequest
+from headrace.contracts.queries import ServiceView, StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.domain.foreseen import warnings
 from headrace.service.answering import Handler, Refused, serve
 from headrace.service.engine import ENGINE
-from headrace.service.fold import LedgerFold
+from headrace.service.fold import LedgerFold, wall_clock
+from headrace.views.visibility import EVERYBODY
 
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -39,8 +42,9 @@ READ_AT_ONCE = 200
 PROVIDER = "provider"
 """The name under which questions about all tenants are asked."""
 
-EVERYBODY = ""
-"""In place of a tenant: all of them."""
+STATEMENTS_KEPT = 4
+PIECE = 1024 * 1024
+"""Characters of a statement in one answer; no character of ours takes more than six bytes of JSON."""
 
 CURRENCY = "HEADRACE_CURRENCY"
 """The environment variable that names what prices are in."""
@@ -66,6 +70,14 @@ async def main(service: Service) -> None:
     await accounting.run()
 
 
+class Written(NamedTuple):
+    """A statement that somebody may want the rest of."""
+
+    digest: str
+    text: str
+    final: bool
+
+
 class Accounting:
     """The books of one ledger in one database. `fold` is a new one; it is brought to the books' position, and stays ahead of them.
 
@@ -81,6 +93,7 @@ class Accounting:
         self._written = NOWHERE
         self._outages = 0
         self._currency = currency
+        self._statements: dict[tuple[str, str], Written] = {}
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `Deposed`, and what `Database.once` and `migrate` refuse."""
@@ -99,7 +112,7 @@ class Accounting:
 
     def handlers(self) -> dict[str, Handler]:
         """What it answers, by question."""
-        return {"usage": self.usage, "status": self.status}
+        return {"usage": self.usage, "statement": self.statement, "status": self.status}
 
     def provider_handlers(self) -> dict[str, Handler]:
         """What it answers about all tenants at once, by question; only a provider's admin can ask that (`bus.accounts`)."""
@@ -109,7 +122,32 @@ class Accounting:
         """The books of the asker's tenant (see `UsageRequest`)."""
         question = decode(payload, UsageRequest) if payload.strip() else UsageRequest()
         answer = await self._read(tenant, partial(usage.answer, tenant=tenant, question=question))
-        return replace(answer, currency=self._currency)
+        state = self._fold.state
+        policies = [policy for (owner, _), policy in sorted(state.policies.items()) if tenant in (owner, EVERYBODY)]
+        alarms = tuple(line for policy in policies for line in warnings(policy, max(state.now, wall_clock())))
+        return replace(answer, currency=self._currency, warnings=alarms)
+
+    async def statement(self, tenant: str, _user: str, payload: bytes) -> StatementAnswer:
+        """What a month of the asker's tenant comes to (see `StatementRequest`)."""
+        question = decode(payload, StatementRequest)
+        if question.digest:
+            written = self._statements.get((tenant, question.digest))
+            if written is None:
+                raise Refused("UNAVAILABLE", "digest: that statement has been let go of; ask for it again from its beginning")
+        else:
+            month = await self._read(tenant, partial(statement.read, tenant=tenant, question=question, currency=self._currency))
+            text = await asyncio.to_thread(month.text, question.form)  # a large one takes seconds: the rest goes on
+            written = Written(digest(text.encode()), text, month.heading.final)
+            self._statements[tenant, written.digest] = written
+            while len(self._statements) > STATEMENTS_KEPT:
+                del self._statements[next(iter(self._statements))]
+        return StatementAnswer(
+            through=self._written.sequence,
+            text=written.text[question.offset : question.offset + PIECE],
+            length=len(written.text),
+            digest=written.digest,
+            final=written.final,
+        )
 
     async def _read(self, tenant: str, work: Callable[[Connection], Awaitable[T]]) -> T:
         """An answer out of the books, for a tenant that they or the documents know."""

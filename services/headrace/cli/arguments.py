@@ -113,6 +113,13 @@ def instant(text: str) -> tuple[int, int]:
         raise argparse.ArgumentTypeError(f"{error}, or a record's number such as 81234") from None
 
 
+def currency(text: str) -> str:
+    """Three letters of ISO 4217, for argparse."""
+    if not (len(text) == 3 and text.isascii() and text.isupper()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no currency; write three letters of ISO 4217, such as EUR")
+    return text
+
+
 def positive(text: str) -> int:
     """A whole number from 1 on, for argparse."""
     if not text.isdecimal() or int(text) < 1:

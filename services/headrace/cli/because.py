@@ -34,6 +34,7 @@ def _first(view: WhyView) -> str:
             ("could reclaim", _reclaim(view)),
             ("expected start", _start(view)),
             ("cheapest change", _change(view.cheapest, view.now)),
+            ("note", "; ".join(view.notes)),
             ("as of", f"record {view.sequence}, {local(view.now)}" if view.sequence else None),
         )
     )

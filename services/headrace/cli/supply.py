@@ -16,7 +16,7 @@ from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_comman
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
-from headrace.contracts.queries import ApplyAnswer, NodeRequest, NodeView, PoolView, QueueView
+from headrace.contracts.queries import ApplyAnswer, BudgetView, NodeRequest, NodeView, PoolView, QueueView
 from headrace.supervisor import parts
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.running import read_running
@@ -123,7 +123,7 @@ async def queues(args: argparse.Namespace) -> int:
 def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
     closed = queue.closed or ("window" if queue.shut else "")
     first: tuple[object, ...] = (queue.name, closed, queue.pending, queue.running)
-    budgets = ", ".join(f"{one.used} of {one.hours} h {one.key} per {one.per}" for one in queue.budgets)
+    budgets = ", ".join(f"{one.used} of {one.hours} h {one.key} per {one.per}{_alarm(one)}" for one in queue.budgets)
     for scope in queue.scopes or (None,):
         if scope is None:
             yield (*first, "", "", "", "", "", budgets)
@@ -132,6 +132,11 @@ def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
             shown = ("" if amount is None else format_amount(scope.key, amount) for amount in amounts)
             yield (*first, scope.key, *shown, budgets)
         first, budgets = ("", "", "", ""), ""
+
+
+def _alarm(budget: BudgetView) -> str:
+    """Only that there is something to know; `headrace usage` and `why` say what."""
+    return ", used up" if budget.spent else ", nearly used up" if budget.warning else ""
 
 
 async def pools(args: argparse.Namespace) -> int:

@@ -20,7 +20,18 @@ import structlog
 
 from headrace.bus.accounts import SERVICES
 from headrace.bus.log import LogError
-from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place, key_value, natural, positive
+from headrace.cli.arguments import (
+    Failed,
+    Nouns,
+    Parser,
+    add_command,
+    add_json,
+    add_place,
+    currency,
+    key_value,
+    natural,
+    positive,
+)
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
@@ -59,6 +70,7 @@ def add(nouns: Nouns) -> None:
     add_place(parser)
     parser.add_argument("--nodes", type=natural, metavar="N", help="so many simulated nodes (default: 1)")
     parser.add_argument("--gpus", type=positive, metavar="G", help="GPUs of each (default: 8)")
+    parser.add_argument("--currency", type=currency, metavar="ISO", help="what prices are in: EUR (default: USD)")
     parser.add_argument("--gpu-model", metavar="M", help="what they are (default: H100-80GB)")
     parser.add_argument("--labels", type=key_value, action="append", metavar="K=V", help="labels of each (default: site=hq)")
     parser.add_argument(
@@ -114,7 +126,7 @@ def up(args: argparse.Namespace) -> int:
 
 
 def _settings(last: Settings, args: argparse.Namespace) -> Settings:
-    said = {name: getattr(args, name) for name in ("nodes", "gpus", "gpu_model") if getattr(args, name) is not None}
+    said = {name: getattr(args, name) for name in ("nodes", "gpus", "gpu_model", "currency") if getattr(args, name) is not None}
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
     return _listening(msgspec.structs.replace(last, **said, **labels), args)
 
@@ -232,6 +244,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
         ("--nodes", args.nodes),
         ("--gpus", args.gpus),
         ("--gpu-model", args.gpu_model),
+        ("--currency", args.currency),
         ("--nats-port", args.nats_port),
         ("--api-port", args.api_port),
         ("--tls-cert", args.tls_cert),

@@ -54,6 +54,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     nodes: int = 1
     gpus: int = 8
     gpu_model: str = "H100-80GB"
+    currency: str = "USD"
     labels: dict[str, str] = msgspec.field(default_factory=lambda: {"site": "hq"})
     tls: Certificates | None = None
     dev_ca: bool = False

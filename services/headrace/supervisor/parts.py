@@ -23,6 +23,7 @@ GATEWAY = "gateway"
 NODE = "node-"
 EXECUTOR = "headrace.node_executor"
 POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
+CURRENCY = "HEADRACE_CURRENCY"
 
 SERVICE_STOPS_WITHIN = 10.0
 POSTGRES_STOPS_WITHIN = 30.0
@@ -71,7 +72,10 @@ def postgres(database: PostgresSettings) -> Program:
 
 def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
     """Every service of ours."""
-    extra = {"accounting": {POSTGRES_DSN: postgres_dsn}, "governance": {API: f"unix:{installation.api_socket()}"}}
+    extra = {
+        "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
+        "governance": {API: f"unix:{installation.api_socket()}"},
+    }
     return tuple(
         Program(
             name,

@@ -10,10 +10,12 @@ from headrace.contracts.amounts import GPU
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.isolation import KINDS, LEVELS
 from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
+from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import WhyView
 from headrace.domain.closings import queue_closing
 from headrace.domain.dedication import owner_of
 from headrace.domain.explain import explain
+from headrace.domain.foreseen import warning, warnings
 from headrace.domain.gates import opens_at
 from headrace.domain.meters import hours, name_of, used
 from headrace.domain.scopes import borrowed, free_of
@@ -143,7 +145,10 @@ def why_view(state: State, job: JobRecord, now: int) -> WhyView:
     own = tuple(shown for blocker in why.blockers if (shown := hide_others(blocker, job.tenant)) == blocker)
     pools = tuple(msgspec.structs.replace(need, message=hide_others(need.message, job.tenant)) for need in why.pools)
     message = hide_others(why.message, job.tenant)
-    return msgspec.structs.replace(why, state=state_of(job), message=message, blockers=own, pools=pools)
+    notes = (
+        tuple(warnings(job.policy, now)) if job.state is JobState.PENDING and why.reason != WaitReason.BUDGET_EXHAUSTED else ()
+    )
+    return msgspec.structs.replace(why, state=state_of(job), message=message, blockers=own, pools=pools, notes=notes)
 
 
 def rejected_why(rejected: Rejected) -> WhyView:
@@ -187,6 +192,7 @@ def _budget_views(policy: PolicyState, now: int) -> Iterator[BudgetView]:
             used=hours(budget.key, used(policy, meter, min(now, meter.ends))),
             spent=policy.gate is not None and name_of(budget) in policy.gate.spent,
             ends_at=meter.ends,
+            warning=warning(policy, budget, now),
         )
 
 

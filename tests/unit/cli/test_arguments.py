@@ -8,7 +8,18 @@ import time
 import pytest
 
 from headrace.cli import arguments
-from headrace.cli.arguments import Parser, add_asker, add_command, instant, key_value, moment, names, natural, positive
+from headrace.cli.arguments import (
+    Parser,
+    add_asker,
+    add_command,
+    currency,
+    instant,
+    key_value,
+    moment,
+    names,
+    natural,
+    positive,
+)
 from headrace.contracts.durations import HOUR, parse_time
 
 
@@ -50,7 +61,7 @@ def test_words_are_read_as_what_they_stand_for():
     assert key_value("gpu=1/7") == ("gpu", "1/7")
     assert key_value("url=a=b") == ("url", "a=b")
     assert names("group, user,") == ("group", "user")
-    assert (positive("3"), natural("0")) == (3, 0)
+    assert (positive("3"), natural("0"), currency("EUR")) == (3, 0, "EUR")
 
 
 def test_a_moment_is_a_date_or_a_span_before_now():
@@ -65,6 +76,7 @@ def test_a_moment_is_a_date_or_a_span_before_now():
         (key_value, "gpu", "'gpu' is no KEY=VALUE"),
         (key_value, "=1", "'=1' is no KEY=VALUE"),
         (positive, "0", "'0' is no whole number from 1 on"),
+        (currency, "Euro", "'Euro' is no currency; write three letters of ISO 4217, such as EUR"),
         (positive, "x", "'x' is no whole number from 1 on"),
         (natural, "-1", "'-1' is no whole number from 0 on"),
         (moment, "yesterday", "'yesterday' is no moment; write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago"),

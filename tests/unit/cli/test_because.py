@@ -22,6 +22,14 @@ def test_what_is_not_known_is_left_out():
     assert because(view).splitlines() == ["state    running", "because  it is not waiting: it is running on n1"]
 
 
+def test_a_budget_that_may_bite_later_is_noted():
+    """R33."""
+    view = WhyView(
+        job=KEY, state="pending", reason="NO_FREE_CAPACITY", message="m", notes=("budget gpu per day of policy p: soon",)
+    )
+    assert because(view).splitlines()[-1] == "note     budget gpu per day of policy p: soon"
+
+
 def test_the_whole_answer_is_a_few_lines_and_a_table_each_of_pools_holders_and_those_before_it():
     view = WhyView(
         job=KEY,

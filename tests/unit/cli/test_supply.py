@@ -49,7 +49,7 @@ def test_queues_show_what_waits_and_what_their_policy_holds(headrace):
 
 
 def test_queues_show_what_closes_them_and_their_budgets(headrace):
-    budget = BudgetView(key="gpu", hours=500, per="month", then="wait", used="412.250", spent=False, ends_at=1)
+    budget = BudgetView(key="gpu", hours=500, per="month", then="wait", used="412.250", spent=False, ends_at=1, warning="x")
     names = {"tenant": "acme", "policy": "rnd", "pending": 2, "running": 3, "budgets": (budget,)}
     found = (
         QueueView(name="rnd/two", profile="two", closed="drain", **names),
@@ -57,8 +57,8 @@ def test_queues_show_what_closes_them_and_their_budgets(headrace):
     )
     assert headrace("queues", queues=found).out.splitlines() == [
         "QUEUE    CLOSED  PENDING  RUNNING  BUDGET",
-        "rnd/two  drain         2        3  412.250 of 500 h gpu per month",
-        "rnd/one  window        2        3  412.250 of 500 h gpu per month",
+        "rnd/two  drain         2        3  412.250 of 500 h gpu per month, nearly used up",
+        "rnd/one  window        2        3  412.250 of 500 h gpu per month, nearly used up",
     ]
 
 

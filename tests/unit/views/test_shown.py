@@ -304,3 +304,19 @@ def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, ros
     (view,) = one.budgets
     assert (view.key, view.hours, view.per, view.then, view.used, view.spent) == ("gpu", 3, "day", "wait", "0.000", True)
     assert view.ends_at > hall.now
+    assert view.warning == ""
+
+
+def test_a_budget_that_is_nearly_used_up_is_said_in_time_of_its_queue_and_of_a_job_that_waits(hall, roster, policy_of):
+    """R33."""
+    policy = policy_of("acme", budgets=(Budget(key="gpu", hours=0, per="day"),))
+    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
+    line = "0.000 of 0 hours of gpu are used this day: used up until"
+    assert next(queue_views(hall.state, roster, "acme", hall.now)).budgets[0].warning.startswith(line)
+    waiting = hall.job(1)
+    hall.admit(waiting)
+    assert (
+        why_view(hall.state, hall.state.jobs[waiting], hall.now)
+        .notes[0]
+        .startswith(f"budget gpu per day of policy dev: {line}")
+    )

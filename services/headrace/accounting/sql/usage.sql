@@ -105,3 +105,9 @@ SELECT EXISTS (SELECT FROM headrace.days WHERE tenant = $1) OR EXISTS (SELECT FR
 
 -- name: first
 SELECT min(now) FROM (SELECT now FROM headrace.records WHERE now IS NOT NULL ORDER BY sequence LIMIT 1) AS first
+
+-- name: unfinished
+SELECT EXISTS (
+    SELECT FROM headrace.attempts JOIN headrace.jobs USING (job)
+    WHERE attempts.cause IS NULL AND attempts.granted_at < $2 AND jobs.tenant = $1
+)

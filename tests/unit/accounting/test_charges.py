@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from headrace.accounting.charges import ON_DEMAND, RESERVED, SPOT, Charge, charges, days
+from headrace.accounting.costs import PriceList, hour_of
+from headrace.accounting.tally import Entry
+from headrace.accounting.tariffs import PriceRow, TariffRow
+from headrace.contracts.durations import DAY
+
+HOUR = hour_of("gpu")
+PRICES = PriceList(
+    [TariffRow(1, "hq", "", 0, spot=False), TariffRow(2, "hq", "acme", 0, spot=False), TariffRow(3, "cloud", "", 0, spot=True)],
+    [
+        PriceRow(1, "hq", "", "gpu", 3_000_000, 2_000_000),
+        PriceRow(2, "hq", "acme", "gpu", 2_500_000, 1_000_001),
+        PriceRow(3, "cloud", "", "gpu", 700_000, 700_000),
+    ],
+)
+
+
+def entry(period: int, pool: str, key: str, tariff: int, **units: int) -> Entry:
+    return Entry(period, "acme", "p", pool, ("rnd", "any", "alice", ""), key, tariff, **units)
+
+
+def test_days_are_those_of_utc_cut_at_the_ends() -> None:
+    assert days(DAY // 2, 2 * DAY + 5) == [DAY // 2, DAY, 2 * DAY, 2 * DAY + 5]
+    assert days(DAY, 2 * DAY) == [DAY, 2 * DAY]
+
+
+def test_each_day_account_key_and_rate_is_one_charge_that_is_rounded_once() -> None:
+    entries = [
+        entry(0, "hq", "gpu", 2, reserved=HOUR // 2, borrowed=HOUR),
+        entry(0, "hq", "gpu", 2, reserved=0, borrowed=HOUR),
+        entry(1, "hq", "gpu", 2, reserved=HOUR // 2),
+        entry(1, "cloud", "gpu", 3, reserved=HOUR),
+        entry(1, "hq", "cpu", 2, reserved=HOUR),
+        entry(1, "", "gpu", 0, waiting=5),
+    ]
+    found = charges(entries, PRICES, [0, DAY, 2 * DAY])
+    assert [
+        (
+            charge.since,
+            charge.account.pool,
+            charge.kind,
+            charge.rate,
+            charge.own_rate,
+            charge.list_rate,
+            charge.units,
+            charge.cost,
+        )
+        for charge in found
+    ] == [
+        (0, "hq", ON_DEMAND, 2_500_000, 2_500_000, 3_000_000, 2 * HOUR, 5_000_000),
+        (0, "hq", RESERVED, 1_000_001, 2_500_000, 3_000_000, HOUR // 2, 500_000),
+        (DAY, "cloud", SPOT, 700_000, 700_000, 700_000, HOUR, 700_000),
+        (DAY, "hq", RESERVED, 1_000_001, 2_500_000, 3_000_000, HOUR // 2, 500_000),
+    ]
+
+
+def test_gpus_are_shown_where_they_cost_nothing_and_what_was_taken_out_again_is_not() -> None:
+    entries = [
+        entry(0, "lab", "gpu", 0, borrowed=7),
+        entry(0, "hq", "gpu", 1, borrowed=7),
+        entry(0, "hq", "gpu", 1, borrowed=-7),
+    ]
+    (charge,) = charges(entries, PRICES, [0, DAY])
+    assert isinstance(charge, Charge)
+    assert (charge.account.pool, charge.cost) == ("lab", 0)

@@ -1,0 +1,83 @@
+"""`headrace statement`: the text of the books, whole, or as a table."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from headrace.cli import statement
+from headrace.contracts.queries import StatementAnswer, StatementRequest
+
+DOCUMENT = {
+    "tenant": "acme",
+    "month": "2026-10",
+    "timezone": "UTC",
+    "final": True,
+    "currency": "EUR",
+    "lines": [
+        {
+            **dict.fromkeys(("group", "policy"), "rnd"),
+            "profile": "half",
+            "user": "alice",
+            "pool": "hq",
+            "kind": "on demand",
+            "unit": "GPU-Hours",
+            "quantity": "1.333333",
+            "rate": "2.500000",
+            "cost": "3.333333",
+        }
+    ],
+    "by_kind": {"on demand": "3.333333"},
+    "lost_to_preemption": "0.000000",
+    "total": "3.333333",
+}
+
+
+def answer(text: str, *, length: int = 0, final: bool = True) -> StatementAnswer:
+    return StatementAnswer(through=9, text=text, length=length or len(text), digest="d", final=final)
+
+
+def test_people_get_a_table_and_the_total(headrace):
+    ran = headrace("statement --tenant acme --month 2026-10", query=answer(json.dumps(DOCUMENT)))
+    assert ran.said == [
+        ("query", ("accounting", "statement", StatementRequest(month="2026-10"), StatementAnswer, statement.WITHIN), {})
+    ]
+    assert ran.out.splitlines()[-2:] == [
+        "GROUP  POLICY  PROFILE  USER   POOL  KIND       UNIT       QUANTITY    RATE  COST EUR",
+        "rnd    rnd     half     alice  hq    on demand  GPU-Hours    1.3333  2.5000      3.33",
+    ]
+    assert "total               3.333333 EUR" in ran.out
+    assert ran.err == ""
+
+
+@pytest.mark.parametrize(("flag", "form"), [("--csv", "csv"), ("--focus", "focus"), ("--json", "json")])
+def test_programs_get_the_bytes_of_the_books_in_however_many_pieces(headrace, flag, form):
+    ran = headrace(f"statement --month 2026-10 {flag}", query=[answer("ab\n", length=5), answer("c\n", length=5)])
+    assert ran.out == "ab\nc\n"
+    assert [call[1][2] for call in ran.said] == [
+        StatementRequest(month="2026-10", form=form),
+        StatementRequest(month="2026-10", form=form, digest="d", offset=3),
+    ]
+
+
+def test_without_a_month_it_is_this_one_and_a_zone_that_is_none_is_refused(headrace):
+    ran = headrace("statement --csv", query=answer("x\n"))
+    assert re.fullmatch("20[0-9]{2}-[01][0-9]", ran.said[0][1][2].month)
+    assert headrace("statement --timezone Mars").err.startswith("headrace: --timezone: there is no zone 'Mars'")
+
+
+def test_what_is_not_final_is_said_beside_it(headrace):
+    document = DOCUMENT | {"final": False, "reaches": "2026-10-05T00:00:00.000Z", "lines": []}
+    ran = headrace("statement --month 2026-10", query=answer(json.dumps(document), final=False))
+    assert "so far, to 2026-10-05" in ran.out
+    assert ran.out.endswith("Nothing was charged.\n")
+    assert ran.err.startswith("headrace: 2026-10 is not final yet")
+
+
+def test_it_is_written_into_a_file_or_the_complaint_names_that(headrace, tmp_path):
+    headrace(f"statement --month 2026-10 --csv --output {tmp_path}/a.csv", query=answer("x\n"))
+    assert (tmp_path / "a.csv").read_text() == "x\n"
+    ran = headrace(f"statement --month 2026-10 --csv --output {tmp_path}/no/a.csv", query=answer("x\n"))
+    assert (ran.code, ran.err.startswith("headrace: --output: ")) == (1, True)
