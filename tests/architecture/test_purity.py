@@ -35,6 +35,7 @@ SHELLS = (
     "headrace.accounting.database",  # the books' database
     "headrace.accounting.schema",  # makes its tables
     "headrace.accounting.store",  # writes the books
+    "headrace.accounting.history",  # reads the records
     "headrace.accounting.periods",  # reads the time zone database
     "headrace.accounting.reading",  # reads the books
     "headrace.accounting.statement",  # reads a month of them

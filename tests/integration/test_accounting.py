@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,8 +23,10 @@ from typing import Any
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from headrace.accounting import history as history_of
 from headrace.accounting import service as accounting_service
 from headrace.accounting import statement, store, usage
 from headrace.accounting.charges import days
@@ -39,14 +42,21 @@ from headrace.bus.loop import Deposed
 from headrace.bus.memory import MemoryLog
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.codec import decode, encode
+from headrace.contracts.audit import AuditLine, AuditRequest
+from headrace.contracts.codec import decode, decode_record, encode
+from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.queries import Answer, StatementRequest, UsageAnswer, UsageRequest
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import LEDGER_STREAM, query
+from headrace.domain.state import State
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
+from headrace.simulate.scenario import read_scenario
+from headrace.simulate.world import World
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
+from headrace.views.telling import lines_of
+from headrace.views.visibility import EVERYBODY
 from tests.integration.ledgers import History, added_up, busy
 from tests.patience import PATIENCE
 from tests.properties.bookkeeper import Bookkeeper
@@ -299,6 +309,7 @@ async def test_a_release_known_late_changes_what_is_stored(postgres: Postgres) -
     }
 
 
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
 MEASURED = ("reserved", "borrowed", "idle", "suspended", "waiting", "lost")
 
 
@@ -427,6 +438,103 @@ async def test_books_that_are_made_anew_find_the_copies_of_the_records_and_see_t
     await postgres.execute("UPDATE headrace.records SET digest = 'another' WHERE sequence = 3")
     with pytest.raises(store.CopyDiffers, match=r"record 3 of the ledger is not the one that headrace\.records has a copy of"):
         await keep(memory_log(history), postgres.dsn)
+
+
+def played(name: str) -> World:
+    """A scenario, and the ledger that it left."""
+    world = World(read_scenario(read_tree((SCENARIOS / name).read_text("utf-8"))))
+    for _ in world.run():
+        pass
+    return world
+
+
+async def whole(books: Database, tenant: str, state: State, **asked: Any) -> list[AuditLine]:
+    """Every page of an answer."""
+    question = AuditRequest(**asked)
+    lines: list[AuditLine] = []
+    while True:
+        page = await books.once(partial(history_of.answer, tenant=tenant, user="ann", question=question, state=state))
+        lines += page.lines
+        if not page.next:
+            return lines
+        question = replace(question, after=page.next)
+
+
+async def test_the_history_is_read_page_by_page_by_whatever_it_is_filtered(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = played("V21.yaml")
+    await keep(world.log, postgres.dsn)
+    books, state = Database(postgres.dsn), world.state
+    everything = await whole(books, EVERYBODY, state)
+    told = [line for m in world.log.messages_after(0) for line in lines_of(decode_record(m.payload), m.sequence, "", state)]
+    assert everything == told
+    monkeypatch.setattr(history_of, "STRETCH", 2)
+    assert await whole(books, EVERYBODY, state, limit=1) == told
+    assert all(line.engine and line.as_of < line.sequence for line in told)
+    tenants = {line.about.partition(".")[0] for line in told if line.about.count(".") == 2}
+    assert len(tenants) == 2
+    for tenant in tenants:
+        own = await whole(books, tenant, state)
+        assert own
+        assert own == [
+            line
+            for m in world.log.messages_after(0)
+            for line in lines_of(decode_record(m.payload), m.sequence, tenant, state)
+            if re.split("[./]", line.about)[0] == tenant or line.type == "preemption.ordered.v1"
+        ]
+        (other,) = tenants - {tenant}
+        assert re.search(rf"\b{other}(\.[a-z]+\.|/)", encode(own).decode()) is None
+    (job,) = {line.about for line in told if line.type == "preemption.ordered.v1"}
+    story = await whole(books, EVERYBODY, state, job=job)
+    assert story == [line for line in told if line.about == job]
+    assert await whole(books, job.partition(".")[0], state, job=job.rpartition(".")[2]) != []
+    (order,) = (line for line in told if line.type == "preemption.ordered.v1")
+    victim = order.fact["victims"][0]["job"]
+    assert "preemption.ordered.v1" in {line.type for line in await whole(books, EVERYBODY, state, job=victim)}
+    granted = await whole(books, EVERYBODY, state, kinds=("lease.granted", "job"), user=job.split(".")[1])
+    assert granted == [
+        line
+        for line in told
+        if line.about.split(".")[1:2] == job.split(".")[1:2] and line.type.startswith(("lease.granted.", "job."))
+    ]
+    (node,) = {line.about for line in told if line.type == "node.registered.v1"}
+    assert await whole(books, EVERYBODY, state, node=node) == [
+        line for line in told if node in (line.about, line.fact.get("node"), line.by.removeprefix("node."))
+    ]
+    middle = sorted({line.at for line in told})[len({line.at for line in told}) // 2]
+    assert await whole(books, EVERYBODY, state, since=middle) == [line for line in told if line.at >= middle]
+    assert await whole(books, EVERYBODY, state, until=middle) == [line for line in told if line.at < middle]
+    await books.close()
+
+
+async def test_causes_are_followed_both_ways_from_a_job_a_record_or_a_fact(postgres: Postgres) -> None:
+    world = played("V02.yaml")
+    await keep(world.log, postgres.dsn)
+    books, state, job = Database(postgres.dsn), world.state, world.names["d"]
+    lines = await whole(books, EVERYBODY, state, causes=job.rpartition(".")[2])
+    by_type = {line.type: line for line in lines if line.about == job}
+    ordered = by_type["preemption.ordered.v1"]
+    proposed = by_type["preemption.proposed.v1"]
+    assert ordered.because == (f"{proposed.sequence}.{proposed.place}",)
+    assert f"{ordered.sequence}.{ordered.place}" in by_type["lease.granted.v1"].because
+    victim = ordered.fact["victims"][0]["job"]
+    assert {"stop.ordered.v1", "lease.ended.v1", "job.requeued.v1"} <= {line.type for line in lines if line.about == victim}
+    fact = await whole(books, EVERYBODY, state, causes=f"{ordered.sequence}.{ordered.place}")
+    assert {line.about for line in fact} == {job, victim}
+    assert await whole(books, EVERYBODY, state, causes=str(ordered.sequence)) != []
+    for text, complaint in (
+        ("999999", "causes: there is no record 999999; the books reach to"),
+        (f"{ordered.sequence}.999", f"causes: record {ordered.sequence} has facts 0 to"),
+        ("nonsense", "job: 'nonsense' is no job id"),
+        ("01jd3v8k5w2m4x6z8b0c2e4g6h", "job: there is no job 01jd3v8k5w2m4x6z8b0c2e4g6h"),
+    ):
+        with pytest.raises(usage.BadQuestion, match=re.escape(complaint)):
+            await whole(books, EVERYBODY, state, causes=text)
+    with pytest.raises(usage.BadQuestion, match="is not of tenant stranger"):
+        await whole(books, "stranger", state, causes=job)
+    assert await whole(books, "stranger", state, causes=str(ordered.sequence)) == []
+    await books.close()
 
 
 async def test_a_void_record_and_a_text_with_nul_are_kept_like_all_others(postgres: Postgres) -> None:

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from headrace.contracts import facts, orders, protos, queries, subjects, tokens, why, wishes
+from headrace.contracts import audit, facts, orders, protos, queries, subjects, tokens, why, wishes
 from headrace.contracts.documents import Documents
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.writers import LAWS, NODE, SERVICES
@@ -28,7 +28,14 @@ FOLDER = Path(__file__).parents[2] / "schemas"
 API = "contracts/headrace/contracts/api"
 FACT_TYPES: tuple[type[facts.Fact], ...] = get_args(facts.AnyFact)
 
-PLAIN = (("wishes", wishes), ("orders", orders), ("queries", queries), ("queries", why), ("queries", tokens))
+PLAIN = (
+    ("wishes", wishes),
+    ("orders", orders),
+    ("queries", queries),
+    ("queries", audit),
+    ("queries", why),
+    ("queries", tokens),
+)
 """Modules of plain messages, and the folder in which they are described."""
 
 _COMPONENTS = "#/components/schemas/"
@@ -81,7 +88,7 @@ def asyncapi() -> Schema:
 
 
 def _plain_channels() -> Schema:
-    requests = [kind for module in (queries, tokens) for kind in _structs(module) if kind.__name__.endswith("Request")]
+    requests = [kind for module in (queries, audit, tokens) for kind in _structs(module) if kind.__name__.endswith("Request")]
     return {
         "submit": _channel(subjects.submit("{tenant}", "{user}", "{policy}", "{profile}"), [wishes.JobWish, wishes.JobWishes]),
         "cancel": _channel(subjects.cancel("{tenant}", "{user}", "{job}"), [wishes.CancelWish]),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from headrace.accounting import statement, store, usage
+from headrace.accounting import history, statement, store, usage
 from headrace.accounting.books import MEMORY, Books
 from headrace.accounting.database import Connection, Database, DatabaseAway, DatabaseRefused, T
 from headrace.accounting.rows import NOWHERE, Changes
@@ -22,6 +22,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
 from headrace.bus.process import Service, settle
+from headrace.contracts.audit import AuditAnswer, AuditRequest
 from headrace.contracts.codec import decode
 from headrace.contracts.queries import ServiceView, StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
 from headrace.contracts.records import digest
@@ -112,11 +113,15 @@ class Accounting:
 
     def handlers(self) -> dict[str, Handler]:
         """What it answers, by question."""
-        return {"usage": self.usage, "statement": self.statement, "status": self.status}
+        return {"usage": self.usage, "statement": self.statement, "audit": self.audit, "status": self.status}
 
     def provider_handlers(self) -> dict[str, Handler]:
         """What it answers about all tenants at once, by question; only a provider's admin can ask that (`bus.accounts`)."""
-        return {"usage": lambda _tenant, user, payload: self.usage(EVERYBODY, user, payload), "status": self.status}
+        return {
+            "usage": lambda _tenant, user, payload: self.usage(EVERYBODY, user, payload),
+            "audit": lambda _tenant, user, payload: self.audit(EVERYBODY, user, payload),
+            "status": self.status,
+        }
 
     async def usage(self, tenant: str, _user: str, payload: bytes) -> UsageAnswer:
         """The books of the asker's tenant (see `UsageRequest`)."""
@@ -126,6 +131,12 @@ class Accounting:
         policies = [policy for (owner, _), policy in sorted(state.policies.items()) if tenant in (owner, EVERYBODY)]
         alarms = tuple(line for policy in policies for line in warnings(policy, max(state.now, wall_clock())))
         return replace(answer, currency=self._currency, warnings=alarms)
+
+    async def audit(self, tenant: str, user: str, payload: bytes) -> AuditAnswer:
+        """A page of the history, as the asker's tenant may read it (see `AuditRequest`)."""
+        question = decode(payload, AuditRequest) if payload.strip() else AuditRequest()
+        work = partial(history.answer, tenant=tenant, user=user, question=question, state=self._fold.state)
+        return await self._read(tenant, work)
 
     async def statement(self, tenant: str, _user: str, payload: bytes) -> StatementAnswer:
         """What a month of the asker's tenant comes to (see `StatementRequest`)."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def lines_of(record: Record, sequence: int, job: str) -> Iterator[FactView]:
     """The lines of one record that are about `job`, in order."""
     for _, fact in spelled_out(record.facts):
-        said = _say(fact, job)
+        said = say(fact, job)
         if said is not None:
             text, rule = said
             kind = str(type(fact).__struct_config__.tag)
@@ -33,10 +33,11 @@ def lines_of(record: Record, sequence: int, job: str) -> Iterator[FactView]:
             yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=hide_others(text, tenant), rule=rule)
 
 
-def _say(fact: AnyFact, job: str) -> Line | None:
+def say(fact: AnyFact, job: str) -> Line | None:
+    """A fact in the words of the story of `job`; None where it is not of it."""
     if getattr(fact, "job", "") == job:
-        say = _OF_THE_JOB.get(type(fact))
-        return say(fact) if say is not None else None
+        words = _OF_THE_JOB.get(type(fact))
+        return words(fact) if words is not None else None
     if isinstance(fact, f.PreemptionOrderedV1):
         victim = next((victim for victim in fact.victims if victim.job == job), None)
         if victim is not None:

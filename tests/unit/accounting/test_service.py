@@ -60,7 +60,7 @@ async def test_before_the_database_is_there_the_status_says_how_far_behind_the_b
     detail = {"tip": 2, "behind": 2, "waiting_to_be_written": 0}
     view = ServiceView(service="accounting", folded=0, now=0, engine=ENGINE, detail=detail)
     assert await accounting.status("acme", "alice", b"") == view
-    assert set(accounting.handlers()) == {"usage", "statement", "status"}
+    assert set(accounting.handlers()) == {"usage", "statement", "audit", "status"}
 
 
 async def test_usage_that_cannot_be_read_now_is_refused_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,99 @@
+"""`headrace audit`: the history. Each of its verbs is a function here, or a module of its own where it is more than a question."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from msgspec.structs import replace
+
+from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
+from headrace.cli.books import add_everybody, add_times, times
+from headrace.cli.shown import as_json_line, local
+from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
+
+WITHIN = 60.0
+PAGE = 500
+
+VERBS = "log: what happened, who stated it, on what, and by which rule"
+
+
+def add(nouns: Nouns) -> None:
+    """The family."""
+    family = nouns.add_parser("audit", help="read the history", description=f"Read the history. {VERBS}.")
+    verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    _add_log(verbs)
+
+
+def _add_log(verbs: Nouns) -> None:
+    parser = add_command(
+        verbs,
+        "log",
+        log,
+        "print what happened, a line for each fact, oldest first: when, where it stands, who stated it, what, and by which rule",
+        """headrace audit log --from 1h
+        headrace audit log --from 2026-11-21 --to 2026-11-22 --kind lease.granted,preemption
+        headrace audit log --job 01jd3v8k5w2m4x6z8b0c2e4g6h
+        headrace audit log --causes 01jd3v8k5w2m4x6z8b0c2e4g6h         what led to it, and what came of it
+        headrace audit log --causes 81234.2                            the same of one fact, as another line names it
+        headrace audit log --all-tenants --node gpu01 --json           one JSON object a line, with the fact itself
+
+        A line is: time, record.place, who stated it, the rule, what it is about, and what happened. The record that a decision was made on
+        (as_of) stands in --json. Tenants see what is theirs.""",
+    )
+    add_times(parser)
+    parser.add_argument("--job", default="", metavar="ID", help="the story of one job: by its id or key")
+    parser.add_argument("--owner", default="", metavar="USER", help="only of this user's jobs")
+    parser.add_argument("--node", default="", metavar="NAME", help="only what is about a node, on it, or said by it")
+    parser.add_argument(
+        "--kind", type=names, default=(), metavar="KIND,...", help="only these: lease, lease.granted, preemption, policy"
+    )
+    parser.add_argument(
+        "--causes", default="", metavar="ID", help="a job, a record, or a fact: what led to it, what came of it"
+    )
+    parser.add_argument("--limit", type=positive, default=None, metavar="N", help="at most so many lines (default: all)")
+    add_everybody(parser)
+    add_asker(parser)
+
+
+async def log(args: argparse.Namespace) -> int:
+    """Page by page; nothing is kept."""
+    since, until = times(args)
+    if args.causes and (since or until or args.job or args.owner or args.node or args.kind):
+        raise Failed("--causes stands alone: it finds what belongs to it by itself")
+    service = "provider" if args.all_tenants else "accounting"
+    request = AuditRequest(
+        since=since, until=until, job=args.job, user=args.owner, node=args.node, kinds=args.kind, causes=args.causes, limit=PAGE
+    )
+    left = args.limit
+    found = False
+    async with client(args) as hr:
+        while True:
+            answer = await hr.query(service, "audit", request, AuditAnswer, WITHIN)
+            for line in answer.lines[:left]:
+                found = True
+                print(as_json_line(line) if args.json else shown(line))
+            left = None if left is None else left - len(answer.lines)
+            sys.stdout.flush()
+            if not answer.next or (left is not None and left <= 0):
+                break
+            if sys.stderr.isatty():
+                print(f"\rrecord {answer.next} of {answer.through}\033[K\r", end="", file=sys.stderr, flush=True)
+            request = replace(request, after=answer.next)
+    if not found and not args.json:
+        print("Nothing happened that fits.")
+    return 0
+
+
+def shown(line: AuditLine) -> str:
+    """One line for people."""
+    because = f"  (because of {', '.join(line.because)})" if line.because else ""
+    about = f"{_short(line.about)}: " if line.about else ""
+    text = "".join(character if character.isprintable() else "?" for character in f"{about}{line.text}{because}")
+    return f"{local(line.at)}  {line.sequence}.{line.place:<3}  {line.by:<12} {line.rule or '-':<4} {text}"
+
+
+def _short(about: str) -> str:
+    """A job by its user and id; the tenant is known."""
+    tenant, dot, rest = about.partition(".")
+    return rest if dot and "." in rest else tenant + dot + rest
