@@ -19,7 +19,7 @@ from headrace.accounting.tally import Line
 from headrace.contracts.amounts import CPU, GPU, MEMORY
 from headrace.contracts.durations import format_time
 
-UNITS = {GPU: "GPU-Hours", CPU: "Core-Hours", MEMORY: "GiB-Hours"}
+UNITS = {GPU: "GPU-Hours", CPU: "CPU-Hours", MEMORY: "GiB-Hours"}
 COLUMNS = (
     *("month", "tenant", "group", "policy", "profile", "user", "service_account", "pool", "key", "unit", "kind"),
     *("rate", "quantity", "cost", "currency"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
+import msgspec
 from msgspec.structs import replace
 
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
 from headrace.cli.books import add_everybody, add_times, times
-from headrace.cli.shown import as_json_line, local
+from headrace.cli.shown import local
 from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
+from headrace.contracts.durations import format_time
 
 WITHIN = 60.0
 PAGE = 500
@@ -72,7 +75,7 @@ async def log(args: argparse.Namespace) -> int:
             answer = await hr.query(service, "audit", request, AuditAnswer, WITHIN)
             for line in answer.lines[:left]:
                 found = True
-                print(as_json_line(line) if args.json else shown(line))
+                print(_object(line) if args.json else shown(line))
             left = None if left is None else left - len(answer.lines)
             sys.stdout.flush()
             if not answer.next or (left is not None and left <= 0):
@@ -85,12 +88,17 @@ async def log(args: argparse.Namespace) -> int:
     return 0
 
 
+def _object(line: AuditLine) -> str:
+    """One line for programs: the fact in its own units, the time as text."""
+    return json.dumps(msgspec.to_builtins(line) | {"at": format_time(line.at)}, ensure_ascii=False)
+
+
 def shown(line: AuditLine) -> str:
     """One line for people."""
     because = f"  (because of {', '.join(line.because)})" if line.because else ""
     about = f"{_short(line.about)}: " if line.about else ""
     text = "".join(character if character.isprintable() else "?" for character in f"{about}{line.text}{because}")
-    return f"{local(line.at)}  {line.sequence}.{line.place:<3}  {line.by:<12} {line.rule or '-':<4} {text}"
+    return f"{local(line.at)}  {f'{line.sequence}.{line.place}':<9}  {line.by:<12} {line.rule or '-':<4} {text}"
 
 
 def _short(about: str) -> str:

@@ -85,11 +85,6 @@ def as_json(value: object) -> str:
     return json.dumps(plain(value), indent=2, ensure_ascii=False)
 
 
-def as_json_line(value: object) -> str:
-    """The same in one line, for what comes one by one."""
-    return json.dumps(plain(value), ensure_ascii=False)
-
-
 def _fields(value: msgspec.Struct) -> list[tuple[str, object]]:
     return [(name, getattr(value, name)) for name in value.__struct_fields__]
 

@@ -83,9 +83,11 @@ def _named(fact: AnyFact) -> tuple[str, str]:
 
 
 def jobs_in(fact: AnyFact) -> tuple[str, ...]:
-    """The jobs whose story it belongs to: its own, and of an order those that have to yield."""
+    """The jobs whose story it belongs to: its own, and of an order or a plan those that have to yield."""
     own = [str(getattr(fact, "job", ""))]
-    victims = [victim.job for victim in fact.victims] if isinstance(fact, f.PreemptionOrderedV1) else []
+    victims: list[str] = []
+    if isinstance(fact, (f.PreemptionOrderedV1, f.PreemptionProposedV1)):
+        victims = [victim.job for victim in fact.victims]
     return tuple(job for job in (*own, *victims) if job)
 
 
@@ -93,9 +95,9 @@ def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
     """Whether a tenant (`EVERYBODY`: the provider) may know of it."""
     if tenant == EVERYBODY:
         return True
-    if isinstance(fact, f.PreemptionProposedV1):
-        return False  # a plan of others may come to nothing
     jobs = jobs_in(fact)
+    if isinstance(fact, f.PreemptionProposedV1):  # a plan that takes from others may come to nothing
+        return all(job.startswith(f"{tenant}.") for job in jobs)
     if jobs:
         return any(job.startswith(f"{tenant}.") for job in jobs)
     if isinstance(fact, f.TenantAppliedV1 | f.TenantDeletedV1):

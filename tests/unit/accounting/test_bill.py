@@ -90,7 +90,7 @@ def test_a_quantity_is_hours_to_six_digits(units: int, text: str) -> None:
 def test_units_are_named_as_people_count_them() -> None:
     assert [unit_of(key) for key in ("gpu", "cpu", "memory", "license/abaqus")] == [
         "GPU-Hours",
-        "Core-Hours",
+        "CPU-Hours",
         "GiB-Hours",
         "license/abaqus-Hours",
     ]

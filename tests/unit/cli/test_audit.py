@@ -39,8 +39,8 @@ def test_it_asks_until_there_is_no_more_and_keeps_nothing(headrace):
     assert asked[0] == ("provider", "audit", request, AuditAnswer, audit.WITHIN)
     assert asked[1][2].after == 5
     assert ran.out.splitlines() == [
-        f"{local(AT)}  3.2    allocator    R15  alice.01jd3v8k5w2m4x6z8b0c2e4g6h: attempt 1 granted",
-        f"{local(AT)}  7.2    allocator    -    alice.01jd3v8k5w2m4x6z8b0c2e4g6h: attempt 1 granted",
+        f"{local(AT)}  3.2        allocator    R15  alice.01jd3v8k5w2m4x6z8b0c2e4g6h: attempt 1 granted",
+        f"{local(AT)}  7.2        allocator    -    alice.01jd3v8k5w2m4x6z8b0c2e4g6h: attempt 1 granted",
     ]
 
 
