@@ -1,17 +1,22 @@
 """The books: how fast accounting catches up behind a ledger that has run ahead of it, and how long a month's statement takes.
 
-In one process with the log in memory, and with a real PostgreSQL beside it: reading, folding, taking into the books and writing, as the
-service does. Records are those of `memory.Tape`: jobs that come, run and end, five facts each, 32 jobs to a record.
+Catching up runs in one process with the log in memory, and with a real PostgreSQL beside it: reading, folding, taking into the books and
+writing, as the service does. Records are those of `memory.Tape`: jobs that come, run and end, five facts each, 32 jobs to a record. The
+month is written into the tables as accounting would have written it (`month.sql`), and asked about as the service asks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,8 +24,13 @@ from typing import Any
 import psutil
 from memory import Tape
 
+from headrace.accounting import statement, usage
+from headrace.accounting.database import Connection, Database
+from headrace.accounting.schema import migrate
 from headrace.accounting.service import Accounting
 from headrace.bus.memory import MemoryLog
+from headrace.contracts.durations import DAY, parse_time
+from headrace.contracts.queries import StatementRequest, UsageRequest
 from headrace.service.fold import LedgerFold
 from headrace.supervisor.postgres import accepts, prepare
 
@@ -91,7 +101,71 @@ def catch_up(facts: int) -> dict[str, float]:
         }
 
 
-if __name__ == "__main__":
-    import sys
+async def _fill(connection: Connection, jobs: int) -> None:
+    """A month of jobs that are over, as accounting would have written it."""
+    await migrate(connection)
+    began = "CREATE TEMP TABLE month AS SELECT n::bigint AS n, $1::timestamptz + n * ($2::interval / $3::float8) AS began, "
+    length = "(60 + n::bigint * 7919 % 7200) * interval '1 second' AS length FROM generate_series(1, $4::bigint) AS n"
+    await connection.execute(began + length, MONTH, timedelta(days=29), float(jobs), jobs, timeout=PATIENCE)
+    filling = re.split(r"^-- name: [a-z]+$", (Path(__file__).parent / "month.sql").read_text("utf-8"), flags=re.MULTILINE)
+    for each in filling[1:]:
+        await connection.execute(each, timeout=PATIENCE)
+    await connection.execute(
+        "INSERT INTO headrace.tariffs SELECT 1, 'pool' || n, '', $1, false FROM generate_series(0, 2) AS n", MONTH
+    )
+    await connection.execute(
+        "INSERT INTO headrace.prices SELECT 1, 'pool' || n, '', key, 2.5, 1.75 "
+        "FROM generate_series(0, 2) AS n CROSS JOIN (VALUES ('gpu'), ('cpu')) AS each (key)"
+    )
+    await connection.execute("UPDATE headrace.position SET sequence = 1, now = $1", MONTH + 31 * DAY)
+    await connection.execute("INSERT INTO headrace.records VALUES (1, 'hr.ledger.governance', $1, $1, '', '', '')", MONTH)
+    await connection.execute("ANALYZE", timeout=PATIENCE)
 
-    print(catch_up(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000))
+
+async def _ask(dsn: str, jobs: int, runs: int) -> dict[str, list[float]]:
+    books = Database(dsn)
+    await books.once(partial(_fill, jobs=jobs))
+    taken: dict[str, list[float]] = {}
+
+    async def timed(name: str, work: Callable[[], Awaitable[object]]) -> None:
+        began = time.perf_counter()
+        await work()
+        taken.setdefault(name, []).append(time.perf_counter() - began)
+
+    async def stated(form: str) -> None:
+        question = StatementRequest(month="2026-10")
+        (await books.once(partial(statement.read, tenant="acme", question=question, currency="EUR"))).text(form)
+
+    for _ in range(runs):
+        for form in statement.FORMS:
+            await timed(f"statement of a month, {form}", partial(stated, form))
+        for by, per, timezone in QUESTIONS:
+            question = UsageRequest(since=MONTH, until=MONTH + 31 * DAY, by=by, per=per, timezone=timezone)
+            words = f"usage of a month by {','.join(by)} {per and 'per ' + per} {timezone}"
+            await timed(" ".join(words.split()), partial(books.once, partial(usage.answer, tenant="acme", question=question)))
+    await books.close()
+    return taken
+
+
+QUESTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("group",), "", "UTC"),
+    (("group", "user"), "day", "UTC"),
+    (("group",), "day", "Europe/Berlin"),
+    (("node",), "", "UTC"),
+)
+PATIENCE = 1_800.0
+MONTH = parse_time("2026-10-01")
+
+
+def month(jobs: int, runs: int = 3) -> dict[str, list[float]]:
+    """Seconds of each question about a month of so many jobs of one tenant: 100 users, 10 policies, 5 profiles, 3 pools, 4 keys."""
+    with postgres() as (dsn, _):
+        return asyncio.run(_ask(dsn, jobs, runs))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["month"]:
+        for question, seconds in month(int(sys.argv[2])).items():
+            print(f"{question:<60} {min(seconds):6.2f} .. {max(seconds):6.2f} s")
+    else:
+        print(catch_up(int(sys.argv[1]) if sys.argv[1:] else 100_000))

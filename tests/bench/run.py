@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import allocator_core
+import books
 import line
 import memory
 import reclaim
@@ -24,6 +25,8 @@ BIG_RUNS = 2
 """Of what takes a minute or more each: a million facts, a million jobs."""
 WAITING = 100_000
 """Pending jobs whose memory is taken."""
+MONTH_FACTS = 200_000
+"""Facts that accounting catches up with."""
 TAIL = 50_000
 """Facts behind the snapshot."""
 
@@ -144,6 +147,21 @@ def measure_memory(jobs: int, facts: int, live: int) -> dict[str, Any]:
     }
 
 
+def measure_books(facts: int, jobs: int) -> dict[str, Any]:
+    """Accounting behind the ledger, and what people ask of a month."""
+    runs = [books.catch_up(facts) for _ in range(3)]
+    rate, service, server = (spread([run[name] for run in runs]) for name in ("facts_per_s", "service_cpu", "postgres_cpu"))
+    lives = {name: value / 5 for name, value in rate.items()}
+    print(
+        f"    accounting catches up                 {_show(rate)} facts/s   (goal 10,000), {_show(lives)} jobs/s   (goal 3,000)"
+    )
+    print(f"    CPU for {facts:,} facts  service {_seconds(service)} s, PostgreSQL {_seconds(server)} s")
+    asked = {question: spread(seconds) for question, seconds in books.month(jobs).items()}
+    for question, seconds in asked.items():
+        print(f"    {question:<58} {_seconds(seconds)} s, {jobs:,} jobs   (a statement: goal 5)", flush=True)
+    return {"catch_up": rate, "service_cpu": service, "postgres_cpu": server, "month": asked}
+
+
 def _seconds(figures: dict[str, float]) -> str:
     return f"{figures['median']:.2f} [{figures['least']:.2f} - {figures['greatest']:.2f}]"
 
@@ -158,8 +176,8 @@ def main() -> int:
     parser.add_argument(
         "what",
         nargs="*",
-        choices=["core", "reclaim", "line", "memory", []],
-        help="core: P1, P2, P3; reclaim: plans; line: P5, P7; memory: P12, P13; nothing: all",
+        choices=["core", "reclaim", "line", "memory", "books", []],
+        help="core: P1, P2, P3; reclaim: plans; line: P5, P7; memory: P12, P13; books: accounting; nothing: all",
     )
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each run of the core")
@@ -170,9 +188,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2_000, help="of each run of the line")
     parser.add_argument("--samples", type=int, default=100, help="of the latency")
     parser.add_argument("--facts", type=int, default=1_000_000, help="from which a fold is rebuilt")
+    parser.add_argument("--month", type=int, default=1_000_000, help="jobs in the month that is asked about")
     parser.add_argument("--live", type=int, default=1_000_000, help="jobs in the snapshot that is loaded")
     arguments = parser.parse_args()
-    what = set(arguments.what) or {"core", "reclaim", "line", "memory"}
+    what = set(arguments.what) or {"core", "reclaim", "line", "memory", "books"}
     figures: dict[str, Any] = {"machine": machine()}
     print(json.dumps(figures["machine"]), flush=True)
     if "core" in what:
@@ -188,6 +207,8 @@ def main() -> int:
         figures["P5, P7"] = measure_line(arguments.jobs, arguments.samples)
     if "memory" in what:
         figures["P12, P13"] = measure_memory(WAITING, arguments.facts, arguments.live)
+    if "books" in what:
+        figures["books"] = measure_books(MONTH_FACTS, arguments.month)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0
