@@ -28,7 +28,7 @@ from structlog.testing import capture_logs
 
 from headrace.accounting import history as history_of
 from headrace.accounting import service as accounting_service
-from headrace.accounting import statement, store, usage
+from headrace.accounting import statement, usage
 from headrace.accounting.charges import days
 from headrace.accounting.costs import decimal
 from headrace.accounting.database import Database, DatabaseRefused
@@ -436,7 +436,7 @@ async def test_books_that_are_made_anew_find_the_copies_of_the_records_and_see_t
     assert await postgres.tables() == whole
     await make_anew(postgres)
     await postgres.execute("UPDATE headrace.records SET digest = 'another' WHERE sequence = 3")
-    with pytest.raises(store.CopyDiffers, match=r"record 3 of the ledger is not the one that headrace\.records has a copy of"):
+    with pytest.raises(LogBroken, match=r"record 3 of the ledger is not the one that headrace\.records has a copy of"):
         await keep(memory_log(history), postgres.dsn)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
 from headrace.bus.process import Service, settle
+from headrace.bus.telemetry import gauge
 from headrace.contracts.audit import AuditAnswer, AuditRequest
 from headrace.contracts.codec import decode
 from headrace.contracts.queries import ServiceView, StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
@@ -42,6 +44,10 @@ READ_AT_ONCE = 200
 
 PROVIDER = "provider"
 """The name under which questions about all tenants are asked."""
+
+LOOK_EVERY = 5.0
+FAR = 2_000
+"""Records behind the ledger from which on it is said again and again."""
 
 STATEMENTS_KEPT = 4
 PIECE = 1024 * 1024
@@ -68,6 +74,13 @@ async def main(service: Service) -> None:
     accounting = Accounting(JetStreamLog(service.connection, LEDGER_STREAM), fold, dsn, currency)
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
+    gauge(
+        "headrace.accounting.behind",
+        "{record}",
+        "records of the ledger that are not in the books",
+        lambda: accounting.pace.behind,
+    )
+    gauge("headrace.accounting.rate", "{fact}/s", "facts taken into the books", lambda: accounting.pace.facts_per_s)
     await accounting.run()
 
 
@@ -77,6 +90,20 @@ class Written(NamedTuple):
     digest: str
     text: str
     final: bool
+
+
+@dataclass(slots=True)
+class Pace:
+    """How far behind the ledger the books are, in records, and how fast they go on; looked at every `LOOK_EVERY` seconds."""
+
+    behind: int = 0
+    facts_per_s: int = 0
+    facts: int = 0
+    """Taken in since the last look."""
+
+    def look(self, behind: int, seconds: float) -> None:
+        """So many records behind, so long after the last look."""
+        self.behind, self.facts_per_s, self.facts = behind, round(self.facts / seconds), 0
 
 
 class Accounting:
@@ -95,9 +122,11 @@ class Accounting:
         self._outages = 0
         self._currency = currency
         self._statements: dict[tuple[str, str], Written] = {}
+        self.pace = Pace()
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `Deposed`, and what `Database.once` and `migrate` refuse."""
+        watching = asyncio.ensure_future(self._watch())
         try:
             await self._writing.run(migrate)
             self._written = await self._writing.run(store.position)
@@ -108,8 +137,20 @@ class Accounting:
             finally:
                 await reader.close()
         finally:
+            watching.cancel()
             await self._writing.close()
             await self._asking.close()
+
+    async def _watch(self) -> None:
+        """Know how far behind the books are, and say so while it is far."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await asyncio.sleep(LOOK_EVERY)
+            with suppress(LogError):
+                self.pace.look(max(0, await self._log.tip() - self._written.sequence), loop.time() - began)
+                if self.pace.behind > FAR:
+                    _log.info("catching_up", behind=self.pace.behind, facts_per_s=self.pace.facts_per_s)
 
     def handlers(self) -> dict[str, Handler]:
         """What it answers, by question."""
@@ -179,6 +220,7 @@ class Accounting:
             "tip": tip,
             "behind": max(0, tip - written.sequence),
             "waiting_to_be_written": self._fold.sequence - written.sequence,
+            "facts_per_s": self.pace.facts_per_s,
         }
         return ServiceView(service="accounting", folded=written.sequence, now=written.now, engine=ENGINE, detail=detail)
 
@@ -250,7 +292,10 @@ class Accounting:
             await self._writing.run(partial(store.write, changes=changes))
         except store.PositionMoved as error:
             raise Deposed(f"somebody else writes these books: {error}") from error
+        except store.CopyDiffers as error:
+            raise LogBroken(str(error)) from error
         self._written = changes.position
+        self.pace.facts += len(changes.facts)
         if self._writing.outages > self._outages:
             self._outages = self._writing.outages
             with suppress(LogError):

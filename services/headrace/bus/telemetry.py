@@ -1,4 +1,4 @@
-"""What a service says about itself: JSON lines on stderr, and traces by OTLP where an endpoint is configured.
+"""What a service says about itself: JSON lines on stderr, and traces and metrics by OTLP where an endpoint is configured.
 
 Strategy: without `OTEL_EXPORTER_OTLP_ENDPOINT` nothing of OpenTelemetry is imported, and a span is an object that hands the
 traceparent on unchanged.
@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Tracer
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 LEVEL = "HEADRACE_LOG_LEVEL"
+METRICS_EVERY = 30
+"""Seconds."""
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
@@ -87,6 +92,7 @@ class _Tracing:
 
     tracer: Tracer | None = None
     provider: TracerProvider | None = None
+    metrics: MeterProvider | None = None
 
 
 def configure(service: str) -> None:
@@ -94,6 +100,7 @@ def configure(service: str) -> None:
     configure_logs(service)
     if os.environ.get(ENDPOINT):
         configure_traces(service)
+        configure_metrics(service)
 
 
 def configure_logs(service: str) -> None:
@@ -137,10 +144,36 @@ def configure_traces(service: str) -> None:
     _Tracing.tracer = provider.get_tracer("headrace")
 
 
+def configure_metrics(service: str) -> None:
+    """Send metrics by OTLP over HTTP, every half minute, as the environment variables of OpenTelemetry say."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    except ImportError as error:
+        _log.error("metrics_off", reason=f"{ENDPOINT} is set, but {error.name} is not installed")
+        return
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(), export_interval_millis=METRICS_EVERY * 1_000)
+    resource = Resource.create({"service.name": f"headrace-{service}"})
+    _Tracing.metrics = MeterProvider(metric_readers=[reader], resource=resource)
+
+
+def gauge(name: str, unit: str, says: str, read: Callable[[], int]) -> None:
+    """A figure that is read whenever metrics are sent; nothing where nobody records. `unit` as `{record}` or `s`."""
+    if _Tracing.metrics is not None:
+        from opentelemetry.metrics import Observation  # noqa: PLC0415 - paid for only where metrics are on
+
+        meter = _Tracing.metrics.get_meter("headrace")
+        meter.create_observable_gauge(name, callbacks=[lambda _: [Observation(read())]], unit=unit, description=says)
+
+
 def flush() -> None:
     """Send what has not been sent, at the end of the process."""
     if _Tracing.provider is not None:
         _Tracing.provider.shutdown()
+    if _Tracing.metrics is not None:
+        _Tracing.metrics.shutdown()
 
 
 def span(name: str, traceparent: str, **attributes: str | int | bool) -> Span:

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.accounting import service
 from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
@@ -57,10 +58,26 @@ async def test_a_stretch_ends_when_it_has_many_messages_or_many_bytes(monkeypatc
 
 async def test_before_the_database_is_there_the_status_says_how_far_behind_the_books_are() -> None:
     accounting = Accounting(log_of(1, 1), LedgerFold(), "postgresql://nowhere")
-    detail = {"tip": 2, "behind": 2, "waiting_to_be_written": 0}
+    detail = {"tip": 2, "behind": 2, "waiting_to_be_written": 0, "facts_per_s": 0}
     view = ServiceView(service="accounting", folded=0, now=0, engine=ENGINE, detail=detail)
     assert await accounting.status("acme", "alice", b"") == view
     assert set(accounting.handlers()) == {"usage", "statement", "audit", "status"}
+
+
+async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "LOOK_EVERY", 0.001)
+    monkeypatch.setattr(service, "FAR", 1)
+    accounting = Accounting(log_of(1, 1), LedgerFold(), "postgresql://nowhere")
+    accounting.pace.facts = 7
+    with capture_logs() as told:
+        watching = asyncio.create_task(accounting._watch())
+        while not told:
+            await asyncio.sleep(0)
+        watching.cancel()
+    assert (told[0]["event"], told[0]["behind"], told[0]["facts_per_s"] > 0) == ("catching_up", 2, True)
+    pace = service.Pace(facts=50)
+    pace.look(3, 5.0)
+    assert (pace.behind, pace.facts_per_s, pace.facts) == (3, 10, 0)
 
 
 async def test_usage_that_cannot_be_read_now_is_refused_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

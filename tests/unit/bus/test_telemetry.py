@@ -11,6 +11,8 @@ from threading import Thread
 
 import pytest
 import structlog
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -54,6 +56,21 @@ def test_a_span_continues_the_given_trace_and_names_itself_to_the_next(spans: In
     assert f"{second.parent.span_id:016x}" == PARENT[36:52]
     assert first.parent.span_id == second.context.span_id
     assert {f"{s.context.trace_id:032x}" for s in (first, second)} == {PARENT[3:35]}
+
+
+def test_a_gauge_is_read_when_metrics_are_sent_and_costs_nothing_where_nobody_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    telemetry.gauge("headrace.test.behind", "{record}", "how far behind", lambda: 1 // 0)
+    reader = InMemoryMetricReader()
+    monkeypatch.setattr(telemetry._Tracing, "metrics", MeterProvider(metric_readers=[reader]))
+    telemetry.gauge("headrace.test.behind", "{record}", "how far behind", lambda: 7)
+    data = reader.get_metrics_data()
+    assert data is not None
+    (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
+    assert (metric.name, metric.unit, [point.value for point in metric.data.data_points]) == (
+        "headrace.test.behind",
+        "{record}",
+        [7],
+    )
 
 
 @pytest.mark.parametrize("nonsense", ["", "nonsense", PARENT[:-1], PARENT.upper() + "Z"])
