@@ -15,6 +15,10 @@ SAME_RELEASE = {"headrace-contracts"}
 """Ours, pinned to the same version instead of by hash."""
 
 
+PINNED_WHERE_DECLARED = {"torch"}
+"""For an example, and so large that only who asks for it installs it; its extra names the one version."""
+
+
 def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -42,9 +46,11 @@ def test_what_is_declared_is_pinned_by_version_and_hash():
     unhashed = [
         block.partition("\n")[0] for block in blocks if "==" not in block.partition("\n")[0] or "--hash=sha256:" not in block
     ]
-    asked = {name for root in SOURCE_ROOTS for name in declared(root)}
+    asked = {name for root in SOURCE_ROOTS for name in declared(root)} - PINNED_WHERE_DECLARED
     assert unhashed == []
     assert asked - SAME_RELEASE - pinned == set(), "run: make lock"
+    extras = tomllib.loads(text("contracts/pyproject.toml"))["project"]["optional-dependencies"]
+    assert [requirement for requirement in extras["torch"] if "==" not in requirement] == []
 
 
 def test_all_three_are_of_one_release():

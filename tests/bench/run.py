@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ import allocator_core
 import books
 import line
 import memory
+import node
 import reclaim
 
 RUNS = 5
@@ -176,8 +178,8 @@ def main() -> int:
     parser.add_argument(
         "what",
         nargs="*",
-        choices=["core", "reclaim", "line", "memory", "books", []],
-        help="core: P1, P2, P3; reclaim: plans; line: P5, P7; memory: P12, P13; books: accounting; nothing: all",
+        choices=["core", "reclaim", "line", "node", "memory", "books", []],
+        help="core: P1, P2, P3; reclaim: plans; line: P5, P7; node: the executor; memory: P12, P13; books: accounting; nothing: all",
     )
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each run of the core")
@@ -191,7 +193,7 @@ def main() -> int:
     parser.add_argument("--month", type=int, default=1_000_000, help="jobs in the month that is asked about")
     parser.add_argument("--live", type=int, default=1_000_000, help="jobs in the snapshot that is loaded")
     arguments = parser.parse_args()
-    what = set(arguments.what) or {"core", "reclaim", "line", "memory", "books"}
+    what = set(arguments.what) or {"core", "reclaim", "line", "node", "memory", "books"}
     figures: dict[str, Any] = {"machine": machine()}
     print(json.dumps(figures["machine"]), flush=True)
     if "core" in what:
@@ -205,6 +207,9 @@ def main() -> int:
         reclaim.show(figures["plans"])
     if "line" in what:
         figures["P5, P7"] = measure_line(arguments.jobs, arguments.samples)
+    if "node" in what:
+        figures["node"] = asyncio.run(node.measure(arguments.jobs))
+        node.show(figures["node"])
     if "memory" in what:
         figures["P12, P13"] = measure_memory(WAITING, arguments.facts, arguments.live)
     if "books" in what:

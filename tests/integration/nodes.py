@@ -62,7 +62,7 @@ class Feed:
         self, number: int, *command: str, devices: tuple[str, ...] = (), amounts: dict[str, int] | None = None, **fields: Any
     ) -> str:
         """Order a job; its key."""
-        job = f"acme.alice.01j9z3k4m5n6p7q8r9s0t1v2{number:02d}"
+        job = f"acme.alice.01j9z3k4m5n6p7q8r9s0{number:06d}"
         shares = tuple(DeviceShare(device=device, units=126_000) for device in devices)
         granted = next(self._sequences)
         order = StartOrder(

@@ -50,6 +50,7 @@ class Settings(NamedTuple):
     output_limit: int
     keep: float
     keep_logs: int
+    containers: str
     run_as: str
     limits: str
     pids: int
@@ -83,6 +84,7 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         output_limit=given.output_limit * MIB,
         keep=given.keep,
         keep_logs=given.keep_logs * MIB,
+        containers=given.containers,
         run_as=given.run_as,
         limits=given.limits,
         pids=given.pids,
@@ -163,6 +165,7 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
         default="auto",
         help="hold jobs to their CPU, memory and processes by control groups: where that can be done (default), never, or always",
     )
+    _add(run, "--containers", str, "auto", "SOCKET", "of Docker or Podman, for jobs with an image; auto or off (default: auto)")
     _add(run, "--pids", int, 16_384, "N", "processes and threads that a replica may have (default: 16384)")
     _add(run, "--work-limit", _mebibytes, 100 * 1024, "SIZE", "what a private working directory may take (default: 100GiB)")
     run.add_argument(

@@ -255,8 +255,9 @@ class Executor:
 
     def _suspend(self, action: v.Suspend) -> None:
         held = self._held[action.lease]
-        if held.running is None:
-            self.handle(v.CannotSuspend(self._now(), action.lease, "it has ended"))
+        if held.running is None or held.order.image:
+            reason = "it has ended" if held.running is None else "a container cannot be suspended"
+            self.handle(v.CannotSuspend(self._now(), action.lease, reason))
             return
         held.moving = self._loop.create_task(self._off(held, held.running))
 

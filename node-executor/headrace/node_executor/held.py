@@ -53,7 +53,7 @@ class Held:
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
         """How to start the job, or its callback, which has a name of its own; both in the enclosure."""
         prepared, entered, name = self.prepared, self.entered, self.name if part == JOB else f"{self.name}.{part}"
-        bounds = (prepared.account, prepared.group, part, entered.group, entered.prefix)
+        bounds = (prepared.account, prepared.group, part, entered.group, entered.prefix, prepared.container)
         return Launch(name, command, env | entered.env, prepared.directory, prepared.paths.control, self.output, *bounds)
 
     def standing(self, running: Running) -> Standing:

@@ -40,6 +40,7 @@ from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CALLBACK
+from headrace.node_executor.runtimes.container import ContainerRuntime, Either, find_engine
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.tenure import Occupied, Tenure
@@ -219,6 +220,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
         )
     journal = Journal(f"{settings.data}/journal")
     runtime = ProcessRuntime(Nursery(program, lock), workspace.kept)
+    engine = find_engine(settings.containers, os.environ.get("XDG_RUNTIME_DIR", ""))
     known = {workspace.name(left.order) for left in journal.open.values()}
     if bounds.groups is not None:
         bounds.groups.sweep(known)
@@ -232,7 +234,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
         preparation=Preparation(workspace, settings.devices, base, references(settings.secrets, os.environ), bounds),
         devices=settings.devices,
         enclosing=Enclosing(fences),
-        runtime=runtime,
+        runtime=Either(runtime, ContainerRuntime(runtime, engine, f"{settings.data}/containers") if engine else None),
         journal=journal,
         tracing=tracing(settings.name),
         output_limit=settings.output_limit,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headrace.contracts.amounts import CPU, MEMORY
+from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY
 from headrace.contracts.documents import Mount
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.orders import StartOrder
@@ -15,7 +15,8 @@ from headrace.node_executor.cgroups import Group, Groups, Limits
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.environment import account_environment, job_environment
 from headrace.node_executor.references import References
-from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart
+from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart, Container
+from headrace.node_executor.runtimes.container import device_names
 from headrace.node_executor.workspace import Paths, Workspace
 
 
@@ -27,6 +28,7 @@ class Prepared(NamedTuple):
     directory: str
     account: Account | None = None
     group: Group | None = None
+    container: Container | None = None
 
 
 class Bounds(NamedTuple):
@@ -51,8 +53,6 @@ class Preparation:
 
     def prepare(self, order: StartOrder, traceparent: str) -> Prepared:
         """Make the directories and compose the environment. Raises `CannotStart`."""
-        if order.image:
-            raise CannotStart(f"this node has no container runtime for the image {order.image}")
         if order.workdir and not order.workdir.startswith("/"):
             raise CannotStart(f"the working directory {order.workdir} is not an absolute path", COMMAND_UNUSABLE)
         for mount in order.mounts:
@@ -85,8 +85,26 @@ class Preparation:
         account = self._bounds.accounts.of(order.job)
         base = self._base if account is None else {**self._base, **account_environment(account, paths)}
         env = job_environment(order, paths, base, self._devices.environment(order.devices), secrets, traceparent)
-        group = groups.group(self._workspace.name(order)) if groups is not None else None
-        return Prepared(paths, env, order.workdir or paths.work, account, group)
+        name, directory = self._workspace.name(order), order.workdir or paths.work
+        if order.image:
+            return Prepared(paths, env, directory, account, None, self._container(order, paths, name))
+        return Prepared(paths, env, directory, account, groups.group(name) if groups is not None else None)
+
+    def _container(self, order: StartOrder, paths: Paths, name: str) -> Container:
+        """Its own directories, what it was granted, and no more. Raises `CannotStart` for what nothing would hold it to."""
+        if any(share.units < GPU_UNITS and not share.mig for share in order.devices) and not self._devices.quick:
+            raise CannotStart(
+                "a container is given whole GPUs and MIG slices only; run it as a process, or ask for one of them", 126
+            )
+        return Container(
+            image=order.image,
+            binds=tuple(path for path in (paths.control, paths.checkpoints) if path),
+            devices=device_names(self._devices, order.devices, name),
+            nodes=self._devices.nodes(order.devices),
+            cpu=order.amounts.get(CPU, 0),
+            memory=order.amounts.get(MEMORY, 0),
+            pids=self._bounds.pids,
+        )
 
     def _values(self, order: StartOrder) -> dict[str, str]:
         if not order.secret_env:

@@ -12,7 +12,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         f"run --name gpu01-hq --data {tmp_path} --labels site=hq,rack=r7 --labels zone=a --devices sim:2xH100-80GB --cpus 2.5 "
         "--memory 256GiB --checkpoints /shared --secrets /s --pass-env SCRATCH --pass-env PROXY --output-limit 1MiB --keep 1d "
         "--keep-logs 1GiB --on-stop end --stop-grace 3s "
-        "--run-as self --limits off --pids 512 --work-limit 2GiB --heartbeat 500ms --ask-every 1m"
+        "--containers /engine.sock --run-as self --limits off --pids 512 --work-limit 2GiB --heartbeat 500ms --ask-every 1m"
     )
     environ = {"HEADRACE_NATS_URL": "nats://h:1", "HEADRACE_NATS_USER": "node-gpu01", "HEADRACE_NATS_PASSWORD": "pw"}
     settings = parse(words.split(), environ)
@@ -30,6 +30,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         1024**2,
         86400.0,
         1024**3,
+        "/engine.sock",
         "self",
         "off",
         512,

@@ -275,9 +275,9 @@ async def test_what_cannot_be_started_ends_with_the_reason(stage, make_order, fa
 
 
 async def test_an_order_that_cannot_be_prepared_is_refused(stage, make_order) -> None:
-    stage.push(make_order(image="pytorch:2"))
+    stage.push(make_order(secret_env=("../x",)))
     await stage.until(lambda: bool(stage.facts))
-    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["refused"]
+    assert [(fact.outcome, fact.exit_code) for fact in stage.said(LeaseEndedV1)] == [("exited", 126)]
 
 
 async def test_a_journal_that_cannot_be_written_refuses_the_start(stage, make_order, monkeypatch) -> None:

@@ -8,7 +8,7 @@ from headrace.node_executor.cgroups import Groups
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
-from headrace.node_executor.runtimes import CannotStart
+from headrace.node_executor.runtimes import CannotStart, Container
 from headrace.node_executor.workspace import Workspace
 
 
@@ -51,7 +51,6 @@ def test_a_job_may_name_its_own_directory(preparation, make_order) -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "message"),
     [
-        ({"image": "pytorch:2"}, None, "this node has no container runtime for the image pytorch:2"),
         ({"workdir": "here"}, 126, "the working directory here is not an absolute path"),
         ({"secret_env": ("NOPE",)}, 126, "this node has no secret NOPE of tenant acme"),
         ({"secret_env": ("../../x",)}, 126, "'../../x' cannot be the name of a secret"),
@@ -118,3 +117,10 @@ def test_a_group_that_cannot_be_made_is_the_nodes_fault(tmp_path, make_order) ->
     with pytest.raises(CannotStart, match="cannot hold the job to its limits: No such file") as error:
         one.prepare(make_order(amounts={"cpu": 1000}), "")
     assert error.value.exit_code is None
+
+
+def test_what_has_an_image_is_given_its_own_directories_and_its_limits(preparation, make_order) -> None:
+    prepared = preparation.prepare(make_order(image="trainer:1", amounts={"cpu": 500, "memory": 64}), "")
+    binds = (prepared.paths.control, prepared.paths.checkpoints)
+    assert prepared.container == Container("trainer:1", binds, cpu=500, memory=64)
+    assert prepared.group is None

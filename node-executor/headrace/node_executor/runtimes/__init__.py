@@ -1,10 +1,11 @@
-"""How a job is run. A process in this version; containers get a place beside it.
+"""How a job is run: as a process, or in a container.
 
 The question it answers: *how does a command become something that runs, can be signalled, outlives us, and ends with an exit code?*
 
 - `Runtime` is the face, `Launch` what it is given, `Running` what it gives back, `Hears` who is told.
 - `process` starts plain processes, each kept by a small process of its own (`keeper.c`, or `keeper.py` where that cannot be built);
   `nursery` is our end of the wires to them; `output` is what we ourselves write into a job's log.
+- `container` has what has an image run by Docker or Podman; `container_run` is what stands for it as a process.
 
 It never decides when to start or to stop, and never touches devices or directories.
 """
@@ -32,6 +33,21 @@ class CannotStart(Exception):
         self.exit_code = exit_code
 
 
+class Container(NamedTuple):
+    """What a container is made from: `binds` are paths that are the same inside, `devices` CDI names, `nodes` what stands behind ours.
+
+    Limits as in `cgroups.Limits`; 0: none.
+    """
+
+    image: str
+    binds: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    cpu: int = 0
+    memory: int = 0
+    pids: int = 0
+
+
 class Launch(NamedTuple):
     """A command with all that it needs.
 
@@ -51,6 +67,7 @@ class Launch(NamedTuple):
     part: str = JOB
     within: str = ""
     prefix: tuple[str, ...] = ()
+    container: Container | None = None
 
 
 class End(NamedTuple):

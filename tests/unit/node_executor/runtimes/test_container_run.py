@@ -1,0 +1,40 @@
+"""Whose fault an engine's answer is; how containers run is shown through an engine in `test_container`."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.node_executor.runtimes.container_run import Engine, EngineError, blamed, tell
+from tests.mock_engine import Engine as Played
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "expected"),
+    [
+        (400, 'exec: "x": executable file not found\nin $PATH', 'failed 127 exec: "x": executable file not found in $PATH'),
+        (500, "exec format error", "failed 126 exec format error"),
+        (409, "permission denied by somebody", "failed 0 permission denied by somebody"),
+        (0, "the engine does not answer", "failed 0 the engine does not answer"),
+    ],
+)
+def test_what_the_engine_says_is_the_jobs_fault_or_the_nodes(status, said, expected) -> None:
+    """R36."""
+    assert blamed(EngineError(status, said)) == expected
+
+
+def test_what_is_not_there_needs_no_end(tmp_path) -> None:
+    engine = Played(tmp_path / "sock")
+    client = Engine(str(tmp_path / "sock"))
+    client.kill("nobody")
+    client.remove("nobody")
+    client.pull("trainer:1")
+    with pytest.raises(EngineError, match="cannot be pulled: manifest unknown"):
+        client.pull("registry.local:5000/nowhere")
+    engine.end()
+    with pytest.raises(EngineError, match="does not answer"):
+        client.kill("nobody")
+
+
+def test_it_is_told_whole(tmp_path) -> None:
+    tell(str(tmp_path / "told"), "started")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("told", "started")]
