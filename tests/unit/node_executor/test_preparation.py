@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import Mount
+from headrace.contracts.facts.fact import DeviceShare
 from headrace.node_executor.accounts import Account, Accounts
 from headrace.node_executor.cgroups import Groups
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
@@ -124,3 +128,13 @@ def test_what_has_an_image_is_given_its_own_directories_and_its_limits(preparati
     binds = (prepared.paths.control, prepared.paths.checkpoints)
     assert prepared.container == Container("trainer:1", binds, cpu=500, memory=64)
     assert prepared.group is None
+
+
+def test_a_container_is_given_no_part_of_a_gpu_that_nothing_would_hold_it_to(machine, tmp_path, make_order) -> None:
+    devices = NvmlDevices(Nvml(), lambda: 0)
+    one = Preparation(Workspace(str(tmp_path)), devices, {}, "", Bounds(Accounts("self")))
+    half = DeviceShare(device="GPU-a1b2c300", units=GPU_UNITS // 2)
+    with pytest.raises(CannotStart, match="whole GPUs and MIG slices only") as error:
+        one.prepare(make_order(image="trainer:1", devices=(half,)), "")
+    assert error.value.exit_code == 126
+    devices.close()
