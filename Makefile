@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test check bench bench-packing bench-trace properties scenarios schemas format lock
+.PHONY: help setup up down demo test test-api check bench bench-api bench-packing bench-trace properties scenarios schemas format lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ demo: $(INSTALLED) ## start everything, play the worked example with real proces
 test: $(INSTALLED) ## run every test
 	@$(BIN)/pytest
 
+test-api: $(INSTALLED) ## several thousand made-up requests against the served API, by schemathesis in an environment of its own
+	@test -x .schemathesis/bin/schemathesis || { echo "Making .schemathesis"; $(PYTHON) -m venv .schemathesis && \
+		.schemathesis/bin/python -m pip install --quiet --disable-pip-version-check --no-input schemathesis==4.32.5; }
+	@$(BIN)/python tests/api/hostile.py .schemathesis/bin/schemathesis
+
 check: $(INSTALLED) ## format, lint, types, import rules, generated files, the shape of the tree
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
@@ -35,6 +40,9 @@ check: $(INSTALLED) ## format, lint, types, import rules, generated files, the s
 
 bench: $(INSTALLED) ## measure, and print the figures with machine, versions and spread
 	@$(BIN)/python tests/bench/run.py
+
+bench-api: $(INSTALLED) ## submits and reads over HTTP by 32 clients, and batched publishes
+	@$(BIN)/python tests/bench/api.py
 
 bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation gradient descent, best fit, packing and random
 	@$(BIN)/python tests/bench/packing.py

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -17,7 +24,17 @@ def tour() -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in re.findall(r"^headrace .*$", text, flags=re.MULTILINE)]
 
 
-def test_every_command_of_the_tour_works_when_pasted(headrace):
+def over_http(api: str, environment: dict[str, str]) -> list[Any]:
+    """What the commands of the part about HTTP answer, in order, as a shell reads them."""
+    (script,) = re.findall(r"### The same over HTTP.*?```sh\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    ours = f'headrace() {{ "{sys.executable}" -m headrace.cli "$@"; }}; python() {{ "{sys.executable}" "$@"; }}'
+    text = "\n".join(("set -euo pipefail", ours, script.replace("http://127.0.0.1:8080", api)))
+    done = subprocess.run(["bash", "-c", text], cwd=README.parent, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines() if line]
+
+
+def test_every_command_of_the_tour_works_when_pasted(headrace, environment):
     assert headrace("up", "--detach").returncode == 0
     job, said = "", {}
     for arguments in tour():
@@ -28,6 +45,13 @@ def test_every_command_of_the_tour_works_when_pasted(headrace):
         said[" ".join(arguments[:2])] = done.stdout
     assert said["logs --user"] == "on gpu0:0.5\n"
     assert re.search(r"^state +pending$", said["why --user"], flags=re.MULTILINE)
+    if shutil.which("curl") is None or shutil.which("bash") is None:
+        pytest.skip("the part about HTTP needs curl and bash, which are not installed here")
+    answers = over_http(json.loads(headrace("status", "--json").stdout)["api"], environment)
+    applied, queue, policy, submitted, jobs, usage = answers
+    assert (applied["applied"], queue["policy"], policy["limit"]) == (True, "ai-dev", {"gpu": "12"})
+    assert {job["user"] for job in (*submitted["jobs"], *jobs["jobs"])} == {"alice"}
+    assert usage["lines"]
 
 
 def test_the_scenario_that_the_readme_names_holds(headrace):

@@ -128,7 +128,10 @@ class _Writer:
             }
             if one.body:
                 schema = self._body(message, one.body, {name.partition(".")[2] or name for name in taken})
-                operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+                needed = one.body != "*" or "required" in schema
+                if verb == "patch":  # what the body does not say stays as it is
+                    schema.pop("required", None)
+                operation["requestBody"] = {"required": needed, "content": {"application/json": {"schema": schema}}}
             if method.name == "GetOpenApi":
                 operation["security"] = []
             yield verb, path, operation

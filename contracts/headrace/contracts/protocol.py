@@ -7,14 +7,14 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from google.api import annotations_pb2
+from google.api import annotations_pb2, field_behavior_pb2
 from google.protobuf import descriptor_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, ServiceDescriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor, MethodDescriptor, ServiceDescriptor
 
 PACKAGE = "headrace.v1"
 
@@ -76,6 +76,21 @@ def bindings(method: MethodDescriptor) -> tuple[Binding, ...]:
         verb = next(verb for verb in _VERBS if getattr(one, verb))
         found.append(Binding(verb, getattr(one, verb), one.body))
     return tuple(found)
+
+
+def required(message: Descriptor) -> tuple[FieldDescriptor, ...]:
+    """The fields of a message that have to be there."""
+    wanted = field_behavior_pb2.REQUIRED
+    return tuple(
+        field for field in message.fields if wanted in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]
+    )
+
+
+def needs_body(method: MethodDescriptor, binding: Binding) -> bool:
+    """Whether something that has to be there stands in the body."""
+    inside = {field for field, _ in binding.variables}
+    names = {field.name for field in required(method.input_type)} - inside
+    return bool(names) if binding.body == "*" else binding.body in names
 
 
 def descriptors() -> descriptor_pb2.FileDescriptorSet:

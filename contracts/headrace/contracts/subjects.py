@@ -8,7 +8,10 @@ SUBMIT_STREAM = "SUBMIT"
 LEDGER_STREAM = "LEDGER"
 FEED_STREAM = "FEED"
 
-SUBMIT_SUBJECTS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
+_OF_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
+SUBMIT_SUBJECTS = (*_OF_USERS, *(f"{subject}.by.*.*" for subject in _OF_USERS))
+"""The second of each says besides who it was for the user that it names; nobody outside `CORE` reaches those."""
+
 LEDGER_SUBJECTS = ("hr.ledger.*", "hr.ledger.node.*")
 FEED_SUBJECTS = ("hr.feed.>",)
 
@@ -29,6 +32,19 @@ def cancel(tenant: str, user: str, job_id: str) -> str:
 def requeue(tenant: str, user: str, job_id: str) -> str:
     """Where a user publishes the wish that a job goes back into line."""
     return f"hr.requeue.{tenant}.{user}.{job_id}"
+
+
+def by(subject: str, tenant: str, handle: str) -> str:
+    """The same wish of `handle`, for the user whom the subject names."""
+    return f"{subject}.by.{tenant}.{handle}"
+
+
+def split_by(subject: str) -> tuple[str, str]:
+    """A subject of SUBMIT as its user would have it, and who published for that user, as facts name them; empty: the user."""
+    parts = subject.split(".")
+    if len(parts) > 5 and parts[-3] == "by" and is_token(parts[-2]) and is_token(parts[-1]):
+        return ".".join(parts[:-3]), f"{parts[-2]}.{parts[-1]}"
+    return subject, ""
 
 
 def parse_submit(subject: str) -> tuple[str, str, str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from headrace.admission.judge import Asker, judge, wish_digest
 from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode_cancel, decode_requeue, decode_submit
@@ -16,7 +18,7 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, is_job_id, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.records import RECORD_FACTS_MAX
-from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, parse_submit
+from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, parse_submit, split_by
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.record_room import RecordRoom
 from headrace.domain.state import FINAL, JobState
@@ -87,7 +89,8 @@ class Admission:
                 return self._judge_cancel(message)
             if message.subject.startswith("hr.requeue."):
                 return self._judge_requeue(message)
-            asker = Asker(*parse_submit(message.subject))
+            subject, by = split_by(message.subject)
+            asker = Asker(*parse_submit(subject))
             wishes = decode_submit(message.payload)
         except (IdError, Malformed) as error:
             return self._refuse(message, RejectReason.MALFORMED, str(error))
@@ -98,22 +101,22 @@ class Admission:
                     f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
                 )
             elif (known := self._known_digest(job_key(asker.tenant, asker.user, wish.id))) is None:
-                if not self._judge_new(asker, wish, now):
+                if not self._judge_new(asker, by, wish, now):
                     return False
             elif known != wish_digest(asker, wish):
                 text = f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
                 refused.setdefault(RejectReason.ID_REUSED, []).append(text)
         return all(self._refuse(message, reason, *texts) for reason, texts in refused.items())
 
-    def _judge_new(self, asker: Asker, wish: JobWish, now: int) -> bool:
-        """Judge a job that is not known yet; False where the record has no room for it."""
+    def _judge_new(self, asker: Asker, by: str, wish: JobWish, now: int) -> bool:
+        """Judge a job that is not known yet, and that `by` submitted for its user; False where the record has no room for it."""
         policy = f"{asker.tenant}/{asker.policy}"
         pending, fresh = self._admitted.get(policy, 0), self._admitted.get(asker.tenant, 0)
         fact = judge(self.state, asker, wish, now, pending=pending, fresh=fresh, batch=self._known, seal=self._seal)
         if isinstance(fact, f.JobRejectedV1):
             if not self._state_refusal((asker.tenant, asker.user), fact):
                 return False
-        elif not self._state_all((fact,)):
+        elif not self._state_all((structs.replace(fact, submitted_by=by) if by else fact,)):
             return False
         else:
             self._admitted[policy], self._admitted[asker.tenant] = pending + 1, fresh + 1
@@ -129,19 +132,21 @@ class Admission:
         return answered.digest if answered is not None else self._known.get(key)
 
     def _judge_cancel(self, message: StoredMessage) -> bool:
-        tenant, user, job_id = parse_cancel(message.subject)
+        subject, by = split_by(message.subject)
+        tenant, user, job_id = parse_cancel(subject)
         wish = decode_cancel(message.payload)
         key = job_key(tenant, user, job_id)
         job = self.state.jobs.get(key)
         if key in self._known or (job is not None and job.state not in FINAL):
-            return self._state_all((f.JobCancelRequestedV1(job=key, by=f"{tenant}.{user}", reason=wish.reason[:256]),))
+            return self._state_all((f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=wish.reason[:256]),))
         if job is None and key not in self.state.answered:
             return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         return True
 
     def _judge_requeue(self, message: StoredMessage) -> bool:
         """What holds leases is to go back into line, if it is not leaving already (R29); about the rest it is said why not."""
-        tenant, user, job_id = parse_requeue(message.subject)
+        subject, by = split_by(message.subject)
+        tenant, user, job_id = parse_requeue(subject)
         wish = decode_requeue(message.payload)
         key = job_key(tenant, user, job_id)
         job, answered = self.state.jobs.get(key), self.state.answered.get(key)
@@ -150,7 +155,7 @@ class Admission:
             if ended is None and key not in self._known:
                 return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         elif job.state in REQUEUED_FROM:
-            by = f"{tenant}.{user}"
+            by = by or f"{tenant}.{user}"
             return self._state_all((f.JobRequeueRequestedV1(job=key, attempt=job.attempt, by=by, reason=wish.reason[:256]),))
         else:
             ended = job.state if job.state in FINAL else None

@@ -19,7 +19,7 @@ from headrace.contracts.amounts import GPU
 from headrace.contracts.codec import encode
 from headrace.contracts.ids import IdError
 from headrace.contracts.implied import spelled_out
-from headrace.contracts.subjects import feed, parse_cancel, parse_requeue, parse_submit
+from headrace.contracts.subjects import feed, parse_cancel, parse_requeue, parse_submit, split_by
 from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
 
 if TYPE_CHECKING:
@@ -312,11 +312,12 @@ def _wish_refused(_projector: Projector, fact: f.WishRefusedV1) -> tuple[Piece, 
     parse = {"cancel": parse_cancel, "requeue": parse_requeue}.get(
         fact.subject.removeprefix("hr.").partition(".")[0], parse_submit
     )
+    subject, _ = split_by(fact.subject)
     try:
-        tenant, user = parse(fact.subject)[:2]
+        tenant, user = parse(subject)[:2]
     except IdError:
         return ()
-    public = {"wish": fact.wish, "user": user, "subject": fact.subject, "reason": fact.reason, "message": fact.message}
+    public = {"wish": fact.wish, "user": user, "subject": subject, "reason": fact.reason, "message": fact.message}
     return (Piece(tenant, "wish", "refused", user, public),)
 
 

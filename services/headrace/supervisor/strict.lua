@@ -84,7 +84,7 @@ end
 
 local function known_for(method, path)
   for _, one in ipairs(KNOWN) do
-    if one.method == method and path:find(one.pattern) then return one.body end
+    if one.method == method and path:find(one.pattern) then return one.body, one.needed end
   end
 end
 
@@ -95,10 +95,13 @@ function envoy_on_request(handle)
   local kind = headers:get("content-type") or ""
   if kind:find("^application/grpc") then return end
   local path = (headers:get(":path") or ""):gsub("%?.*$", "")
-  local known = known_for(method, path)
+  local known, needed = known_for(method, path)
   if known == nil then return end
   local body = handle:body()
-  if body == nil or body:length() == 0 then return end
+  if body == nil or body:length() == 0 then
+    if needed then handle:respond({[":status"] = "400"}, "the body is missing: write JSON") end
+    return
+  end
   local text = body:getBytes(0, body:length())
   local well, trouble = pcall(function()
     local at = skip(text, value_at(text, skip(text, 1), known, "", 0))

@@ -26,7 +26,9 @@ def _entries() -> Iterator[str]:
         for one in protocol.bindings(method):
             if one.body:
                 message = method.input_type if one.body == "*" else method.input_type.fields_by_name[one.body].message_type
-                yield f'{{method="{one.verb.upper()}", pattern={_lua(_pattern(one.path))}, body={_fields(message, 0)}}}'
+                needed = "true" if protocol.needs_body(method, one) else "false"
+                where = f'method="{one.verb.upper()}", pattern={_lua(_pattern(one.path))}'
+                yield f"{{{where}, needed={needed}, body={_fields(message, 0)}}}"
 
 
 def _pattern(path: str) -> str:

@@ -81,6 +81,7 @@ def _admitted(fact: f.JobAdmittedV1) -> Line:
     return f"admitted to {fact.policy}/{fact.profile}: asks for {asks}" + (
         ("" if fact.preemptible else ", non-preemptible")
         + (f", on behalf of {fact.on_behalf_of}" if fact.on_behalf_of else "")
+        + (f"; submitted by {fact.submitted_by}" if fact.submitted_by else "")
         + (f"; by the group's rules: {', '.join(fact.rules)}" if fact.rules else "")
     ), "R13"
 

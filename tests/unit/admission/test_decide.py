@@ -12,7 +12,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
-from headrace.contracts.subjects import cancel, requeue, submit
+from headrace.contracts.subjects import by, cancel, requeue, submit
 from headrace.contracts.wishes import After, CancelWish, JobText, JobWish, JobWishes, RequeueWish
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
@@ -304,6 +304,15 @@ def test_the_cancel_of_a_pending_job_is_asked_for(judging):
     judging.cancel(1, reason="typo" * 100)
 
     assert judging.judged() == (wanted(1, ("typo" * 100)[:256]), judged_through(2))
+
+
+def test_who_speaks_for_a_user_is_recorded_beside_the_user(judging):
+    judging.hear(by(QUEUE, "default", "ci"), encode(wish(1)))
+    judging.hear(by(cancel("default", "ann", job_id(1)), "acme", "boss"), b"{}")
+
+    admitted_by, wanted_by, _ = judging.judged()
+    assert (admitted_by.job, admitted_by.submitted_by) == (key(1), "default.ci")
+    assert wanted_by == f.JobCancelRequestedV1(job=key(1), by="acme.boss")
 
 
 def test_a_job_may_be_cancelled_in_the_record_that_admits_it(judging):

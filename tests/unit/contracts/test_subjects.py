@@ -28,6 +28,16 @@ def test_every_subject_has_its_place_in_the_tree_of_names(built, subject):
     assert built == subject
 
 
+def test_who_speaks_for_a_user_stands_behind_the_subject_of_the_user():
+    subject = subjects.submit("acme", "alice", "ai-dev", "half")
+    spoken = subjects.by(subject, "acme", "ci")
+    assert spoken == "hr.submit.acme.alice.ai-dev.half.by.acme.ci"
+    assert subjects.split_by(spoken) == (subject, "acme.ci")
+    assert subjects.split_by(subject) == (subject, "")
+    assert subjects.split_by("hr.submit.acme.alice.by.acme.CI") == ("hr.submit.acme.alice.by.acme.CI", "")
+    assert subjects.split_by("hr.cancel.by.acme.ci") == ("hr.cancel.by.acme.ci", "")
+
+
 def test_what_is_put_together_can_be_taken_apart():
     assert subjects.parse_submit(subjects.submit("acme", "alice", "ai-dev", "half")) == ("acme", "alice", "ai-dev", "half")
     assert subjects.parse_cancel(subjects.cancel("acme", "alice", JOB)) == ("acme", "alice", JOB)

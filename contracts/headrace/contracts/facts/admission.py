@@ -18,7 +18,8 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     `job` is the job key. `request` is what one replica takes, with `mig` one slice of that name, for which `gpu` is the charge (R4);
     `replicas` start together (R2). `text` is the sealed
     `JobText`, base64; `digest` names the content of the wish, so that the same id with other content is noticed (R14).
-    `trace` is the W3C traceparent of the submit. `on_behalf_of`: the user for whom the service account in the key submitted.
+    `trace` is the W3C traceparent of the submit. `on_behalf_of`: the user for whom the service account in the key submitted;
+    `submitted_by`: who submitted over the API for the user in the key (`acme.ci`); empty: that user.
     `rules`: what the runtime rules of the group gave the job, a line each, secrets by name and reference only. Spans in microseconds.
     """
 
@@ -39,6 +40,7 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     text: str = ""
     trace: str = ""
     on_behalf_of: str = ""
+    submitted_by: str = ""
     rules: tuple[str, ...] = ()
 
 
@@ -65,7 +67,7 @@ class WishRefusedV1(Fact, frozen=True, kw_only=True, tag="wish.refused.v1"):
 
 
 class JobCancelRequestedV1(Fact, frozen=True, kw_only=True, tag="job.cancel_requested.v1"):
-    """The owner wants the job to end."""
+    """Its owner, or who may speak for them, wants the job to end."""
 
     job: str
     by: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
@@ -16,7 +17,8 @@ import structlog
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from headrace.governance.api.faults import Fault
+from headrace.contracts import protocol
+from headrace.governance.api.faults import Fault, invalid
 from headrace.governance.api.messages import sequence_of
 from headrace.governance.api.names import tenant_in
 from headrace.governance.api.office import Call, Office
@@ -114,6 +116,7 @@ class Door(grpc.aio.ServerInterceptor):
         tenant = tenant_of(request)
         authorize(caller, name, tenant, caller.handle)
         within = context.time_remaining()
+        check_required(request)
         call = Call(caller, name, WITHIN if within is None else within, self._office)
         wanted = getattr(request, "min_sequence", "")
         if wanted:
@@ -125,6 +128,19 @@ class Door(grpc.aio.ServerInterceptor):
         if len(shown) > 1:
             raise Fault(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", "several tokens were shown; show one")
         return await self._verifier.caller(self._office.state, bearer(shown[0] if shown else ""))
+
+
+@cache
+def _required(message: Any) -> tuple[Any, ...]:
+    return protocol.required(message)
+
+
+def check_required(request: Any) -> None:
+    """What a request has to say; of what stands deeper in it, documents and wishes know by themselves."""
+    for field in _required(request.DESCRIPTOR):
+        is_there = request.HasField(field.name) if field.has_presence else bool(getattr(request, field.name))
+        if not is_there:
+            raise invalid(field.name, "it is missing", "MISSING")
 
 
 def tenant_of(request: Any) -> str:

@@ -178,8 +178,8 @@ async def cancel_job(request: Any, call: Call) -> pb.CancelJobResponse:
     """Wish that it ends; durable when this answers."""
     asked = find(request.name, call)
     authorize(call.caller, call.method, asked.tenant, asked.user)
-    payload = encode(CancelWish(reason=reason_of(request.reason, asked, call)))
-    await call.office.submits.append(subjects.cancel(*split_job_key(asked.key)), payload, None)
+    subject = as_whom(subjects.cancel(*split_job_key(asked.key)), f"{asked.tenant}.{asked.user}", call)
+    await call.office.submits.append(subject, encode(CancelWish(reason=request.reason[:REASON_MAX])), None)
     sequence = call.office.state.sequence
     return pb.CancelJobResponse(job=job_message(view_of(asked.job, call.office), sequence), sequence=str(sequence))
 
@@ -188,17 +188,16 @@ async def requeue_job(request: Any, call: Call) -> pb.RequeueJobResponse:
     """Wish that it goes back into line; durable when this answers."""
     asked = find(request.name, call)
     authorize(call.caller, call.method, asked.tenant, asked.user)
-    payload = encode(RequeueWish(reason=reason_of(request.reason, asked, call)))
-    await call.office.submits.append(subjects.requeue(*split_job_key(asked.key)), payload, None)
+    subject = as_whom(subjects.requeue(*split_job_key(asked.key)), f"{asked.tenant}.{asked.user}", call)
+    await call.office.submits.append(subject, encode(RequeueWish(reason=request.reason[:REASON_MAX])), None)
     sequence = call.office.state.sequence
     return pb.RequeueJobResponse(job=job_message(view_of(asked.job, call.office), sequence), sequence=str(sequence))
 
 
-def reason_of(reason: str, asked: Asked, call: Call) -> str:
-    """What is kept with the wish: the reason, and who it was where that is not the owner."""
-    author = call.caller.author
-    said = reason if author == f"{asked.tenant}.{asked.user}" else f"{reason} (by {author})".strip()
-    return said[:REASON_MAX]
+def as_whom(subject: str, owner: str, call: Call) -> str:
+    """Where a wish about somebody's job is published: both names stand in it where the caller is not the owner."""
+    caller = call.caller
+    return subject if caller.author == owner else subjects.by(subject, caller.tenant, caller.handle)
 
 
 async def preempt_job(request: Any, call: Call) -> Any:

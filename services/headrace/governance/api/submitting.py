@@ -14,7 +14,7 @@ from headrace.contracts.wishes import JOBS_MAX, JobWish
 from headrace.governance.api import names
 from headrace.governance.api.faults import invalid, shown
 from headrace.governance.api.jobmessages import job_message
-from headrace.governance.api.jobs import view_of
+from headrace.governance.api.jobs import as_whom, view_of
 from headrace.identity.caller import Role
 from headrace.identity.directory import act_for
 from headrace.identity.roles import authorize
@@ -41,7 +41,7 @@ async def submit_jobs(request: Any, call: Call) -> pb.SubmitJobsResponse:
     if not 1 <= len(request.jobs) <= JOBS_MAX:
         raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
     wishes = [_wish(spec, index) for index, spec in enumerate(request.jobs)]
-    subject = subjects.submit(tenant, user, policy, profile)
+    subject = as_whom(subjects.submit(tenant, user, policy, profile), f"{tenant}.{user}", call)
     for group, payload in packed(wishes):
         await call.office.submits.append(subject, payload, None, f"{tenant}.{user}.{group[0].id}")
     keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
