@@ -1,5 +1,7 @@
 """The API under load: submits over HTTP through the gateway by closed-loop clients, reads beside them, and batched publishes on the bus.
 
+One job holds the whole pool, so that what is submitted waits: it is the way in that is measured, not the processes of jobs.
+
 `python tests/bench/api.py [--clients 32] [--seconds 10]`, or `make bench-api`. The load generator shares the machine with everything else.
 """
 
@@ -93,6 +95,7 @@ async def measure(folder: Path, clients: int, seconds: float) -> dict[str, objec
     submit = json.dumps({"queue": "bench/one", "user": "bench", "jobs": [{"command": ["true"]}]}).encode()
     jobs = "/v1/tenants/default/jobs"
     found: dict[str, object] = {}
+    headrace("submit", "--data", str(folder), "--user", "bench", "--queue", "bench/all", "--", "sleep", "3600")
     await closed_loop(place, token, clients, 1.0, "GET", "/v1/pools", b"")
     for name, many, verb, path, body in (
         ("read, 1 client", 1, "GET", "/v1/pools/onprem", b""),

@@ -16,8 +16,8 @@ import psutil
 DOCUMENTS = """
 groups: [{name: bench, members: [bench]}]
 pools: [{name: onprem, selector: {site: hq}}]
-profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}]
-policies: [{name: bench, group: bench, profiles: [one], max_pending: 1000000}]
+profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}, {name: all, request: {gpu: 8}, pools: [onprem]}]
+policies: [{name: bench, group: bench, profiles: [one, all], max_pending: 1000000}]
 """
 
 

@@ -408,6 +408,8 @@ def test_usage_comes_from_the_books(api: Api) -> None:
     eventually(lambda: "lines" in api.done("alice", "GET", "/v1/tenants/acme/usage"))
     report = api.done("boss", "GET", "/v1/tenants/acme/usage", by=["user", "profile"])
     assert {"user": "alice", "profile": "half"} in [line["group"] for line in report["lines"]]
+    daily = api.done("boss", "GET", "/v1/tenants/acme/usage", per="day", timezone="Europe/Berlin")
+    assert all("cost" in line and "waiting_hours" in line for line in daily["lines"])
     assert api.ask("boss", "GET", "/v1/tenants/acme/usage", by="colour").status == 400
 
 
@@ -434,6 +436,9 @@ def test_the_gateway_is_strict_and_speaks_like_the_api(api: Api) -> None:
         ("PATCH", "/v1/pools/hq", {"colour": "red"}, 400),
         ("PATCH", "/v1/pools/hq", {"burst": {"node": {"wheels": 4}}}, 400),
         ("PATCH", "/v1/pools/hq", b'{"price": {}, "price": {}}', 400),
+        ("PATCH", "/v1/pools/hq", {"burst": None}, 400),
+        ("PATCH", "/v1/pools/hq", None, 400),
+        ("POST", "/v1/documents:apply", {}, 400),
         ("PATCH", "/v1/pools/hq", b"[" * 10_000, 400),
         ("PATCH", "/v1/pools/hq", b'{"price": ', 400),
         ("PATCH", "/v1/pools/hq", b"\xff\xfe", 400),

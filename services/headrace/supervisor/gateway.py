@@ -111,7 +111,6 @@ def _manager(descriptors: str) -> Config:
             "idle_timeout": "300s",
             "headers_with_underscores_action": "REJECT_REQUEST",
         },
-        "http_protocol_options": {"allow_custom_methods": True},  # which are then told 405, as every other
         "http2_protocol_options": {
             "max_concurrent_streams": STREAMS_MAX,
             "initial_stream_window_size": 1024 * 1024,

@@ -77,6 +77,7 @@ function value_at(text, at, known, path, depth)
   end
   if mark == "[" then return list_at(text, at, known, path, depth) end
   if mark == '"' then return (string_at(text, at)) end
+  if known ~= "any" and text:sub(at, at + 3) == "null" then fail(path:sub(1, -2) .. ": null is no value; leave the field out") end
   local found = text:find("[%]},%s]", at)
   if found == at then fail("the body is no JSON: a value is missing") end
   return found or #text + 1

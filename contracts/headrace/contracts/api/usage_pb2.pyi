@@ -13,16 +13,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GetUsageRequest(_message.Message):
-    __slots__ = ("parent", "since", "until", "by")
+    __slots__ = ("parent", "since", "until", "by", "per", "timezone")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    PER_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
     parent: str
     since: _timestamp_pb2.Timestamp
     until: _timestamp_pb2.Timestamp
     by: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, parent: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[_Iterable[str]] = ...) -> None: ...
+    per: str
+    timezone: str
+    def __init__(self, parent: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[_Iterable[str]] = ..., per: _Optional[str] = ..., timezone: _Optional[str] = ...) -> None: ...
 
 class UsageReport(_message.Message):
     __slots__ = ("lines", "sequence")
@@ -33,7 +37,7 @@ class UsageReport(_message.Message):
     def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class UsageLine(_message.Message):
-    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact")
+    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost")
     class GroupEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +53,11 @@ class UsageLine(_message.Message):
     LOST_HOURS_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
+    IDLE_HOURS_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_HOURS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_HOURS_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    LOST_COST_FIELD_NUMBER: _ClassVar[int]
     group: _containers.ScalarMap[str, str]
     key: str
     hours: str
@@ -57,4 +66,9 @@ class UsageLine(_message.Message):
     lost_hours: str
     jobs: int
     exact: str
-    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ...) -> None: ...
+    idle_hours: str
+    suspended_hours: str
+    waiting_hours: str
+    cost: str
+    lost_cost: str
+    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ...) -> None: ...

@@ -35,6 +35,8 @@ async def get_usage(request: Any, call: Call) -> pb.UsageReport:
         since=microseconds(request.since, "since"),
         until=microseconds(request.until, "until"),
         by=tuple(request.by) or ("group",),
+        per=request.per,
+        timezone=request.timezone or "UTC",
     )
     subject = subjects.query("accounting", "usage", tenant, call.caller.handle)
     said = await call.office.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
@@ -55,6 +57,11 @@ def _line(row: UsageRow) -> pb.UsageLine:
         lost_hours=hours(row.key, row.lost),
         jobs=row.jobs,
         exact=row.total,
+        idle_hours=hours(row.key, row.idle),
+        suspended_hours=hours(row.key, row.suspended),
+        waiting_hours=hours(row.key, row.waiting),
+        cost=row.cost,
+        lost_cost=row.lost_cost,
     )
 
 
