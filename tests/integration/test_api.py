@@ -156,6 +156,32 @@ def test_a_set_of_documents_is_applied_whole_and_its_plan_can_be_read(api: Api) 
     assert api.ask("root", "GET", "/v1/profiles/two").status == 404
 
 
+def test_an_administrator_applies_what_is_the_tenants_and_nothing_else(api: Api) -> None:
+    own = {"tenant": "acme", "name": "mine", "group": "dev", "profiles": ["half"]}
+    plan = api.done("boss", "POST", "/v1/documents:apply", {"documents": {"policies": [own]}})
+    assert plan["lines"][0] == "+ policy acme/mine"
+    for documents in (
+        {"policies": [own | {"tenant": "emca"}]},
+        {"pools": [DOCUMENTS["pools"][0]]},
+        {"tenants": [DOCUMENTS["tenants"][0]]},
+        {"profiles": [DOCUMENTS["profiles"][0]]},
+        {"policies": [own], "groups": [{"tenant": "emca", "name": "dev", "members": ["boss"]}]},
+    ):
+        assert api.ask("boss", "POST", "/v1/documents:apply", {"documents": documents}).status == 403, documents
+    assert api.ask("alice", "POST", "/v1/documents:apply", {"documents": {"policies": [own]}}).status == 403
+    assert api.ask("viewer", "POST", "/v1/documents:apply", {"documents": {"policies": [own]}, "dry_run": True}).status == 403
+
+
+def test_a_tenant_has_profiles_of_its_own(api: Api) -> None:
+    body = {"request": {"gpu": "1/8"}, "pools": ["hq"]}
+    made = api.done("boss", "POST", "/v1/tenants/acme/profiles", body, profile_id="eighth")
+    assert made["name"] == "tenants/acme/profiles/eighth"
+    assert api.done("alice", "GET", f"/v1/{made['name']}")["request"] == {"gpu": "0.125"}
+    assert api.ask("eve", "GET", f"/v1/{made['name']}").status == 403
+    assert api.ask("boss", "POST", "/v1/profiles", body, profile_id="mine").status == 403
+    api.done("boss", "DELETE", f"/v1/{made['name']}")
+
+
 def test_a_stale_set_is_refused(api: Api) -> None:
     policy = DOCUMENTS["policies"][0]
     said = api.ask(

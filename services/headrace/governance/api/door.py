@@ -43,6 +43,9 @@ OPEN = frozenset(
 )
 """What everybody may ask without a token: whether it is there, and how it is spoken to."""
 
+PLACED_INSIDE = frozenset({"ApplyDocuments"})
+"""Whose things it is about stands in each part of the request: the service asks the table for each of them."""
+
 WITHIN = 60.0
 """Seconds for a call whose caller names no deadline."""
 
@@ -113,7 +116,7 @@ class Door(grpc.aio.ServerInterceptor):
 
     async def _admit(self, name: str, request: Any, context: Any) -> Call:
         caller = await self._authenticate(context)
-        tenant = tenant_of(request)
+        tenant = caller.tenant if name in PLACED_INSIDE else tenant_of(request)
         authorize(caller, name, tenant, caller.handle)
         within = context.time_remaining()
         check_required(request)
