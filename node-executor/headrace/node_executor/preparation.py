@@ -56,7 +56,7 @@ class Preparation:
         if order.workdir and not order.workdir.startswith("/"):
             raise CannotStart(f"the working directory {order.workdir} is not an absolute path", COMMAND_UNUSABLE)
         for mount in order.mounts:
-            _check_mount(mount)
+            _check_mount(mount, contained=bool(order.image))
         secrets = self._values(order)
         prepared = self._prepared(order, secrets, traceparent)
         try:
@@ -104,6 +104,7 @@ class Preparation:
             cpu=order.amounts.get(CPU, 0),
             memory=order.amounts.get(MEMORY, 0),
             pids=self._bounds.pids,
+            mounts=order.mounts,
         )
 
     def _values(self, order: StartOrder) -> dict[str, str]:
@@ -113,9 +114,9 @@ class Preparation:
         return {name: self._secrets.resolve(tenant, name, order.secrets.get(name, "")) for name in order.secret_env}
 
 
-def _check_mount(mount: Mount) -> None:
+def _check_mount(mount: Mount, *, contained: bool) -> None:
     """Without a container a job sees the node's own directories, where they are: one that is to be elsewhere cannot be had."""
-    if mount.source != mount.target:
-        raise CannotStart(f"this node has no container runtime to show {mount.source} at {mount.target}")
+    if mount.source != mount.target and not contained:
+        raise CannotStart(f"only a container can show {mount.source} at {mount.target}: submit the job with an image")
     if not os.path.isdir(mount.source):
         raise CannotStart(f"this node has no directory {mount.source}, which the group's rules have the job find")

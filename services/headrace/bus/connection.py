@@ -56,6 +56,14 @@ class Connection(GuardedClient):
         Raises `LogUnavailable` where nobody listens, the server is away or goes away, or nothing comes `within` that many
         seconds: it may or may not have been heard. Raises `LogRefused` where this user may not publish there, or it is too big.
         """
+        answer = await self._ask_once(subject, payload, headers, within)
+        if _unheard(answer):  # said for a moment also of one who has just come in another account; then nobody has heard it
+            answer = await self._ask_once(subject, payload, headers, within)
+        if _unheard(answer):
+            raise LogUnavailable(f"nobody listens on {subject}: is that stream or service there?")
+        return answer
+
+    async def _ask_once(self, subject: str, payload: bytes, headers: Mapping[str, str] | None, within: float) -> Msg:
         if not self.is_connected:
             raise LogUnavailable("NATS is away")
         self._asked += 1
@@ -65,7 +73,7 @@ class Connection(GuardedClient):
         try:
             await self.publish(subject, payload, reply=self._inbox + token, headers=dict(headers) if headers else None)
             async with asyncio.timeout(within):
-                answer = await future
+                return await future
         except TimeoutError:
             raise LogUnavailable(f"no answer on {subject} within {within:g} s") from None
         except errors.MaxPayloadError:
@@ -74,9 +82,6 @@ class Connection(GuardedClient):
             raise LogUnavailable(f"NATS is away: {error}") from error
         finally:
             del self._unanswered[token]
-        if answer.headers and not answer.data and answer.headers.get("Status") == _NO_RESPONDERS:
-            raise LogUnavailable(f"nobody listens on {subject}: is that stream or service there?")
-        return answer
 
     def watch(self, came_back: Callable[[], None]) -> Callable[[], None]:
         """Call `came_back` whenever the server is back after it was away; what is returned ends that."""
@@ -169,3 +174,8 @@ async def connect(url: str, user: str = "", password: str = "", *, name: str = "
 def _address(connection: Connection) -> str:
     url = connection.connected_url
     return f"{url.hostname}:{url.port}" if url else ""
+
+
+def _unheard(answer: Msg) -> bool:
+    """The server's own answer: nobody listens there."""
+    return bool(answer.headers) and not answer.data and (answer.headers or {}).get("Status") == _NO_RESPONDERS

@@ -60,10 +60,23 @@ async def test_an_answer_that_comes_too_late_or_to_nobody_is_dropped() -> None:
 async def test_a_question_nobody_hears_is_told_so() -> None:
     wired = Wired()
     asking = asyncio.ensure_future(wired.ask("hr.a"))
-    await _asked(wired)
-    await wired.answer(wired.sent[0][2], headers={"Status": "503"})
+    for asked in (1, 2):
+        await _asked(wired, asked)
+        await wired.answer(wired.sent[-1][2], headers={"Status": "503"})
     with pytest.raises(LogUnavailable, match="nobody listens on hr.a"):
         await asking
+    assert len(wired.sent) == 2
+
+
+async def test_a_question_that_nobody_heard_is_asked_once_more() -> None:
+    wired = Wired()
+    asking = asyncio.ensure_future(wired.ask("hr.a", b"what"))
+    await _asked(wired)
+    await wired.answer(wired.sent[0][2], headers={"Status": "503"})
+    await _asked(wired, 2)
+    await wired.answer(wired.sent[1][2], b"that")
+    assert (await asking).data == b"that"
+    assert [sent[:2] for sent in wired.sent] == [("hr.a", b"what"), ("hr.a", b"what")]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_without_a_container_a_mount_is_the_directory_itself(preparation, make_o
     here = str(tmp_path)
     preparation.prepare(make_order(mounts=(Mount(source=here, target=here),)), "")
     for mount in (Mount(source=here, target="/data"), Mount(source="/no/such", target="/no/such")):
-        with pytest.raises(CannotStart, match="this node has no"):
+        with pytest.raises(CannotStart, match="only a container can show|this node has no directory"):
             preparation.prepare(make_order(mounts=(mount,)), "")
 
 
@@ -130,9 +130,16 @@ def test_what_has_an_image_is_given_its_own_directories_and_its_limits(preparati
     assert prepared.group is None
 
 
+def test_only_a_container_finds_a_directory_of_the_node_elsewhere(preparation, make_order, tmp_path) -> None:
+    mounts = (Mount(source=str(tmp_path), target="/data"),)
+    assert preparation.prepare(make_order(image="trainer:1", mounts=mounts), "").container.mounts == mounts
+    with pytest.raises(CannotStart, match=f"only a container can show {tmp_path} at /data: submit the job with an image"):
+        preparation.prepare(make_order(mounts=mounts), "")
+
+
 def test_a_container_is_given_no_part_of_a_gpu_that_nothing_would_hold_it_to(machine, tmp_path, make_order) -> None:
     devices = NvmlDevices(Nvml(), lambda: 0)
-    one = Preparation(Workspace(str(tmp_path)), devices, {}, "", Bounds(Accounts("self")))
+    one = Preparation(Workspace(str(tmp_path)), devices, {}, references("", {}), Bounds(Accounts("self")))
     half = DeviceShare(device="GPU-a1b2c300", units=GPU_UNITS // 2)
     with pytest.raises(CannotStart, match="whole GPUs and MIG slices only") as error:
         one.prepare(make_order(image="trainer:1", devices=(half,)), "")

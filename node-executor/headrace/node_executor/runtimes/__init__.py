@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from headrace.contracts.documents import Mount
 from headrace.node_executor.accounts import Account
 from headrace.node_executor.cgroups import Group
 from headrace.node_executor.runtimes.output import Output
@@ -36,7 +37,7 @@ class CannotStart(Exception):
 class Container(NamedTuple):
     """What a container is made from: `binds` are paths that are the same inside, `devices` CDI names, `nodes` what stands behind ours.
 
-    Limits as in `cgroups.Limits`; 0: none.
+    `mounts`: directories of the node that the group's rules have it find. Limits as in `cgroups.Limits`; 0: none.
     """
 
     image: str
@@ -46,6 +47,7 @@ class Container(NamedTuple):
     cpu: int = 0
     memory: int = 0
     pids: int = 0
+    mounts: tuple[Mount, ...] = ()
 
 
 class Launch(NamedTuple):

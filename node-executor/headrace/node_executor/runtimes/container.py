@@ -196,7 +196,8 @@ def creation(launch: Launch, *, podman: bool) -> dict[str, Any]:
     if asked is None:
         raise AssertionError("there is no container without an image")
     host: dict[str, Any] = {
-        "Binds": [f"{path}:{path}" for path in asked.binds],
+        "Binds": [f"{path}:{path}" for path in asked.binds]
+        + [f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}" for mount in asked.mounts],
         "NetworkMode": "host",
         "Init": True,
         "CapDrop": ["ALL"],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.documents import Mount
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.node_executor import leftovers
 from headrace.node_executor.accounts import Account
@@ -233,7 +234,10 @@ def test_both_have_the_whole_face_of_a_runtime() -> None:
 
 def asked(*, podman: bool, **fields: Any) -> dict[str, Any]:
     output = Output("/log", 1)
-    container = Container("trainer:1", ("/control", "/ckpt"), ("nvidia.com/gpu=GPU-1",), cpu=2_500, memory=64, pids=100)
+    mounts = (Mount(source="/srv/sets", target="/data"), Mount(source="/scratch", target="/scratch", read_only=False))
+    container = Container(
+        "trainer:1", ("/control", "/ckpt"), ("nvidia.com/gpu=GPU-1",), cpu=2_500, memory=64, pids=100, mounts=mounts
+    )
     launch = Launch("x.1.0", ("python", "train.py"), {"A": "b"}, "/work", "/control", output, container=container, **fields)
     return creation(launch, podman=podman)
 
@@ -251,7 +255,7 @@ def test_an_engine_is_asked_for_exactly_what_was_granted() -> None:
         "Labels": {"headrace.lease": "x.1.0"},
         "StopSignal": "SIGTERM",
     }
-    assert host["Binds"] == ["/control:/control", "/ckpt:/ckpt"]
+    assert host["Binds"] == ["/control:/control", "/ckpt:/ckpt", "/srv/sets:/data:ro", "/scratch:/scratch"]
     assert (host["NanoCpus"], host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (2_500_000_000, 67108864, 67108864, 100)
     assert host["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]}]
     assert (host["CapDrop"], host["SecurityOpt"]) == (["ALL"], ["no-new-privileges"])
