@@ -15,6 +15,7 @@ COVERED_ELSEWHERE = {
     "contracts/headrace/contracts/audit.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/orders.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/queries.py": "tests/unit/contracts/test_schemas.py",
+    "contracts/headrace/contracts/usage.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/why.py": "tests/unit/contracts/test_schemas.py",
     # The services of the API answer over gRPC, with a ledger behind them, or not at all.
     **{

@@ -30,7 +30,7 @@ from headrace.accounting.schema import migrate
 from headrace.accounting.service import Accounting
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.durations import DAY, parse_time
-from headrace.contracts.queries import StatementRequest, UsageRequest
+from headrace.contracts.usage import StatementRequest, UsageRequest
 from headrace.service.fold import LedgerFold
 from headrace.supervisor.postgres import accepts, prepare
 

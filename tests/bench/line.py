@@ -16,7 +16,8 @@ from installation import cpu_seconds, installation
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.wishing import make_wish
-from headrace.contracts.queries import QueueView, UsageAnswer, UsageRequest
+from headrace.contracts.queries import QueueView
+from headrace.contracts.usage import UsageAnswer, UsageRequest
 
 GPUS = 64
 SUBMIT_AT_ONCE = 100

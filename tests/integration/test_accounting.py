@@ -46,9 +46,10 @@ from headrace.contracts.audit import AuditLine, AuditRequest
 from headrace.contracts.codec import decode, decode_record, encode
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import HOUR, SECOND
-from headrace.contracts.queries import Answer, StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.queries import Answer
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import LEDGER_STREAM, query
+from headrace.contracts.usage import StatementRequest, UsageAnswer, UsageRequest
 from headrace.domain.state import State
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold

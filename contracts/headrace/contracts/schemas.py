@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from headrace.contracts import audit, facts, orders, protos, queries, subjects, tokens, why, wishes
+from headrace.contracts import audit, facts, orders, protos, queries, subjects, tokens, usage, why, wishes
 from headrace.contracts.documents import Documents
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.writers import LAWS, NODE, SERVICES
@@ -35,6 +35,7 @@ PLAIN = (
     ("queries", audit),
     ("queries", why),
     ("queries", tokens),
+    ("queries", usage),
 )
 """Modules of plain messages, and the folder in which they are described."""
 
@@ -88,7 +89,9 @@ def asyncapi() -> Schema:
 
 
 def _plain_channels() -> Schema:
-    requests = [kind for module in (queries, audit, tokens) for kind in _structs(module) if kind.__name__.endswith("Request")]
+    requests = [
+        kind for module in (queries, audit, tokens, usage) for kind in _structs(module) if kind.__name__.endswith("Request")
+    ]
     return {
         "submit": _channel(subjects.submit("{tenant}", "{user}", "{policy}", "{profile}"), [wishes.JobWish, wishes.JobWishes]),
         "cancel": _channel(subjects.cancel("{tenant}", "{user}", "{job}"), [wishes.CancelWish]),

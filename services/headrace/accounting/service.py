@@ -26,9 +26,10 @@ from headrace.bus.process import Service, settle
 from headrace.bus.telemetry import gauge
 from headrace.contracts.audit import AuditAnswer, AuditRequest
 from headrace.contracts.codec import decode
-from headrace.contracts.queries import ServiceView, StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.queries import ServiceView
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.usage import StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
 from headrace.domain.foreseen import warnings
 from headrace.service.answering import Handler, Refused, serve
 from headrace.service.engine import ENGINE

@@ -15,7 +15,7 @@ from headrace.accounting.statements import statements
 from headrace.accounting.store import position
 from headrace.accounting.tally import Line, lines
 from headrace.accounting.usage import BadQuestion
-from headrace.contracts.queries import StatementRequest
+from headrace.contracts.usage import StatementRequest
 
 JSON, CSV, FOCUS = "json", "csv", "focus"
 FORMS = (JSON, CSV, FOCUS)

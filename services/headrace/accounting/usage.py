@@ -12,7 +12,7 @@ from headrace.accounting.rows import Position, ReservationRow
 from headrace.accounting.statements import statements
 from headrace.accounting.store import position
 from headrace.accounting.tally import Line, Place, lines
-from headrace.contracts.queries import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 
 ROWS_MAX = 5_000
 """Lines of one answer; a message is no place for more, and `skip` gets the others."""

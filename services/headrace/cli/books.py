@@ -21,7 +21,7 @@ from headrace.cli.tables import table
 from headrace.client import Client
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.durations import HOUR, DurationError, format_time, parse_duration, parse_time
-from headrace.contracts.queries import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 
 KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
 MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting")

@@ -13,7 +13,7 @@ from headrace.accounting.periods import BadPeriod, zone
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
 from headrace.cli.tables import pairs, table
 from headrace.client import Client
-from headrace.contracts.queries import StatementAnswer, StatementRequest
+from headrace.contracts.usage import StatementAnswer, StatementRequest
 
 WITHIN = 120.0
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.queries import JobView, UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.queries import JobView
+from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.demo.telling import Timeline, books, headline, remark
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "deploy" / "examples"

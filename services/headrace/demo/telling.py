@@ -10,7 +10,8 @@ from headrace.contracts.durations import SECOND
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from headrace.contracts.queries import FactView, UsageRow
+    from headrace.contracts.queries import FactView
+    from headrace.contracts.usage import UsageRow
 
 WIDTH = 100
 _QUIET = frozenset({"reclaim.opened.v1", "lease.started.v1", "preemption.settled.v1"})

@@ -11,7 +11,8 @@ from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
 from headrace.accounting.service import Accounting
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.codec import encode
-from headrace.contracts.queries import ServiceView, UsageRequest
+from headrace.contracts.queries import ServiceView
+from headrace.contracts.usage import UsageRequest
 from headrace.service.answering import Refused
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold

@@ -5,7 +5,7 @@ import pytest
 from headrace.accounting.bill import Heading
 from headrace.accounting.statement import Month, read
 from headrace.accounting.usage import BadQuestion
-from headrace.contracts.queries import StatementRequest
+from headrace.contracts.usage import StatementRequest
 
 HEADING = Heading("acme", "2026-11", "UTC", 0, 10, "EUR", final=True, reaches=10)
 

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.accounting.reading import FIELDS
 from headrace.accounting.usage import BadQuestion, check
-from headrace.contracts.queries import UsageRequest
+from headrace.contracts.usage import UsageRequest
 
 NOW = 1_000
 

@@ -9,7 +9,7 @@ import pytest
 from headrace.cli import books
 from headrace.cli.books import hours
 from headrace.contracts.durations import HOUR, parse_time
-from headrace.contracts.queries import UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 
 GPU_HOUR = 126_000 * HOUR
 ROW = UsageRow(

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from headrace.cli import statement
-from headrace.contracts.queries import StatementAnswer, StatementRequest
+from headrace.contracts.usage import StatementAnswer, StatementRequest
 
 DOCUMENT = {
     "tenant": "acme",

@@ -1,4 +1,5 @@
-from headrace.contracts.queries import FactView, UsageRow
+from headrace.contracts.queries import FactView
+from headrace.contracts.usage import UsageRow
 from headrace.demo.telling import Timeline, books, gpu_seconds, headline
 
 

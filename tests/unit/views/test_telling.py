@@ -41,7 +41,14 @@ def test_a_stranger_reads_nothing_that_names_others(path):
 
 def test_decisions_name_their_rule():
     ruleless = {line.type for path in GOLDEN for line in lines_of(golden(path), 7, EVERYBODY, State()) if not line.rule}
-    assert ruleless <= {"token.created.v1", "token.revoked.v1", "device.drained.v1", "device.returned.v1", "lease.overran.v1"}
+    assert ruleless <= {
+        "token.created.v1",
+        "token.revoked.v1",
+        "device.drained.v1",
+        "device.returned.v1",
+        "lease.overran.v1",
+        "tenant.erased.v1",
+    }
 
 
 def order():

@@ -11,7 +11,8 @@ from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.api import usage_pb2 as pb
 from headrace.contracts.codec import decode, encode
 from headrace.contracts.durations import HOUR
-from headrace.contracts.queries import Answer, UsageAnswer, UsageRequest, UsageRow
+from headrace.contracts.queries import Answer
+from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.governance.api import names
 from headrace.governance.api.faults import invalid
 from headrace.governance.api.messages import microseconds

@@ -1,0 +1,79 @@
+"""Questions to *accounting* about the books, and their answers (`queries` has the others, and the envelope of all)."""
+
+from __future__ import annotations
+
+from headrace.contracts.facts.fact import Value
+
+
+class UsageRequest(Value, frozen=True, kw_only=True):
+    """To *accounting* `usage`: the books of `[since, until)` (microseconds; 0 for open ends), grouped by the names in `by`.
+
+    `per`: `hour`, `day` or `month` of clocks in `timezone`; empty: all in one. Of very many lines one answer holds some: `skip` so many.
+    A provider's admin asks *provider* `usage` the same of all tenants.
+    """
+
+    since: int = 0
+    until: int = 0
+    by: tuple[str, ...] = ("group",)
+    per: str = ""
+    timezone: str = "UTC"
+    skip: int = 0
+
+
+class UsageRow(Value, frozen=True, kw_only=True):
+    """One line of the books: exact integers of unit-microseconds as text, because they outgrow what JSON readers hold.
+
+    `total` is `reserved` and `borrowed`; `lost` is the part of it that was work in no checkpoint when its job had to leave (R25). `idle`:
+    of reservations, that nobody had of the policy; with `reserved` it is the whole reservation. `suspended` and `waiting` are charged to
+    nobody. `cost` and `lost_cost` are decimals with six places, in the installation's currency. `jobs`: how many held something.
+    """
+
+    group: dict[str, str]
+    key: str
+    total: str
+    reserved: str
+    borrowed: str
+    lost: str = "0"
+    jobs: int = 0
+    idle: str = "0"
+    suspended: str = "0"
+    waiting: str = "0"
+    cost: str = "0.000000"
+    lost_cost: str = "0.000000"
+
+
+class UsageAnswer(Value, frozen=True, kw_only=True):
+    """The books, through the ledger sequence `through`, whose time is `now`; `lines` are all there are, `rows` those of this answer.
+
+    `warnings`: budgets that are used up, or will be before their period ends (R33).
+    """
+
+    through: int
+    rows: tuple[UsageRow, ...]
+    now: int = 0
+    lines: int = 0
+    currency: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class StatementRequest(Value, frozen=True, kw_only=True):
+    """To *accounting* `statement`: what the asker's tenant's `month` (`2026-11`, of clocks in `timezone`) comes to.
+
+    `form`: `json`, `csv`, or `focus` (FOCUS 1.2 as CSV). A long text comes in pieces: `digest` and `offset` ask for the rest of one.
+    """
+
+    month: str
+    timezone: str = "UTC"
+    form: str = "json"
+    digest: str = ""
+    offset: int = 0
+
+
+class StatementAnswer(Value, frozen=True, kw_only=True):
+    """A piece of the statement, which has `length` characters. `final`: it will never say anything else."""
+
+    through: int
+    text: str
+    length: int
+    digest: str
+    final: bool
