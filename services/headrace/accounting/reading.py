@@ -84,7 +84,7 @@ class Reader:
         counts: dict[tuple[int, tuple[str, ...], str], int] = {}
         sql = self._filled(_SQL["jobs"], "leases")
         for number, names, keys, count in await self._connection.fetch(sql, self._tenant, self._bounds, *self._more()):
-            for key in (*_keys(keys), "job"):
+            for key in {*_keys(keys), "job"}:
                 place = (number - 1, tuple(names), key)
                 counts[place] = counts.get(place, 0) + count
         return counts
@@ -162,5 +162,5 @@ def _cut(pieces: Sequence[tuple[int, int]], moments: Sequence[int]) -> Iterator[
 
 
 def _keys(text: str) -> list[str]:
-    """`["cpu", "gpu"]`."""
-    return msgspec.json.decode(text, type=list[str])
+    """Those of `{"cpu": 1, "gpu": 2}`, or `["cpu", "gpu"]`."""
+    return list(msgspec.json.decode(text, type=dict[str, int] | list[str]))

@@ -11,16 +11,17 @@ WHERE $1::text = '' OR days.tenant = $1
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 
 -- name: cut
-SELECT piece.number, told.tenant, told.policy, told.pool, told.names, told.key, sum(told.one * span.long), sum(told.two * span.long)
+-- A span in seconds, as a double, is rounded to the very microsecond: that is exact for sixty years, and nothing lasts so long.
+SELECT piece.number, told.tenant, told.policy, told.pool, told.names, told.key, sum(told.one::numeric * span.long), sum(told.two::numeric * span.long)
 FROM ({told}) AS told
 CROSS JOIN LATERAL generate_series(
     greatest(width_bucket(told.since, $2::timestamptz[]), 1),
     least(width_bucket(told.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
 ) AS piece (number)
 CROSS JOIN LATERAL (
-    SELECT headrace.microseconds(
+    SELECT (date_part('epoch',
         least(told.until, ($2::timestamptz[])[piece.number + 1]) - greatest(told.since, ($2::timestamptz[])[piece.number])
-    ) AS long
+    ) * 1000000)::bigint AS long
 ) AS span
 WHERE told.until > told.since AND told.until > {begins} AND told.since < {ends}
 GROUP BY 1, 2, 3, 4, 5, 6
@@ -73,22 +74,29 @@ FROM headrace.jobs CROSS JOIN headrace.position CROSS JOIN LATERAL headrace.aske
 WHERE ($1::text = '' OR jobs.tenant = $1) AND jobs.waiting_since IS NOT NULL
 
 -- name: jobs
-SELECT number, names, keys, count(*)
-FROM (
-    SELECT DISTINCT piece.number, {names} AS names, held.keys, leases.job
+-- Most jobs held one lease ever: those are counted as they come, and only the others are looked at twice.
+WITH several AS MATERIALIZED (SELECT DISTINCT job FROM headrace.leases WHERE attempt > 1 OR rank > 0),
+held AS NOT MATERIALIZED (
+    SELECT piece.number, {names} AS names, leases.amounts, leases.job
     FROM headrace.leases {jobs} CROSS JOIN headrace.position
-    CROSS JOIN LATERAL (
-        SELECT coalesce(leases.ended_at, position.now) AS until,
-               jsonb_path_query_array(leases.amounts - 'job', '$.keyvalue().key')::text AS keys
-    ) AS held
+    CROSS JOIN LATERAL (SELECT coalesce(leases.ended_at, position.now) AS until) AS ends
     CROSS JOIN LATERAL generate_series(
         greatest(width_bucket(leases.granted_at, $2::timestamptz[]), 1),
-        least(width_bucket(held.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
+        least(width_bucket(ends.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
     ) AS piece (number)
-    WHERE ($1::text = '' OR leases.tenant = $1) AND held.until > leases.granted_at
-      AND held.until > {begins} AND leases.granted_at < {ends}
-) AS held
-GROUP BY 1, 2, 3
+    WHERE ($1::text = '' OR leases.tenant = $1) AND ends.until > leases.granted_at
+      AND ends.until > {begins} AND leases.granted_at < {ends}
+)
+SELECT number, names, amounts::text, count(*)
+FROM held WHERE NOT EXISTS (SELECT FROM several WHERE several.job = held.job)
+GROUP BY number, names, amounts
+UNION ALL
+SELECT number, names, keys, count(*)
+FROM (
+    SELECT DISTINCT number, names, jsonb_path_query_array(amounts - 'job', '$.keyvalue().key')::text AS keys, job
+    FROM held WHERE EXISTS (SELECT FROM several WHERE several.job = held.job)
+) AS each
+GROUP BY number, names, keys
 
 -- name: tariffs
 SELECT tariff, pool, tenant, since, spot FROM headrace.tariffs ORDER BY since, tariff
