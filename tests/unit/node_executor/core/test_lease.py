@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts.facts import CheckpointRegisteredV1, LeaseEndedV1, LeaseRungV1, LeaseStartedV1
+from headrace.contracts.facts import CheckpointRegisteredV1, LeaseEndedV1, LeaseOverranV1, LeaseRungV1, LeaseStartedV1
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.core import lease as life
@@ -362,6 +362,16 @@ def test_a_job_that_takes_more_than_it_was_given_is_killed_and_the_end_says_why(
     assert talk.hears(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
     assert talk.hears(exited(6, 137)) == [v.Verify(LEASE)]
     assert talk.hears(free(7)) == ended("exited", 6, 7, exit_code=137, message="it took too much")
+
+
+def test_of_what_device_it_took_too_much_is_a_fact() -> None:
+    talk = Conversation()
+    talk.hears(started(0))
+    overran = v.Overran(s(5), LEASE, "it took too much", "gpu0", 1_000, 1_400)
+    fact = LeaseOverranV1(job=JOB, attempt=1, device="gpu0", limit=1_000, used=1_400, at=s(5))
+    assert talk.hears(overran) == [v.State(fact), v.Kill(LEASE)]
+    assert talk.hears(exited(6, 137)) == [v.Verify(LEASE)]
+    assert talk.hears(overran) == [], "it is gone already"
 
 
 def test_a_job_that_takes_too_much_while_its_ladder_runs_was_preempted() -> None:
