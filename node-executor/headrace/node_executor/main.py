@@ -227,7 +227,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
     abandoned = runtime.abandon(known | {f"{name}.{CALLBACK}" for name in known})
     if abandoned:
         _log.warning("abandoned_killed", names=abandoned)
-    kit = kit_for(settings.name, settings.data, settings.devices, os.environ, watching.changed)
+    kit = kit_for(settings.name, settings.data, settings.devices, os.environ, watching.slices_changed)
     fences = Fences(settings.devices, kit, Owners(workspace.leases), watching.overran)
     return Equipment(
         workspace=workspace,

@@ -60,6 +60,7 @@ class Watching:
         self._idleness = {device.device: Idleness() for device in devices.inventory()}
         self._unfit = {device.device: device.unfit for device in devices.inventory()}
         self._memory = {device.device: device.memory for device in devices.inventory()}
+        self._troubles: dict[tuple[str, str], Trouble] = {}
         self._before: tuple[int, dict[str, Use]] = (0, {})
 
     def tell(self, to: Audience) -> None:
@@ -84,8 +85,18 @@ class Watching:
         """From any thread: a device is in no order, or is again."""
         self._loop.call_soon_threadsafe(self._changed, device, trouble)
 
-    def _changed(self, device: str, trouble: Trouble | None) -> None:
-        cause, code, message = trouble or ("", 0, "in order again")
+    def slices_changed(self, device: str, trouble: Trouble | None) -> None:
+        """The same for its slices, which may be in no order while the device itself is well."""
+        self._loop.call_soon_threadsafe(self._changed, device, trouble, "slices")
+
+    def _changed(self, device: str, trouble: Trouble | None, of: str = "health") -> None:
+        """A device is in order again when nothing is wrong with it any more, whatever it was."""
+        if trouble is not None:
+            self._troubles[device, of] = trouble
+        else:
+            self._troubles.pop((device, of), None)
+        left = next((self._troubles[key] for key in sorted(self._troubles) if key[0] == device), None)
+        cause, code, message = left or ("", 0, "in order again")
         _log.warning("device_changed", device=device, cause=cause or "none", reason=message)
         self._unfit[device] = message if cause else ""
         self._handle(v.DeviceChanged(self._now(), device, cause, code, message))

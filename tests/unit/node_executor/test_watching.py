@@ -171,3 +171,18 @@ async def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch
             await asyncio.sleep(0.001)
     assert not watching.done()
     watching.cancel()
+
+
+async def test_a_device_is_in_order_again_when_neither_it_nor_its_slices_are_in_trouble(stage: Stage) -> None:
+    stuck, lost = Trouble("stuck_slice", 4, "stuck"), Trouble("lost", 0, "lost")
+    for tell, trouble in (
+        (stage.watching.slices_changed, stuck),
+        (stage.watching.changed, lost),
+        (stage.watching.changed, None),
+        (stage.watching.slices_changed, None),
+    ):
+        tell(FIRST, trouble)
+    async with asyncio.timeout(PATIENCE):
+        while len(stage.events) < 4:
+            await asyncio.sleep(0)
+    assert [event.message for event in stage.events] == ["stuck", "lost", "stuck", "in order again"]
