@@ -59,6 +59,10 @@ class Enclosing:
 
         self._do(lambda: self.fences.leave(lease), outcome)
 
+    def forget(self, lease: str) -> None:
+        """The lease is over: what is left of it here goes, if anything is."""
+        self._do(lambda: self.fences.forget(lease), lambda done: done())
+
     async def prove(self) -> None:
         """Have every fence try itself."""
         await self._loop.run_in_executor(self._worker, self.fences.prove)

@@ -320,6 +320,7 @@ class Executor:
         held = self._held.pop(action.lease, None)
         if held is None:
             return
+        self._with.enclosing.forget(action.lease)
         if held.timer is not None:
             held.timer.cancel()
         if not self._untidy:

@@ -32,7 +32,7 @@ class SlowFences:
             raise self.outcome
         return self.outcome
 
-    enter = leave = prove = _answer
+    enter = leave = forget = prove = _answer
 
     def close(self) -> None:
         self.closed = True
@@ -87,6 +87,8 @@ async def test_where_nothing_is_waited_for_it_is_told_before_the_call_returns(fe
     enclosing.enter(CASE, told.append, told.append)
     fences.outcome = ""
     enclosing.leave(CASE.lease, told.append)
+    enclosing.forget(CASE.lease)
     assert told == [Entered("hardware", {"A": "b"}), ""]
+    assert len(fences.threads) == 3
     assert set(fences.threads) == {threading.current_thread().name}
     enclosing.close()

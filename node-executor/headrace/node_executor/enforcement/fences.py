@@ -164,18 +164,31 @@ class Fences:
         if case is None:
             self._owners.ended(lease)
             return ""
+        why = self._open(lease) or (self._holder(case, self._devices.on_devices()) if case.shares else "")
+        if not why:
+            self._end(case)
+        return why
+
+    def forget(self, lease: str) -> None:
+        """The lease is over, whoever is on its devices by now: those of a suspended one may be somebody else's (R29)."""
+        case = self._entered.get(lease)
+        self._owners.ended(lease)
+        if case is not None:
+            self._open(lease)
+            self._end(case)
+
+    def _end(self, case: Case) -> None:
+        self._wall.tear_down(os.path.basename(case.control))
+        self.watchdog.taken(case.lease)
+        self._owners.ended(case.lease)
+        del self._entered[case.lease]
+
+    def _open(self, lease: str) -> str:
+        """Take down its fences; what is in the way."""
         for fence in (*self._parts, *((self._kit.slices,) if self._kit.slices is not None else ())):
             why: str = fence.open(lease)
             if why:
                 return why
-        if case.shares:
-            holder = self._holder(case, self._devices.on_devices())
-            if holder:
-                return holder
-        self._wall.tear_down(os.path.basename(case.control))
-        self.watchdog.taken(lease)
-        self._owners.ended(lease)
-        del self._entered[lease]
         return ""
 
     def _holder(self, case: Case, found: Mapping[str, Sequence[OnDevice]]) -> str:

@@ -241,3 +241,14 @@ def test_a_lease_of_a_former_executor_on_a_device_that_is_gone_is_adopted_and_en
     gone = DeviceShare(device="GPU-ffffffff", units=GPU_UNITS // 2)
     assert fences.adopt(case(gone)).env["CUDA_VISIBLE_DEVICES"] == ""
     assert fences.leave(LEASE) == ""
+
+
+def test_a_lease_that_is_over_is_forgotten_whoever_is_on_its_devices(
+    make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str
+) -> None:
+    fences = make(devices, GroupWall(unified))
+    group = fences.enter(case(WHOLE)).group
+    machine.process(sleeper, 50, gpu=1)
+    fences.forget(LEASE)
+    fences.forget(LEASE)
+    assert (fences.leave(LEASE), os.path.exists(group)) == ("", False)
