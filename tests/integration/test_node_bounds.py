@@ -15,7 +15,7 @@ from headrace.contracts.amounts import CPU, MEMORY
 from headrace.contracts.facts import LeaseEndedV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
 from headrace.node_executor.accounts import FIRST
-from headrace.node_executor.cgroups import CONTROLLERS, Groups
+from headrace.node_executor.cgroups import CONTROLLERS, Groups, group_name
 from tests.integration.nodes import Executor, Feed, until, until_printed
 
 SPINNER = "sh -c 'while :; do :; done' & spinner=$!; sleep 2; kill $spinner; wait $spinner; times"
@@ -51,8 +51,9 @@ async def bounded(feed, nats_server) -> AsyncIterator[Executor]:
             await asyncio.to_thread(one.process.wait)
 
 
-def groups_left() -> list[str]:
-    return [str(path) for path in Path("/sys/fs/cgroup").rglob("headrace.gpu01/*") if path.is_dir()]
+def groups_left(node: Executor) -> list[str]:
+    name = group_name("gpu01", str(node.data))
+    return [str(path) for path in Path("/sys/fs/cgroup").rglob(f"headrace.{name}/*") if path.is_dir()]
 
 
 async def test_who_takes_more_memory_than_given_dies_alone_and_is_told_why(feed: Feed, bounded: Executor) -> None:
@@ -64,7 +65,7 @@ async def test_who_takes_more_memory_than_given_dies_alone_and_is_told_why(feed:
     assert feed.of(neighbour, LeaseEndedV1) == []
     (bounded.data / "leases" / f"{neighbour}.1.0" / "work" / "release").touch()
     assert (await feed.ended(neighbour)).exit_code == 3
-    await until(lambda: not groups_left())
+    await until(lambda: not groups_left(bounded))
 
 
 async def test_a_fork_bomb_is_contained_and_ends_with_its_job(feed: Feed, bounded: Executor) -> None:
@@ -76,7 +77,7 @@ async def test_a_fork_bomb_is_contained_and_ends_with_its_job(feed: Feed, bounde
     await feed.stop(bomb, Ladder(cause="cancelled", callback_grace=0, term_grace=100_000, then="cancel"))
     await feed.ended(bomb)
     assert bounded.jobs == []
-    await until(lambda: not groups_left())
+    await until(lambda: not groups_left(bounded))
 
 
 async def test_a_job_has_the_cpu_time_that_it_was_given_and_no_more(feed: Feed, bounded: Executor) -> None:

@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Container, Mapping
 from typing import NamedTuple
+from zlib import crc32
 
 from headrace.contracts.amounts import MEMORY
 
@@ -172,13 +173,18 @@ class Group:
         return sorted(found)
 
 
+def group_name(node: str, data: str) -> str:
+    """What the groups of an executor are called: two of one name, with different data directories, keep out of each other's way."""
+    return f"{node}.{crc32(os.path.realpath(data).encode()):08x}"
+
+
 class Groups:
     """All groups of one node, below a group of its own. Raises `OSError` where no group can be made at all."""
 
-    def __init__(self, node: str, mounts: str | None = None, own: str | None = None) -> None:
+    def __init__(self, name: str, mounts: str | None = None, own: str | None = None) -> None:
         unified, old = _mounted(_text("/proc/self/mountinfo") if mounts is None else mounts)
         here = _own(_text("/proc/self/cgroup") if own is None else own)
-        self._name = f"headrace.{node}"
+        self._name = f"headrace.{name}"
         self._modern = not any(name in old for name in CONTROLLERS)
         self._unified = self._made(unified, here.get("", "/")) if unified else ""
         self._controlled: dict[str, str] = {}

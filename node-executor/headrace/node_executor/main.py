@@ -22,7 +22,7 @@ from headrace.contracts.subjects import node_writer
 from headrace.node_executor import native
 from headrace.node_executor.accounts import Accounts, chosen
 from headrace.node_executor.arguments import END, Settings, parse
-from headrace.node_executor.cgroups import CONTROLLERS, Groups
+from headrace.node_executor.cgroups import CONTROLLERS, Groups, group_name
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
@@ -94,6 +94,7 @@ async def run(settings: Settings) -> None:
         watching = Watching(settings.name, settings.devices, clock)
         equipment = _equipment(settings, tenure.lock, watching)
         await _serve(settings, equipment, watching, stop)
+        equipment.preparation.close()
         equipment.tracing.close()
         equipment.journal.close()
         equipment.enclosing.close()
@@ -249,7 +250,7 @@ def _bounds(settings: Settings) -> Bounds:
     accounts, groups = Accounts(choice), None
     if settings.limits != "off":
         try:
-            groups = Groups(settings.name)
+            groups = Groups(group_name(settings.name, settings.data))
         except OSError as error:
             why = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
         missing = CONTROLLERS if groups is None else groups.missing

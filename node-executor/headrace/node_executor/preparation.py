@@ -72,6 +72,11 @@ class Preparation:
                 raise CannotStart(f"the node cannot hold the job to its limits: {error.strerror}") from None
         return prepared
 
+    def close(self) -> None:
+        """The executor goes; where nothing runs any more, nothing of its groups is left."""
+        if self._bounds.groups is not None:
+            self._bounds.groups.close()
+
     def recall(self, order: StartOrder) -> Prepared:
         """The same again for a lease that a former executor started; secrets that are gone since are left out. Never raises."""
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_executor.cgroups import Group, Groups, Limits, Place, starved
+from headrace.node_executor.cgroups import Group, Groups, Limits, Place, group_name, starved
 
 LIMITS = Limits(cpu=2_500, memory=64, pids=100)
 MODERN = ("cpu.max", "memory.max", "memory.oom.group", "memory.swap.max", "pids.max", "cgroup.freeze", "cgroup.kill")
@@ -141,3 +141,8 @@ def test_where_there_are_no_groups_that_is_an_error_and_where_a_controller_lacks
         files(path, "cgroup.subtree_control")
         (path / "cgroup.controllers").write_text("cpu")
     assert Groups("gpu01", f"30 1 0:1 / {tmp_path} rw - cgroup2 none rw", "0::/").missing == ("memory", "pids")
+
+
+def test_two_executors_of_one_name_keep_out_of_each_others_way(tmp_path) -> None:
+    assert group_name("gpu01", str(tmp_path / "a")) != group_name("gpu01", str(tmp_path / "b"))
+    assert group_name("gpu01", "/a/../a") == group_name("gpu01", "/a")
