@@ -10,8 +10,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from headrace.contracts import protocol
-from headrace.governance.api import accounts, applying, books, history, jobs, nodes, queues, submitting, system, written
+from headrace.governance.api import accounts, applying, books, history, jobs, nodes, queues, system, written
 from headrace.governance.api.door import Door
+from headrace.governance.api.submitting import Submitting
 from headrace.governance.api.watching import Watches
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "UncordonNode": nodes.uncordon_node,
         "DrainNode": nodes.drain_node,
         "ConfirmNodeEmpty": nodes.confirm_node_empty,
-        "SubmitJobs": submitting.submit_jobs,
+        "SubmitJobs": Submitting().submit_jobs,
         "ListJobs": jobs.list_jobs,
         "GetJob": jobs.get_job,
         "ListJobFacts": jobs.list_job_facts,

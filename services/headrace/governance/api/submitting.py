@@ -13,6 +13,7 @@ from headrace.contracts.ids import is_token, job_key
 from headrace.contracts.wishes import JOBS_MAX, JobWish
 from headrace.governance.api import names
 from headrace.governance.api.faults import invalid, shown
+from headrace.governance.api.gathering import Gathering
 from headrace.governance.api.jobmessages import job_message
 from headrace.governance.api.jobs import as_whom, view_of
 from headrace.identity.caller import Role
@@ -30,8 +31,19 @@ SUBMITTED = "submitted"
 """The state of a job that is durable and has not been judged yet."""
 
 
-async def submit_jobs(request: Any, call: Call) -> pb.SubmitJobsResponse:
-    """Submit to one queue, all in one message where they fit in one."""
+class Submitting:
+    """The one method, and what it gathers."""
+
+    def __init__(self) -> None:
+        self._gathering = Gathering()
+
+    async def submit_jobs(self, request: Any, call: Call) -> pb.SubmitJobsResponse:
+        """Submit to one queue."""
+        return await submit(request, call, self._gathering)
+
+
+async def submit(request: Any, call: Call, gathering: Gathering) -> pb.SubmitJobsResponse:
+    """Store all wishes, and show their jobs."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     user = _for_whom(request.user, tenant, call)
     try:
@@ -42,8 +54,8 @@ async def submit_jobs(request: Any, call: Call) -> pb.SubmitJobsResponse:
         raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
     wishes = [_wish(spec, index) for index, spec in enumerate(request.jobs)]
     subject = as_whom(subjects.submit(tenant, user, policy, profile), f"{tenant}.{user}", call)
-    for group, payload in packed(wishes):
-        await call.office.submits.append(subject, payload, None, f"{tenant}.{user}.{group[0].id}")
+    packed(wishes)  # whatever is too large is this caller's trouble, and nobody else's
+    await gathering.store(call.office.submits, subject, wishes)
     keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
     if request.wait:
         await _judged(keys, call)
