@@ -200,7 +200,7 @@ class Executor:
             held.running = running
             self._with.enclosing.fences.started(order.lease, held.prepared.paths.control, running.pid)
             self._with.tracing.started(order.lease, at)
-            self.handle(v.Started(at, order.lease, held.entered.level))
+            self.handle(v.Started(at, order.lease, held.isolation))
 
         def failed(error: CannotStart) -> None:
             held.output.note(error.message)

@@ -6,6 +6,7 @@ import asyncio
 import os
 
 from headrace.contracts.amounts import MEMORY
+from headrace.contracts.isolation import weakest
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.checkpoints import CheckpointWatch
 from headrace.node_executor.enforcement import Case, Entered
@@ -49,6 +50,11 @@ class Held:
         """What is to be enclosed."""
         group = self.prepared.group.directory if self.prepared.group is not None else ""
         return Case(self.order.lease, self.order.devices, self.prepared.paths.control, group)
+
+    @property
+    def isolation(self) -> str:
+        """The level that it has: in a container nothing was proved but that the watchdog sees it, whatever the engine does besides."""
+        return weakest(self.entered.level, "watchdog") if self.order.image else self.entered.level
 
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
         """How to start the job, or its callback, which has a name of its own; both in the enclosure."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from headrace.node_executor.enforcement import Case, Entered
 from headrace.node_executor.held import Held
 from headrace.node_executor.preparation import Prepared
@@ -26,3 +28,21 @@ def test_both_are_started_in_the_enclosure_of_their_lease(tmp_path, make_order) 
     for part in ("job", CALLBACK):
         launch = held.launch(("train",), {"A": "b", "C": "own"}, part)
         assert (launch.env, launch.within, launch.prefix) == ({"A": "b", "C": "d"}, "/group", ("/wall", "--"))
+
+
+@pytest.mark.parametrize(
+    ("image", "level", "isolation"),
+    [
+        ("", "hardware", "hardware"),
+        ("torch:2", "hardware", "watchdog"),
+        ("torch:2", "simulated", "simulated"),
+        ("torch:2", "none", "none"),
+    ],
+)
+def test_of_a_container_no_more_is_claimed_than_was_proved(
+    tmp_path, make_order, image: str, level: str, isolation: str
+) -> None:
+    order = make_order(image=image)
+    held = Held(order, Prepared(Workspace(str(tmp_path)).paths(order), {}, "/work"), Output(f"{tmp_path}/log", 1_000))
+    held.entered = Entered(level, {})
+    assert held.isolation == isolation
