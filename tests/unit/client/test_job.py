@@ -46,7 +46,8 @@ class Attempt:
 
     def preempt(self) -> None:
         notice = {"reason": "preempted", "preemptor": "acme.bob.x", "deadline": 1_700_000_000, "later_field": 1}
-        (self.control / "preempt.json").write_text(json.dumps(notice))
+        (self.control / "preempt.new").write_text(json.dumps(notice))
+        (self.control / "preempt.new").rename(self.control / "preempt.json")  # whole or not at all, as the executor writes it
 
     def wait_for(self, path: Path) -> None:
         until = time.monotonic() + PATIENCE
