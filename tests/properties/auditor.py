@@ -40,6 +40,7 @@ class Job:
     yields: bool = False
     forced: bool = False
     requeue_of: int = 0
+    promised: bool = False
     stops: bool = False
     barred_from: str = ""
     barred_by: str = ""
@@ -230,6 +231,7 @@ class Auditor:
         if job.state == "pending":
             job.state, job.attempt, job.started = "holding", job.attempt + 1, {}
             job.stops = job.forced = False
+            job.promised = any(kept.job is job and kept.pool == pool for kept in self.nominations.values())
             self._end_nomination(job)
         elif rank == 0:
             self._complain(f"{job.key} is {job.state} and is granted a lease")
@@ -352,6 +354,7 @@ class Auditor:
             victim.yields, victim.barred_from, victim.barred_by = True, pool, job.key
             victim.stops |= bool(fact.get("ladders"))
         self._check_own_limit(job, pool)
+        self._check_firm(job, pool, {key for key, value in job.total.items() if value}, "takes back for")
         for node in {place["node"] for place in fact["places"]}:
             self._check_kept(job, node)
 
@@ -510,6 +513,8 @@ class Auditor:
     def _check_accounts(self, job: Job, pool: str, granted: set[str]) -> None:
         """After a grant of these keys: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation."""
         governed = self._governed(pool)
+        if not job.promised:  # what was kept for it was within when it was ordered (R27)
+            self._check_firm(job, pool, granted, "is granted")
         for key in governed:
             held = self._held_in(pool, key)
             if key in granted and held > self._usable(pool, key):
@@ -520,9 +525,14 @@ class Auditor:
                 used = self._used(account, key)
                 if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
                     self._complain(f"{account} is granted {job.key} and uses {used} {key}")
+
+    def _check_firm(self, job: Job, pool: str, keys: set[str], act: str) -> None:
+        """What cannot be taken back is inside the reservation (R13, R17), of each key that the pool governs."""
+        for account in self._accounts(job.policy, pool):
+            for key in self._governed(pool) & keys:
                 firm = self._used(account, key, firm=True)
                 if not job.preemptible and account.reservation is not None and firm > account.reserved(key):
-                    self._complain(f"{account} is granted {job.key}, cannot take back {firm} {key}")
+                    self._complain(f"{account} {act} {job.key}, cannot take back {firm} {key}")
 
     def _check_own_limit(self, job: Job, pool: str) -> None:
         """A policy's own limit never preempts (R23): with what is kept for it the preemptor is within."""

@@ -351,6 +351,14 @@ def lease_of(fact: dict[str, Any], node: str) -> dict[str, Any]:
             id="a suspended victim",
         ),
         pytest.param(
+            both(
+                every("job.admitted.v1", lambda fact: [fact | {"preemptible": False}]),
+                behind("job.admitted.v1", **preempts(places=[{"node": "n-1", "amounts": {"gpu": 999_000, "job": 1}}])),
+            ),
+            "cannot take back 999000 gpu",
+            id="kept for what is not preemptible, outside its reservation",
+        ),
+        pytest.param(
             every("job.admitted.v1", lambda fact: [fact | {"preemptible": False}]),
             "is no job that could yield in pool a",
             id="a victim that is not preemptible",
