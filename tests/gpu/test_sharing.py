@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import queue
@@ -26,6 +27,7 @@ from headrace.node_executor.enforcement.wall import GroupWall
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.gpu.programs import FILL, TAKE, TORCH
 
+WITH_GPUS = importlib.util.find_spec("torch") is not None and not importlib.metadata.version("torch").endswith("+cpu")
 FREED_WITHIN = 30.0
 
 
@@ -75,7 +77,7 @@ def test_a_job_is_shown_its_half_and_can_fill_it(devices: NvmlDevices, fences: F
     assert left - 64 <= filled <= left
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.skipif(not WITH_GPUS, reason="PyTorch is not installed, or only the one without CUDA")
 @pytest.mark.parametrize("allocator", ["", "expandable_segments:True", "backend:cudaMallocAsync"])
 def test_pytorch_stops_at_its_half_whatever_its_allocator(devices, fences, half, control, run, figure, allocator: str) -> None:
     part = part_of(devices.gpu(half.device).memory, half.units)
