@@ -7,6 +7,7 @@ import os
 import signal
 import socketserver
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 from itertools import count
@@ -29,9 +30,14 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.numbers = count(1)
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked may be gone before the answer."""
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+            super().handle_error(request, client_address)
+
     def end(self) -> None:
         for container in list(self.containers.values()):
-            container.kill(signal.SIGKILL)
+            container.remove()
         self.shutdown()
         self.server_close()
 
@@ -64,6 +70,12 @@ class Contained:
             else:
                 self.process.send_signal(number)
 
+    def remove(self) -> None:
+        self.kill(signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait()
+            self.process.stdout.close()  # type: ignore[union-attr]
+
 
 class Handler(BaseHTTPRequestHandler):
     """One call."""
@@ -90,11 +102,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
-        while data := stream.read1(65536):
-            self.wfile.write(b"\1\0\0\0" + len(data).to_bytes(4, "big") + data)
-            self.wfile.flush()
-        stream.close()
         self.close_connection = True
+        with stream:
+            while data := stream.read1(65536):
+                self.wfile.write(b"\1\0\0\0" + len(data).to_bytes(4, "big") + data)
+                self.wfile.flush()
 
     def body(self) -> dict[str, Any]:
         size = int(self.headers.get("Content-Length", 0))
@@ -165,5 +177,5 @@ class Handler(BaseHTTPRequestHandler):
         if container is None:
             self.refuse(404, "no such container")
             return
-        container.kill(signal.SIGKILL)
+        container.remove()
         self.answer(204)

@@ -17,10 +17,14 @@ from tests.unit.identity.issuing import CORP, OTHER_RSA, RSA, claims, signed
 PUBLIC = RSA.public_key()
 
 
+DAY = 86_400
+"""Longer than any run of the tests: tokens are made before the first begins."""
+
+
 def now(**more):
     """Claims of this moment."""
     moment = int(time.time())
-    return {"iat": moment, "exp": moment + 600, **more}
+    return {"iat": moment, "exp": moment + DAY, **more}
 
 
 def check(token, algorithms=("RS256",)):
@@ -69,8 +73,8 @@ FORGED = {
     ),
     "expired": signed(**now(exp=int(time.time()) - 60)),
     "expired by a text": signed(**now(exp="tomorrow")),
-    "not good yet": signed(**now(nbf=int(time.time()) + 600)),
-    "made in the future": signed(**now(iat=int(time.time()) + 600)),
+    "not good yet": signed(**now(nbf=int(time.time()) + DAY)),
+    "made in the future": signed(**now(iat=int(time.time()) + DAY)),
     "another audience": signed(**now(aud="elsewhere")),
     "no audience": signed(**now(aud=None)),
     "another issuer": signed(**now(iss="https://evil.example")),
