@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.node_executor.enforcement.owners import MARK, Owners
+from tests.patience import PATIENCE
 
 LEASE = "acme.alice.j/1/0"
 
@@ -26,8 +27,15 @@ def shell(*words: str, **more) -> Iterator[int]:
         ["/bin/sh", "-c", *words], stdout=subprocess.PIPE, text=True, start_new_session=True, **more
     ) as process:
         assert process.stdout is not None
-        yield int(process.stdout.readline())
-        os.killpg(process.pid, 9)
+        try:
+            child = int(process.stdout.readline())
+            until = time.monotonic() + PATIENCE
+            while "(sleep) S" not in Path(f"/proc/{child}/stat").read_text():  # before, it has yet to become what it is to be
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            yield child
+        finally:
+            os.killpg(process.pid, 9)
 
 
 def test_a_process_is_its_forefathers_leases(owners: Owners, tmp_path) -> None:
