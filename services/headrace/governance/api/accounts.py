@@ -14,7 +14,6 @@ from headrace.governance.api.applying import plan_message
 from headrace.governance.api.faults import Fault, Violation, invalid, not_found
 from headrace.governance.api.looking import look_into
 from headrace.governance.api.messages import sequence_of
-from headrace.governance.decide import applying
 from headrace.governance.objects import name_of
 
 if TYPE_CHECKING:
@@ -168,13 +167,4 @@ def _with(handles: tuple[str, ...], handle: str, wanted: bool) -> tuple[str, ...
 async def _apply(changed: list[tuple[Group, int]], request: Any, call: Call) -> ApplyAnswer:
     revisions = {name_of(group).key: revision for group, revision in changed}
     documents = Documents(groups=tuple(group for group, _ in changed))
-    return await call.decided(
-        applying(
-            documents,
-            call.caller.author,
-            zones=call.office.zones,
-            reason=request.reason,
-            revisions=revisions,
-            dry_run=request.validate_only,
-        )
-    )
+    return await call.applied(documents, request.reason, revisions, dry_run=request.validate_only)

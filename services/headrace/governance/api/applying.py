@@ -13,7 +13,7 @@ from headrace.contracts.document_tree import DocumentErrors, tree_of
 from headrace.contracts.documents import Tenant
 from headrace.governance.api.faults import Fault, Violation
 from headrace.governance.api.messages import plain, sequence_of
-from headrace.governance.decide import applying, first_of
+from headrace.governance.decide import first_of
 from headrace.governance.objects import placed
 from headrace.identity.roles import authorize
 
@@ -35,16 +35,7 @@ async def apply_documents(request: Any, call: Call) -> plan_pb2.Plan:
         whose = one.name.name if isinstance(one.document, Tenant) else one.name.tenant
         authorize(call.caller, f"Update{one.name.kind.title()}", whose)
     revisions = {key: sequence_of(text, f"revisions.{key}") for key, text in request.revisions.items()}
-    answer = await call.decided(
-        applying(
-            documents,
-            call.caller.author,
-            zones=call.office.zones,
-            reason=request.reason,
-            revisions=revisions,
-            dry_run=request.dry_run,
-        )
-    )
+    answer = await call.applied(documents, request.reason, revisions, dry_run=request.dry_run)
     return plan_message(answer, call.office.state.sequence)
 
 

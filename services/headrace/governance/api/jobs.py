@@ -24,7 +24,7 @@ from headrace.views import shown
 from headrace.views.roster import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from headrace.contracts.queries import JobView
     from headrace.domain.state import JobRecord
@@ -176,22 +176,26 @@ async def explain_job(request: Any, call: Call) -> pb.Explanation:
 
 async def cancel_job(request: Any, call: Call) -> pb.CancelJobResponse:
     """Wish that it ends; durable when this answers."""
-    asked = find(request.name, call)
-    authorize(call.caller, call.method, asked.tenant, asked.user)
-    subject = as_whom(subjects.cancel(*split_job_key(asked.key)), f"{asked.tenant}.{asked.user}", call)
-    await call.office.submits.append(subject, encode(CancelWish(reason=request.reason[:REASON_MAX])), None)
-    sequence = call.office.state.sequence
-    return pb.CancelJobResponse(job=job_message(view_of(asked.job, call.office), sequence), sequence=str(sequence))
+    job, sequence = await _wished(request, call, subjects.cancel, CancelWish(reason=request.reason[:REASON_MAX]))
+    return pb.CancelJobResponse(job=job, sequence=sequence)
 
 
 async def requeue_job(request: Any, call: Call) -> pb.RequeueJobResponse:
     """Wish that it goes back into line; durable when this answers."""
+    job, sequence = await _wished(request, call, subjects.requeue, RequeueWish(reason=request.reason[:REASON_MAX]))
+    return pb.RequeueJobResponse(job=job, sequence=sequence)
+
+
+async def _wished(
+    request: Any, call: Call, subject_of: Callable[[str, str, str], str], wish: CancelWish | RequeueWish
+) -> tuple[pb.Job, str]:
+    """The job as it stands when the wish is durable, and the sequence that this reflects."""
     asked = find(request.name, call)
     authorize(call.caller, call.method, asked.tenant, asked.user)
-    subject = as_whom(subjects.requeue(*split_job_key(asked.key)), f"{asked.tenant}.{asked.user}", call)
-    await call.office.submits.append(subject, encode(RequeueWish(reason=request.reason[:REASON_MAX])), None)
+    subject = as_whom(subject_of(*split_job_key(asked.key)), f"{asked.tenant}.{asked.user}", call)
+    await call.office.submits.append(subject, encode(wish), None)
     sequence = call.office.state.sequence
-    return pb.RequeueJobResponse(job=job_message(view_of(asked.job, call.office), sequence), sequence=str(sequence))
+    return job_message(view_of(asked.job, call.office), sequence), str(sequence)
 
 
 def as_whom(subject: str, owner: str, call: Call) -> str:

@@ -12,12 +12,14 @@ from msgspec import structs
 
 from headrace.contracts.queries import ApplyAnswer
 from headrace.governance.api.faults import Fault
+from headrace.governance.decide import applying
 from headrace.service.answering import Refused
 from headrace.views.visibility import EVERYBODY, hide_tenants
 
 if TYPE_CHECKING:
     from headrace.bus.connection import Connection
     from headrace.bus.log import Log
+    from headrace.contracts.documents import Documents
     from headrace.domain.state import State
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Wish
@@ -86,6 +88,13 @@ class Call(NamedTuple):
     def tenant(self) -> str:
         """As whom the caller sees the state: their tenant, or everybody."""
         return EVERYBODY if self.caller.is_provider else self.caller.tenant
+
+    async def applied(self, documents: Documents, reason: str, revisions: Mapping[str, int], *, dry_run: bool) -> ApplyAnswer:
+        """What came of the wish that these be in force, in the caller's name. Raises `Refused`."""
+        wish = applying(
+            documents, self.caller.author, zones=self.office.zones, reason=reason, revisions=revisions, dry_run=dry_run
+        )
+        return await self.decided(wish)
 
     async def decided(self, wish: Wish, *, validate_only: bool = False) -> ApplyAnswer:
         """What came of a wish, in words that the caller may read. Raises `Refused`."""

@@ -33,7 +33,7 @@ from headrace.governance.api.kinds import (
 from headrace.governance.api.looking import look_into
 from headrace.governance.api.masks import Written, merged
 from headrace.governance.api.messages import sequence_of, written_of
-from headrace.governance.decide import applying, deleting
+from headrace.governance.decide import deleting
 from headrace.governance.objects import Name, name_of
 
 if TYPE_CHECKING:
@@ -163,16 +163,7 @@ class _Served:
         kind, office = self._kind, call.office
         own: Written = {kind.own: name.name, "tenant": name.tenant} if name.tenant else {kind.own: name.name}
         documents = _read(kind, own | written)
-        answer = await call.decided(
-            applying(
-                documents,
-                call.caller.author,
-                zones=office.zones,
-                reason=request.reason,
-                revisions={name.key: revision},
-                dry_run=request.validate_only,
-            )
-        )
+        answer = await call.applied(documents, request.reason, {name.key: revision}, dry_run=request.validate_only)
         (document,) = getattr(documents, kind.plural)
         found = Found(name_of(document), document, revision)
         if not request.validate_only:
