@@ -22,7 +22,7 @@ from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, T
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import JobRecord, State
 
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 4 * GPU_UNITS, 8 * GPU_UNITS)

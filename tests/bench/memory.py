@@ -32,7 +32,7 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import ledger
-from headrace.domain.ledger import Ledger
+from headrace.domain.fold.ledger import Ledger
 from headrace.domain.snapshot import copy_of, dump, load
 
 TENANTS = 50

@@ -35,17 +35,17 @@ from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, T
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record
-from headrace.domain.fold import apply
-from headrace.domain.node_classes import NodeClass, Rating
-from headrace.domain.placement import find_places
+from headrace.domain.fold.apply import apply
+from headrace.domain.places.node_classes import NodeClass, Rating
+from headrace.domain.places.placement import find_places
+from headrace.domain.places.steering import Steering
 from headrace.domain.state import State
-from headrace.domain.steering import Steering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from headrace.contracts.amounts import Amounts
-    from headrace.domain.fragmentation import Fragmentation
+    from headrace.domain.places.fragmentation import Fragmentation
     from headrace.domain.requests import Shape
 
 WORKLOADS = ("default", "gpuspec33")

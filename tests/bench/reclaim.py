@@ -18,9 +18,9 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
+from headrace.domain.reclaim.victims import NoPlan, Plan, search
 from headrace.domain.state import State
-from headrace.domain.victims import NoPlan, Plan, search
 
 TENANTS = 25
 SPAN = 72 * HOUR

@@ -14,9 +14,9 @@ from allocator_core import Core
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE
-from headrace.domain.explain import explain
 from headrace.domain.state import JobState
-from headrace.domain.waits import wait_of
+from headrace.domain.why.explain import explain
+from headrace.domain.why.waits import wait_of
 
 
 def measure(pending: int = 10_000, asked: int = 60, seed: int = 1) -> dict[str, dict[str, float]]:

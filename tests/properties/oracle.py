@@ -13,14 +13,14 @@ from headrace.allocator.resuming import Resuming
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.domain import capacity
-from headrace.domain.access import may_enter
-from headrace.domain.awaited import awaited_places
-from headrace.domain.eligibility import RECLAIM, anybody_above, causes
-from headrace.domain.gates import may_start
-from headrace.domain.holds import as_seen_by
 from headrace.domain.pending import JobGroup
-from headrace.domain.placement import find_places
-from headrace.domain.ranking import Rank, is_inside, rank
+from headrace.domain.places.awaited import awaited_places
+from headrace.domain.places.placement import find_places
+from headrace.domain.queueing.access import may_enter
+from headrace.domain.queueing.gates import may_start
+from headrace.domain.queueing.holds import as_seen_by
+from headrace.domain.queueing.ranking import Rank, is_inside, rank
+from headrace.domain.reclaim.eligibility import RECLAIM, anybody_above, causes
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
 from headrace.domain.searches import is_resting, is_worthwhile, was_searched
 from headrace.domain.snapshot import copy_of

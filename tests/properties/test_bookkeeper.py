@@ -20,7 +20,7 @@ from headrace.accounting.tariffs import MILLION
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.documents import Group
 from headrace.contracts.durations import DAY
-from headrace.domain.ledger import Ledger
+from headrace.domain.fold.ledger import Ledger
 from headrace.simulate.scenario import Scenario, read_scenario
 from headrace.simulate.world import World
 from tests.properties.bookkeeper import Bookkeeper

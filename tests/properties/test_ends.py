@@ -11,7 +11,7 @@ from headrace.contracts.facts import JobAdmittedV1, JobDismissedV1, JobEndedV1
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.subjects import cancel
 from headrace.domain.state import FINAL, JobRecord, JobState
-from headrace.domain.waits import pools_of, wait_in
+from headrace.domain.why.waits import pools_of, wait_in
 from headrace.simulate.scenario import Moment
 from headrace.simulate.world import World
 from tests.properties.campaign import histories

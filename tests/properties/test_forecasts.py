@@ -9,8 +9,8 @@ from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.facts import LeaseGrantedV1
-from headrace.domain.explain import explain
 from headrace.domain.state import JobState
+from headrace.domain.why.explain import explain
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import START, World
 from tests.properties.campaign import histories

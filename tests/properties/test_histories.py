@@ -7,7 +7,7 @@ from hypothesis import given
 from headrace.allocator.decide import Allocator
 from headrace.contracts.durations import HOUR
 from headrace.contracts.facts import CheckpointRegisteredV1, GrowthEndedV1, GrowthRequestedV1
-from headrace.domain.ledger import Ledger
+from headrace.domain.fold.ledger import Ledger
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories

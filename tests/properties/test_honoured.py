@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from headrace.domain.admissible import open_pools
-from headrace.domain.gates import may_start
-from headrace.domain.holds import as_seen_by
+from headrace.domain.queueing.admissible import open_pools
+from headrace.domain.queueing.gates import may_start
+from headrace.domain.queueing.holds import as_seen_by
 from headrace.domain.searches import REST_MAX
 from headrace.domain.state import JobRecord, JobState
 from headrace.simulate.world import World

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.allocator.decide import Allocator
-from headrace.domain.ledger import Ledger
+from headrace.domain.fold.ledger import Ledger
 from headrace.domain.snapshot import copy_of, dump, load
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.world import World

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.records import Record
-from headrace.domain.explain import explain
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import State
+from headrace.domain.why.explain import explain
 from headrace.simulate.world import START, World
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios

@@ -10,9 +10,9 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.subjects import cancel, submit
 from headrace.contracts.wishes import JobWish
-from headrace.domain.explain import explain
 from headrace.domain.state import JobState
-from headrace.domain.waits import pools_of, wait_in, wait_of
+from headrace.domain.why.explain import explain
+from headrace.domain.why.waits import pools_of, wait_in, wait_of
 from headrace.simulate.scenario import Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories

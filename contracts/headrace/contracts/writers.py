@@ -1,6 +1,6 @@
 """The law: which writer may state which fact, about which object. One writer for each kind of fact.
 
-Readers check it for every record (`headrace.domain.entitlement`); a record that breaks it is void. A node may speak of
+Readers check it for every record (`headrace.domain.fold.entitlement`); a record that breaks it is void. A node may speak of
 itself and of leases on itself only.
 """
 

@@ -39,7 +39,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import SECOND
 from headrace.contracts.records import Record, digest
-from headrace.domain.ledger import StoredMessage
+from headrace.domain.fold.ledger import StoredMessage
 from headrace.domain.state import FINAL, JobRecord, JobState, State
 
 MEMORY = 10 * SECOND

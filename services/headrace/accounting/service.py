@@ -30,7 +30,7 @@ from headrace.contracts.queries import ServiceView
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.usage import StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
-from headrace.domain.foreseen import warnings
+from headrace.domain.why.foreseen import warnings
 from headrace.service.answering import Handler, Refused, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock

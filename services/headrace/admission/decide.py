@@ -20,14 +20,14 @@ from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, parse_submit, split_by
 from headrace.contracts.wishes import JobText, JobWish
-from headrace.domain.record_room import RecordRoom
+from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.state import FINAL, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.ledger import StoredMessage
+    from headrace.domain.fold.ledger import StoredMessage
     from headrace.domain.state import State
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.durations import MILLISECOND, format_duration
 from headrace.contracts.reasons import RejectReason
-from headrace.domain.admissible import Rejection
 from headrace.domain.allowances import JOB, left, rate_of, wait_for
+from headrace.domain.queueing.admissible import Rejection
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Group

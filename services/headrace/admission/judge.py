@@ -15,9 +15,9 @@ from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import job_id_time, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX
-from headrace.domain.access import is_member
-from headrace.domain.admissible import Rejection, never_fits, open_pools
-from headrace.domain.closings import GOING, pool_closing, queue_closing, sentence
+from headrace.domain.queueing.access import is_member
+from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools
+from headrace.domain.queueing.closings import GOING, pool_closing, queue_closing, sentence
 from headrace.domain.requests import asked_by, make_request
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_prop
 from headrace.allocator.settlement import review_pending, set_aside, settle
 from headrace.allocator.standings import Standings
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
-from headrace.domain.record_room import RecordRoom
+from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.searches import next_worthwhile
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.domain.gates import OPEN, gate_at, next_look
+from headrace.domain.queueing.gates import OPEN, gate_at, next_look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

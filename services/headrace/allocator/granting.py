@@ -15,10 +15,10 @@ from headrace.allocator.rooms import Rooms
 from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.domain import capacity
-from headrace.domain.eligibility import RECLAIM
-from headrace.domain.gates import may_start, must_borrow
 from headrace.domain.pending import place_in_line
-from headrace.domain.placement import find_places
+from headrace.domain.places.placement import find_places
+from headrace.domain.queueing.gates import may_start, must_borrow
+from headrace.domain.reclaim.eligibility import RECLAIM
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
 from headrace.domain.state import JobState
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from headrace.allocator.strands import Post
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.fold.record_room import RecordRoom
     from headrace.domain.pending import JobGroup
-    from headrace.domain.ranking import Rank
-    from headrace.domain.record_room import RecordRoom
+    from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Hold, Preemption
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.domain.access import may_enter
-from headrace.domain.gates import may_start
-from headrace.domain.growth import Ask, closed_for, due_at, may_hold, nodes_for, room_to_grow
-from headrace.domain.ranking import is_inside
+from headrace.domain.places.growth import Ask, closed_for, due_at, may_hold, nodes_for, room_to_grow
+from headrace.domain.queueing.access import may_enter
+from headrace.domain.queueing.gates import may_start
+from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.scopes import scopes_of, with_reservation
 
 if TYPE_CHECKING:

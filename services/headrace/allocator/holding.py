@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import bits_of
 from headrace.contracts import facts as f
-from headrace.domain.awaited import awaited_places, still_awaited
-from headrace.domain.holds import OutOfReach
 from headrace.domain.pending import place_in_line
+from headrace.domain.places.awaited import awaited_places, still_awaited
+from headrace.domain.queueing.holds import OutOfReach
 from headrace.domain.takings import Hold
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.allocator.standings import Standings
     from headrace.allocator.strands import Post
     from headrace.contracts.facts.fact import Place
-    from headrace.domain.ranking import Rank
+    from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state import State
 
 HOLDS_MAX = 8

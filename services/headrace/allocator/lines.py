@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import bits_of
 from headrace.domain.dedication import reach_in
-from headrace.domain.ranking import dominant_share
+from headrace.domain.queueing.ranking import dominant_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.allocator.strands import Post
     from headrace.domain.pending import JobGroup, Place
-    from headrace.domain.ranking import Rank, StaticRank
+    from headrace.domain.queueing.ranking import Rank, StaticRank
     from headrace.domain.state import JobRecord, PolicyState, PoolState, State
 
 WAITING_KEPT = 4_096

@@ -10,16 +10,16 @@ from headrace.allocator.resuming import frees_enough
 from headrace.allocator.settlement import stop
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
-from headrace.domain import victims
 from headrace.domain.dedication import may_use
-from headrace.domain.gates import may_start
+from headrace.domain.queueing.gates import may_start
+from headrace.domain.reclaim import victims
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.record_room import RecordRoom
+    from headrace.domain.fold.record_room import RecordRoom
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption, Proposal, Search
 

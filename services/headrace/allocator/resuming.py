@@ -13,9 +13,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, GPU, MEMORY, add_to
 from headrace.domain import capacity
 from headrace.domain.dedication import may_use
-from headrace.domain.gates import may_start, must_borrow
 from headrace.domain.pending import place_in_line
-from headrace.domain.ranking import dominant_share, static_rank
+from headrace.domain.queueing.gates import may_start, must_borrow
+from headrace.domain.queueing.ranking import dominant_share, static_rank
 from headrace.domain.scopes import over_capacity, over_limit, over_reservation, scopes_of, with_reservation
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare, Place
-    from headrace.domain.ranking import Rank
+    from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state import JobRecord, PoolState, State
 
 

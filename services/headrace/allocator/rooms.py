@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import bits_of
 from headrace.allocator.holding import Keeping
-from headrace.domain.placement import find_places
+from headrace.domain.places.placement import find_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.allocator.standings import Standings
     from headrace.allocator.strands import Post
     from headrace.contracts.facts.fact import Place
-    from headrace.domain.ranking import Rank
+    from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Hold
 

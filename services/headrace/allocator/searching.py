@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import bits_of
 from headrace.contracts import facts as f
-from headrace.domain.eligibility import causes
+from headrace.domain.reclaim.eligibility import causes
 from headrace.domain.searches import is_resting, is_worthwhile, was_searched
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from headrace.allocator.lines import Board
     from headrace.allocator.strands import Post
-    from headrace.domain.ranking import Rank
+    from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state import JobRecord, State
 
 

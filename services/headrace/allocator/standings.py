@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from headrace.allocator.headroom import Needs
 from headrace.allocator.lines import Board, Borrower, Line
 from headrace.allocator.strands import Post, Share, Stand, Strand
-from headrace.domain.access import may_enter
 from headrace.domain.dedication import owners_named, reach
-from headrace.domain.gates import may_start
-from headrace.domain.ranking import static_rank
+from headrace.domain.queueing.access import may_enter
+from headrace.domain.queueing.gates import may_start
+from headrace.domain.queueing.ranking import static_rank
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile

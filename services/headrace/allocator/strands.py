@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import EVERY, NO_KEYS, Gauges, Needs, bits_of
-from headrace.domain.gates import must_borrow
 from headrace.domain.pending import place_in_line
+from headrace.domain.queueing.gates import must_borrow
 from headrace.domain.scopes import policy_scope, policy_side
 
 if TYPE_CHECKING:
     from headrace.allocator.lines import Board, InsideEntry, Line
     from headrace.domain.pending import JobGroup, Place
-    from headrace.domain.ranking import Rank, StaticRank
+    from headrace.domain.queueing.ranking import Rank, StaticRank
     from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope
 
 

@@ -18,7 +18,7 @@ from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import ledger
 from headrace.contracts.writers import GOVERNANCE, may_state
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import State
 
 SUBJECT = ledger(GOVERNANCE)

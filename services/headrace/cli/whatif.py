@@ -14,7 +14,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.document_tree import DocumentErrors
 from headrace.contracts.durations import format_time
 from headrace.contracts.queries import RecordsAnswer, RecordsRequest, StoredRecord
-from headrace.domain.ledger import Ledger, LedgerBroken
+from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.domain.snapshot import copy_of
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ import msgspec
 from headrace.contracts import documents, isolation
 from headrace.contracts.facts import admission, fact, preemption
 from headrace.domain import attempts, capacity, devices, mix, phases, requests, searches, state, takings, terms, tokens
-from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
+from headrace.domain.places.node_index import NodeIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

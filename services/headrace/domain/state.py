@@ -19,8 +19,8 @@ from headrace.contracts.isolation import UNPROVED, Ranks
 from headrace.domain.deadlines import Deadlines
 from headrace.domain.devices import CutDevices, DeviceState
 from headrace.domain.mix import Mix
-from headrace.domain.node_index import NodeIndex
 from headrace.domain.pending import Pending
+from headrace.domain.places.node_index import NodeIndex
 from headrace.domain.terms import Terms
 from headrace.domain.tokens import Tokens
 

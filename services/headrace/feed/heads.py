@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.domain.waits import wait_of
+from headrace.domain.why.waits import wait_of
 from headrace.views.visibility import hide_others
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from headrace.contracts.amounts import Amounts, format_amount
 from headrace.contracts.documents import Policy, Profile, Tenant
-from headrace.domain.admissible import never_fits
+from headrace.domain.queueing.admissible import never_fits
 from headrace.domain.requests import asked_by, make_request
 from headrace.domain.state import PolicyState, State
 from headrace.domain.supply import PolicyKey, capacity_of

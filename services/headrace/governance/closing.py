@@ -15,8 +15,8 @@ from msgspec import structs
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Document, Documents, Policy, Profile, Tenant
 from headrace.contracts.facts import AnyFact
-from headrace.domain.closings import GOING, holding_under, waiting_under
-from headrace.domain.record_room import RecordRoom
+from headrace.domain.fold.record_room import RecordRoom
+from headrace.domain.queueing.closings import GOING, holding_under, waiting_under
 from headrace.domain.state import State
 from headrace.domain.terms import Closing
 from headrace.governance.objects import PLURALS, Name, deleted, name_of, names

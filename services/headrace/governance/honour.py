@@ -1,6 +1,6 @@
 """Whether all reservations can be honoured together (R8): within a tenant against its shares, tenants against pools.
 
-Strategy: what is reserved becomes promises against supplies, key by key, and `domain.honourable` looks for sets that ask for too
+Strategy: what is reserved becomes promises against supplies, key by key, and `domain.queueing.honourable` looks for sets that ask for too
 much. A reservation in a pool is a promise against that pool; what a policy-wide one says beyond those may lie in any other pool that
 the policy reaches. The part of a pool that a tenant's share reserves is a supply for that tenant's policies alone; so is what is
 dedicated to it, or to one of them (R21).
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from headrace.contracts.amounts import format_amount
 from headrace.domain.dedication import COMMON, has_owners, reach_in
-from headrace.domain.honourable import Overbooked, Promise, overbooked
+from headrace.domain.queueing.honourable import Overbooked, Promise, overbooked
 from headrace.domain.state import PolicyState, State
 from headrace.domain.supply import capacity_of
 from headrace.governance.findings import Findings, listed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.contracts.facts import AnyFact
-from headrace.domain.fold_governance import HANDLERS
+from headrace.domain.fold.governance import HANDLERS
 from headrace.domain.state import NodeState, PoolState, State
 from headrace.domain.supply import recount
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Owner, Policy, Pool, Profile, Tenant, User
-from headrace.domain.access import may_enter
+from headrace.domain.queueing.access import may_enter
 from headrace.domain.state import State
 from headrace.governance.findings import Findings, listed, unknown
 from headrace.governance.objects import Name, Placed, name_of, names

@@ -10,7 +10,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import KINDS
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.queries import Change, DeleteRequest
-from headrace.domain.closings import holding_under, waiting_under
+from headrace.domain.queueing.closings import holding_under, waiting_under
 from headrace.domain.state import State
 from headrace.domain.terms import Closing
 from headrace.governance.closing import GOES_WITH_NOTHING, company

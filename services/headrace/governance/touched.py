@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from headrace.contracts.reasons import RejectReason
-from headrace.domain.admissible import never_fits
+from headrace.domain.queueing.admissible import never_fits
 from headrace.domain.state import FINAL, JobRecord, JobState, State
 from headrace.governance.findings import Findings
 from headrace.governance.objects import Name

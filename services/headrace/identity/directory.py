@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.documents import Group, Tenant, User
 from headrace.contracts.ids import is_token
 from headrace.contracts.tokens import NODE_TENANT, PROVIDER_TENANT, TokenRole
-from headrace.domain.access import is_member
+from headrace.domain.queueing.access import is_member
 from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
 
 if TYPE_CHECKING:

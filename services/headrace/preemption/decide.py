@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.domain.deadlines import Deadlines
+from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.phases import walking
-from headrace.domain.record_room import RecordRoom
+from headrace.domain.reclaim.victims import NoPlan, Plan, search
 from headrace.domain.state import JobState
-from headrace.domain.victims import NoPlan, Plan, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

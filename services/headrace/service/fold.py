@@ -9,7 +9,7 @@ import structlog
 
 from headrace.bus.log import LogBroken, Message
 from headrace.contracts.records import Record
-from headrace.domain.ledger import Ledger, LedgerBroken
+from headrace.domain.fold.ledger import Ledger, LedgerBroken
 
 _log = structlog.get_logger("headrace.fold")
 

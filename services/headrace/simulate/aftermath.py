@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
-from headrace.domain.ends import Ends
 from headrace.domain.state import JobState
+from headrace.domain.why.ends import Ends
 from headrace.simulate.scenario import Moment
 
 if TYPE_CHECKING:

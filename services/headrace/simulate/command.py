@@ -12,7 +12,7 @@ from headrace.contracts.document_tree import DocumentErrors, path_of
 from headrace.contracts.durations import SECOND, format_duration
 from headrace.contracts.facts import JobAdmittedV1, LeaseStartedV1
 from headrace.contracts.why import WhyView
-from headrace.domain.explain import explain
+from headrace.domain.why.explain import explain
 from headrace.simulate.changes import read_changes
 from headrace.simulate.difference import as_text
 from headrace.simulate.expectations import differences, state_of

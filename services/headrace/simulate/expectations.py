@@ -9,7 +9,7 @@ from headrace.contracts.durations import format_duration
 from headrace.contracts.facts import JobEndedV1, JobRejectedV1
 from headrace.domain.scopes import borrowed
 from headrace.domain.state import JobState
-from headrace.domain.waits import wait_of
+from headrace.domain.why.waits import wait_of
 from headrace.simulate.names import find_policy
 
 if TYPE_CHECKING:

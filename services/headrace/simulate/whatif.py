@@ -12,9 +12,9 @@ from msgspec import structs
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Documents, PreemptionTerms
 from headrace.contracts.durations import DAY
-from headrace.domain.ends import Ends
 from headrace.domain.snapshot import copy_of
 from headrace.domain.state import HOLDING, JobState
+from headrace.domain.why.ends import Ends
 from headrace.simulate.aftermath import Aftermath, KnownEnds
 from headrace.simulate.difference import called, difference
 from headrace.simulate.machines import Run

@@ -26,7 +26,7 @@ from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import cancel, ledger, node_writer, requeue, submit
 from headrace.contracts.wishes import After, JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
-from headrace.domain.ledger import Ledger
+from headrace.domain.fold.ledger import Ledger
 from headrace.domain.snapshot import copy_of
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.bus.log import LogError
-from headrace.domain.ledger import Ledger, LedgerBroken
+from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from headrace.contracts.isolation import KINDS, LEVELS
 from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import WhyView
-from headrace.domain.closings import queue_closing
 from headrace.domain.dedication import owner_of
-from headrace.domain.explain import explain
-from headrace.domain.foreseen import warning, warnings
-from headrace.domain.gates import opens_at
 from headrace.domain.meters import hours, name_of, used
+from headrace.domain.queueing.closings import queue_closing
+from headrace.domain.queueing.gates import opens_at
 from headrace.domain.scopes import borrowed, free_of
 from headrace.domain.state import HOLDING, JobState
-from headrace.domain.waits import wait_of
+from headrace.domain.why.explain import explain
+from headrace.domain.why.foreseen import warning, warnings
+from headrace.domain.why.waits import wait_of
 from headrace.views.roster import Line, Rejected
 from headrace.views.visibility import EVERYBODY, SOMEBODY, hide_others, sees_node, sees_pool
 

@@ -22,7 +22,7 @@ from headrace.contracts.facts import Fact
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import NODE_WRITER, ledger
-from headrace.domain.ledger import Ledger
+from headrace.domain.fold.ledger import Ledger
 
 SECOND = 1_000_000
 GPU = GPU_UNITS

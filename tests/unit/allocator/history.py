@@ -12,7 +12,7 @@ from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import Record
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import JobRecord, State
 from headrace.simulate.world import as_law
 

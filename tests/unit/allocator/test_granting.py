@@ -9,7 +9,7 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.durations import MINUTE, SECOND
-from headrace.domain.record_room import RecordRoom
+from headrace.domain.fold.record_room import RecordRoom
 from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, terms
 from tests.unit.domain.snapshot import differences, snapshot
 

@@ -11,7 +11,7 @@ from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.implied import spelled_out
-from headrace.domain.record_room import RecordRoom
+from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.state import JobRecord
 from headrace.preemption.decide import PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, profile, stopped, terms

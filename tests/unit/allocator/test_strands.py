@@ -8,7 +8,7 @@ from headrace.allocator.standings import Standings
 from headrace.allocator.strands import Post
 from headrace.contracts import documents as d
 from headrace.contracts.durations import SECOND
-from headrace.domain.ranking import is_inside, rank
+from headrace.domain.queueing.ranking import is_inside, rank
 from tests.unit.allocator.history import History, gpus, policy, profile, terms
 
 

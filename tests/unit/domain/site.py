@@ -14,7 +14,7 @@ from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.records import Record
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import JobRecord, State
 
 START = 1_000_000 * SECOND

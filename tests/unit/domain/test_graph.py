@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from headrace.domain import graph
-from headrace.domain.node_index import NodeIndex
+from headrace.domain.places.node_index import NodeIndex
 from headrace.domain.requests import Request
 from headrace.domain.state import JobRecord, PolicyState, PoolState, State
 from tests.unit.domain.site import Site, policy

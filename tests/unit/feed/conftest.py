@@ -14,7 +14,7 @@ from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import ledger
-from headrace.domain.ledger import Ledger
+from headrace.domain.fold.ledger import Ledger
 
 START = 1_800_000_000 * SECOND
 AUTHOR = "acme.alice"

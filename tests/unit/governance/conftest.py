@@ -17,7 +17,7 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import Record
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import State
 from headrace.governance.objects import applied, placed
 from headrace.governance.plan import Plan, make_plan

@@ -12,7 +12,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import Group, Tenant, User
 from headrace.contracts.records import Record
 from headrace.contracts.tokens import Grant, TokenRole
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import State
 from headrace.identity.providers import Provider
 

@@ -5,7 +5,7 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Group, Policy
 from headrace.contracts.records import Record
-from headrace.domain.fold import apply
+from headrace.domain.fold.apply import apply
 from headrace.domain.state import State
 from headrace.simulate.names import entitled_member, find_policy, numbered
 

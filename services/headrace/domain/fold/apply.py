@@ -1,0 +1,58 @@
+"""`apply`: the only place where the state changes. It holds no judgement: a fact is made true, whatever one may think of it.
+
+`apply` is total: an entitled fact that no longer applies (a started lease of a job that was dismissed in between) changes nothing and
+raises nothing. One function for each type of fact, in the modules by noun; the table below is checked against the union.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.implied import spelled_out
+from headrace.domain.attempts import Answered
+from headrace.domain.fold import governance, holds, jobs, nodes, preemption, suspension, tokens
+from headrace.domain.meters import turn
+from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.contracts.records import Record
+    from headrace.domain.state import State
+
+    Handler = Callable[[State, Any, int, int], None]
+
+HANDLERS: dict[type, Handler] = {
+    **governance.HANDLERS,
+    **holds.HANDLERS,
+    **jobs.HANDLERS,
+    **nodes.HANDLERS,
+    **preemption.HANDLERS,
+    **suspension.HANDLERS,
+    **tokens.HANDLERS,
+}
+"""Type of fact to `handler(state, fact, sequence, place in the record)`; the time is `state.now`."""
+
+
+def apply(state: State, record: Record, sequence: int) -> None:
+    """Make every fact of a record true. The record has been found well-formed, entitled and chained (`ledger`)."""
+    state.sequence = sequence
+    state.now = max(state.now, record.now)
+    state.pending.ripen(state.now)
+    if 0 < state.terms.period_ends <= state.now:
+        turn(state)
+    for place, fact in spelled_out(record.facts):
+        HANDLERS[type(fact)](state, fact, sequence, place)
+    _forget(state)
+
+
+def _forget(state: State) -> None:
+    """Ended jobs leave after an hour, their ids after 25 (R14)."""
+    while state.ended and state.ended[0].ended_at <= state.now - ENDED_KEPT:
+        job = state.ended.popleft()
+        if state.jobs.get(job.key) is job:
+            del state.jobs[job.key]
+            state.answered[job.key] = Answered(job.digest, job.state, job.ended_at)
+            state.forgetting.append((state.now + IDS_REMEMBERED, job.key))
+    while state.forgetting and state.forgetting[0][0] <= state.now:
+        state.answered.pop(state.forgetting.popleft()[1], None)

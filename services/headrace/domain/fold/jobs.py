@@ -1,0 +1,314 @@
+"""The fold of jobs: from admission to their end (R13, R14, R29)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.contracts.durations import SECOND
+from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.facts.fact import Place
+from headrace.contracts.subjects import asker_of
+from headrace.domain import allowances, capacity
+from headrace.domain.attempts import Answered, Attempt, Ending
+from headrace.domain.fold.governance import cordon
+from headrace.domain.fold.nodes import held, release
+from headrace.domain.fold.nominations import end_nomination, lift_bar
+from headrace.domain.phases import watch
+from headrace.domain.requests import intern_request
+from headrace.domain.state import (
+    FINAL,
+    HOLDING,
+    IDS_REMEMBERED,
+    NOTHING,
+    JobRecord,
+    JobState,
+    LeaseState,
+)
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents import Profile
+    from headrace.domain.state import State
+
+
+def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int) -> None:
+    tenant, user, _ = fact.job.split(".")
+    policy = state.policies.get((tenant, fact.policy))
+    if policy is None:
+        policy = state.deleted_policies.get((tenant, fact.policy))
+        state.documents_sequence = sequence  # so that the allocator looks at it, and dismisses it
+    if policy is None or fact.job in state.jobs:
+        return
+    profile = state.profile(tenant, fact.profile)
+    job = JobRecord(
+        key=fact.job,
+        policy=policy,
+        profile=profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
+        request=intern_request(state.requests, fact.request, fact.replicas, profile, fact.mig),
+        preemptible=fact.preemptible,
+        beyond=user in policy.document.beyond_limit,
+        priority=fact.priority,
+        max_retries=fact.max_retries,
+        time_limit=fact.time_limit,
+        admitted_at=state.now,
+        order=(sequence, place),
+        name=fact.name,
+        labels=fact.labels or NOTHING,
+        digest=fact.digest,
+        trace=fact.trace,
+        pending_since=state.now,
+    )
+    state.jobs[fact.job] = job
+    policy.pending += 1
+    allowances.take(state, tenant)
+    _count(state, job, profile)
+    for dependency in fact.after:
+        _wait_for(state, job, dependency.job, dependency.when)
+    state.pending.add(job, state.now)
+
+
+def _count(state: State, job: JobRecord, profile: Profile | None) -> None:
+    """It is part of what the pools that it may go to are asked for (R20)."""
+    for name in profile.pools if profile is not None else ():
+        pool = state.pools.get(name)
+        if pool is not None:
+            pool.mix.count(job.request)
+
+
+def _wait_for(state: State, job: JobRecord, other_key: str, when: str) -> None:
+    other = state.jobs.get(other_key)
+    ended = other.state if other is not None else _answered(state, other_key)
+    if ended is None or ended in FINAL:
+        if when != "any" and ended is not JobState.SUCCEEDED:
+            _doom(state, job, other_key)
+        return
+    job.waits_for = {**job.waits_for, other_key: when}
+    state.dependants.setdefault(other_key, []).append(Dependency(job=job.key, when=when))
+
+
+def _answered(state: State, key: str) -> JobState | None:
+    answered = state.answered.get(key)
+    return answered.state if answered else None
+
+
+def _doom(state: State, job: JobRecord, other: str) -> None:
+    """A job it depends on did not succeed: it can never start, and the allocator has to end it."""
+    job.doomed_by = other
+    state.pending.remove(job)
+    state.pending.add(job, state.now)
+    state.doomed[job.key] = job
+
+
+def _job_rejected(state: State, fact: f.JobRejectedV1, _sequence: int, _place: int) -> None:
+    tenant, user, _ = fact.job.split(".")
+    _count_refusal(state, tenant, user)
+    if fact.job not in state.jobs and fact.job not in state.answered:
+        state.answered[fact.job] = Answered(fact.digest, JobState.REJECTED, state.now)
+        state.forgetting.append((state.now + IDS_REMEMBERED, fact.job))
+
+
+def _wish_refused(state: State, fact: f.WishRefusedV1, _sequence: int, _place: int) -> None:
+    _count_refusal(state, *asker_of(fact.subject))
+
+
+def _count_refusal(state: State, tenant: str, user: str) -> None:
+    second = state.now // SECOND
+    last, count = state.refusals.get((tenant, user), (0, 0))
+    state.refusals[tenant, user] = (second, count + 1 if last == second else 1)
+
+
+def _nothing(_state: State, _fact: object, _sequence: int, _place: int) -> None:
+    """For readers of the ledger only; the fold keeps nothing of it."""
+
+
+def _cancel_requested(state: State, fact: f.JobCancelRequestedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.state not in FINAL:
+        job.cancel_by = fact.by
+        state.cancels[job.key] = job
+
+
+def _requeue_requested(state: State, fact: f.JobRequeueRequestedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.attempt == fact.attempt and job.leases and job.state in HOLDING:
+        state.requeues[job.key] = job
+
+
+def _wishes_judged(state: State, fact: f.WishesJudgedV1, _sequence: int, _place: int) -> None:
+    state.judged = max(state.judged, fact.through)
+
+
+def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: int) -> None:
+    job, pool, node = state.jobs.get(fact.job), state.pools.get(fact.pool), state.nodes.get(fact.node)
+    if job is None or pool is None or node is None or not _is_next(job, fact):
+        return
+    if job.state is JobState.PENDING:
+        _leave_line(state, job, fact, sequence)
+    if not node.healthy:  # it went while the grant was on its way
+        state.unsettled[job.key] = job
+    lease = LeaseState(
+        job, fact.attempt, fact.rank, fact.node, fact.pool, fact.devices, fact.amounts, sequence, place, state.now
+    )
+    capacity.take(state, job, pool, Place(node=fact.node, devices=fact.devices, amounts=fact.amounts))
+    job.leases[fact.rank] = lease
+    node.leases[f"{job.key}/{fact.rank}"] = lease
+    attempt = job.attempts[-1]
+    attempt.nodes += (fact.node,)
+    attempt.devices += tuple(share.label for share in fact.devices)
+    state.stir()
+    watch(state, job)
+
+
+def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
+    """Whether the grant begins the job's next attempt, or adds a replica to one that is being granted."""
+    if job.state is JobState.PENDING:
+        return fact.attempt == job.attempt + 1
+    return job.state is JobState.STARTING and fact.attempt == job.attempt and fact.rank not in job.leases
+
+
+def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: int) -> None:
+    """From pending to starting: a new attempt begins, and what was kept for the job is now to be held by it."""
+    end_nomination(state, job)
+    state.holds.pop(job.key, None)
+    state.pending.remove(job)
+    job.policy.pending -= 1
+    job.state, job.attempt = JobState.STARTING, fact.attempt
+    job.leases, job.endings = {}, ()
+    job.started_at = job.resumed_at = job.paused = job.paused_saved = 0
+    job.attempts += (Attempt(fact.attempt, fact.pool, (), (), state.now, sequence, resume_from=fact.resume_from),)
+    job.policy.jobs[job.key] = job
+
+
+def _lease_revoked(state: State, fact: f.LeaseRevokedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is not None:
+        stopping = lease.job.state is JobState.STOPPING
+        release(state, lease, Ending(fact.rank, "revoked", None, False, stopping, fact.cause, lease.node), state.now)
+
+
+def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is None or not job.leases or job.attempt != fact.attempt:
+        return
+    if job.stop is None or fact.ladder.cause == "cancelled" or (job.stop.then == "suspend" != fact.ladder.then):
+        job.stop = fact.ladder
+    job.state, job.stop_sequence, job.stop_at = JobState.STOPPING, sequence, state.now
+    for table in (state.cancels, state.requeues, state.forced):
+        table.pop(job.key, None)
+    state.suspended.pop(job.key, None)
+    watch(state, job)
+    state.stir()
+    for lease in job.leases.values():
+        state.pools[lease.pool].openings += 1
+
+
+def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is None or job.leases or job.state not in HOLDING or job.attempt != fact.attempt:
+        return
+    _close_attempt(state, job, fact.cause)
+    if fact.cause == "preempted":
+        job.preemptions += 1
+    elif fact.cause == "failed":
+        job.retries_used += 1
+    elif fact.cause in ("node_lost", "node_stopped", "start_timeout"):
+        job.losses += 1
+    job.state, job.stop, job.yields_to, job.suspended_at, job.suspended_by = JobState.PENDING, None, "", 0, ""
+    job.min_runtime, job.not_before, job.pending_since = fact.min_runtime, fact.not_before, state.now
+    avoided = {node: until for node, until in job.avoids.items() if until > state.now}
+    job.avoids = avoided | dict.fromkeys(fact.avoid, fact.avoid_until)
+    job.policy.pending += 1
+    state.pending.add(job, state.now)
+
+
+def _preemption_forced(state: State, fact: f.PreemptionForcedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.attempt == fact.attempt and job.state in (JobState.STARTING, JobState.RUNNING) and job.leases:
+        state.forced[job.key] = job
+
+
+def _close_attempt(state: State, job: JobRecord, cause: str) -> None:
+    """The attempt is over and settled."""
+    state.unsettled.pop(job.key, None)
+    state.requeues.pop(job.key, None)
+    state.forced.pop(job.key, None)
+    state.deadlines.clear(job.key)
+    state.ladders.clear(job.key)
+    if job.attempts:
+        job.attempts[-1].close(job.endings, cause, state.now)
+
+
+def _job_ended(state: State, fact: f.JobEndedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is None or job.leases or job.state in FINAL:
+        return
+    if job.state is not JobState.PENDING:
+        _close_attempt(state, job, fact.cause)
+    message = next((ending.message for ending in job.endings if ending.message), "")
+    _finish(state, job, JobState(fact.state), fact.cause, message)
+    job.exit_code = fact.exit_code
+
+
+def _job_dismissed(state: State, fact: f.JobDismissedV1, _sequence: int, _place: int) -> None:
+    job = state.jobs.get(fact.job)
+    if job is not None and job.state is JobState.PENDING:
+        _finish(state, job, JobState.REJECTED, fact.reason, fact.message)
+
+
+def _finish(state: State, job: JobRecord, final: JobState, reason: str, message: str) -> None:
+    if job.state is JobState.PENDING:
+        job.policy.pending -= 1
+    end_nomination(state, job)
+    state.holds.pop(job.key, None)
+    lift_bar(state, job.key)
+    state.pending.remove(job)
+    for table in (state.cancels, state.unsettled, state.doomed, state.forced):
+        table.pop(job.key, None)
+    job.state, job.ended_at, job.reason, job.message = final, state.now, reason, message
+    job.stop, job.yields_to = None, ""
+    job.policy.jobs.pop(job.key, None)
+    state.ended.append(job)
+    _tell_dependants(state, job)
+
+
+def _tell_dependants(state: State, job: JobRecord) -> None:
+    for dependency in state.dependants.pop(job.key, ()):
+        dependant = state.jobs.get(dependency.job)
+        if dependant is None or dependant.state is not JobState.PENDING:
+            continue
+        dependant.waits_for.pop(job.key, None)
+        if dependency.when != "any" and job.state is not JobState.SUCCEEDED:
+            _doom(state, dependant, job.key)
+        elif not dependant.waits_for:
+            state.pending.add(dependant, state.now)
+
+
+def _node_set_aside(state: State, fact: f.NodeSetAsideV1, _sequence: int, _place: int) -> None:
+    cordon(state, fact.node, fact.reason)
+
+
+def _mix_learned(state: State, fact: f.MixLearnedV1, _sequence: int, _place: int) -> None:
+    pool = state.pools.get(fact.pool)
+    if pool is not None:
+        pool.mix.learn(fact.requests)
+        pool.index.weigh(pool.mix.stated)
+
+
+HANDLERS: dict[type, Any] = {
+    f.JobAdmittedV1: _job_admitted,
+    f.JobRejectedV1: _job_rejected,
+    f.WishRefusedV1: _wish_refused,
+    f.JobCancelRequestedV1: _cancel_requested,
+    f.JobRequeueRequestedV1: _requeue_requested,
+    f.RefusalsCountedV1: _nothing,
+    f.WishesJudgedV1: _wishes_judged,
+    f.LeaseGrantedV1: _lease_granted,
+    f.LeaseRevokedV1: _lease_revoked,
+    f.StopOrderedV1: _stop_ordered,
+    f.JobRequeuedV1: _job_requeued,
+    f.JobEndedV1: _job_ended,
+    f.PreemptionForcedV1: _preemption_forced,
+    f.JobDismissedV1: _job_dismissed,
+    f.NodeSetAsideV1: _node_set_aside,
+    f.MixLearnedV1: _mix_learned,
+}

@@ -1,0 +1,95 @@
+"""Reading the ledger into the state: decode, check, apply. Every reader of the ledger does it through this, and so in the same way.
+
+The law: sequences follow each other without a gap; a void record changes nothing but is counted; a gap or a void record of one of our
+services raises `LedgerBroken`, and the reader stops.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.contracts.codec import Malformed, decode_record
+from headrace.contracts.ids import IdError
+from headrace.contracts.records import Record, digest
+from headrace.contracts.subjects import NODE_WRITER, ledger_writer
+from headrace.domain.fold.apply import apply
+from headrace.domain.fold.entitlement import objection
+from headrace.domain.state import State
+
+
+class LedgerBroken(Exception):
+    """The ledger is not what our services wrote: the text says where and what."""
+
+
+class StoredMessage(Protocol):
+    """What the log hands out (`headrace.bus.log.Message`)."""
+
+    @property
+    def sequence(self) -> int:
+        """Its place in the ledger, from 1."""
+
+    @property
+    def subject(self) -> str:
+        """Where it was written."""
+
+    @property
+    def stamped(self) -> int:
+        """The server's time, microseconds."""
+
+    @property
+    def payload(self) -> bytes:
+        """The record's bytes."""
+
+
+class Ledger:
+    """A state and the position it reflects. `void_reason` tells about the last void record."""
+
+    def __init__(self, state: State | None = None) -> None:
+        self.state = State() if state is None else state
+        self.void_reason = ""
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last message read."""
+        return self.state.sequence
+
+    @property
+    def now(self) -> int:
+        """Log time: the greatest `now` of any record read (R34)."""
+        return self.state.now
+
+    def last_of(self, writer: str) -> tuple[int, str]:
+        """(sequence, digest) of a writer's last record; (0, "") where it has none."""
+        return self.state.writers.get(writer, (0, ""))
+
+    def read(self, message: StoredMessage) -> Record | None:
+        """Fold one message. The record, or None where it is void."""
+        state = self.state
+        if message.sequence != state.sequence + 1:
+            raise LedgerBroken(f"after sequence {state.sequence} comes {message.sequence}: records are missing")
+        try:
+            writer = ledger_writer(message.subject)
+            record = decode_record(message.payload)
+            reason = objection(state, record, writer, message.stamped)
+        except (Malformed, IdError) as error:
+            writer, record, reason = message.subject.removeprefix("hr.ledger."), None, str(error)
+        if record is None or reason:
+            self._void(writer, message, reason)
+            return None
+        state.writers[writer] = (message.sequence, digest(message.payload))
+        apply(state, record, message.sequence)
+        return record
+
+    def _void(self, writer: str, message: StoredMessage, reason: str) -> None:
+        state = self.state
+        self.void_reason = f"record {message.sequence} on {message.subject} is void: {reason}"
+        if not writer.startswith(NODE_WRITER):
+            raise LedgerBroken(self.void_reason)
+        state.sequence = message.sequence
+        state.voids[writer] = state.voids.get(writer, 0) + 1
+        state.writers[writer] = (message.sequence, digest(message.payload))
+        node = state.nodes.get(writer.removeprefix(NODE_WRITER))
+        if node is not None and not node.cordoned:
+            node.cordoned = f"its record {message.sequence} was void: {reason}"
+            if node.pool is not None:
+                node.pool.index.put(node)

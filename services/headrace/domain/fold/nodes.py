@@ -1,0 +1,236 @@
+"""The fold of what nodes say of themselves and their leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.isolation import ranks
+from headrace.contracts.mig import family_of
+from headrace.domain import capacity
+from headrace.domain.attempts import Ending
+from headrace.domain.devices import DeviceState
+from headrace.domain.fold.governance import join_pool
+from headrace.domain.fold.nominations import lift_bar
+from headrace.domain.phases import watch
+from headrace.domain.state import JobState, NodeState
+from headrace.domain.supply import recount
+
+if TYPE_CHECKING:
+    from headrace.domain.state import JobRecord, LeaseState, State
+
+
+URI_MAX = 1_024
+"""A checkpoint's place stands in the grants of the next attempt; a longer one is taken for none."""
+
+
+def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _place: int) -> None:
+    node = state.nodes.get(fact.node)
+    is_new = node is None
+    if node is None:
+        node = state.nodes[fact.node] = NodeState(fact.node, {}, [], 0, 0, 0, 0, state.now)
+    elif node.pool is not None:
+        node.pool.index.remove(node)
+    capacity.tally(node, -1)
+    node.labels, node.isolation, node.status, node.registered_at = dict(fact.labels), fact.isolation, "ready", state.now
+    node.levels = ranks(fact.isolation, fact.levels)
+    _starts_again(state, node)
+    node.cpu_free += fact.cpu - node.cpu
+    node.memory_free += fact.memory - node.memory
+    node.cpu, node.memory = fact.cpu, fact.memory
+    _set_devices(state, node, fact)
+    for lease in node.leases.values():
+        if lease.suspended_at:  # its devices may be gone
+            state.unsettled[lease.job.key] = lease.job
+    join_pool(state, node)
+    capacity.tally(node, 1)
+    if node.pool is not None:
+        node.pool.index.put(node)
+        recount(node.pool, node)
+        state.stir()
+        if is_new and (growth := state.terms.growths.get(node.pool.document.name)) is not None and growth.open:
+            growth.came += 1
+        node.pool.openings += 1
+    state.documents_sequence = sequence
+    for policy in state.policies.values():
+        policy.forget()
+
+
+def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> None:
+    """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
+    node.devices = [
+        DeviceState(
+            device.device,
+            device.model,
+            device.memory,
+            GPU_UNITS,
+            mig=device.mig,
+            family=family_of(device.model, device.memory) if device.mig else "",
+            unfit=device.unfit,
+        )
+        for device in fact.devices
+    ]
+    node.by_name = there = {device.name: device for device in node.devices}
+    for lease in node.leases.values():
+        for share in capacity.held_by(lease).devices:
+            if share.device in there:
+                there[share.device].take(share, 1)
+    places = [place for preemption in state.preemptions.values() if preemption.kept for place in preemption.places]
+    for place in places:
+        for share in place.devices if place.node == node.name else ():
+            if share.device in there:
+                there[share.device].keep(share, 1)
+    node.has_apart = any(device.is_apart for device in node.devices)
+    models = sorted({device.model for device in fact.devices})
+    node.model = "+".join(models)
+
+
+def _device_drained(state: State, fact: f.DeviceDrainedV1, _sequence: int, _place: int) -> None:
+    _set_unfit(state, fact.node, fact.device, fact.message or fact.cause)
+
+
+def _device_returned(state: State, fact: f.DeviceReturnedV1, _sequence: int, _place: int) -> None:
+    _set_unfit(state, fact.node, fact.device, "")
+
+
+def _set_unfit(state: State, name: str, device: str, why: str) -> None:
+    """What a device can give has changed, as if it had gone or come (R6); leases on it stay."""
+    node = state.nodes.get(name)
+    mine = next((one for one in node.devices if one.name == device), None) if node is not None else None
+    if node is None or mine is None or mine.unfit == why:
+        return
+    mine.unfit = why
+    node.has_apart = any(one.is_apart for one in node.devices)
+    if node.pool is not None:
+        node.pool.index.put(node)
+        recount(node.pool, node)
+        state.stir()
+        node.pool.openings += 1
+
+
+def _node_stopped(state: State, fact: f.NodeStoppedV1, _sequence: int, _place: int) -> None:
+    set_status(state, fact.node, "stopped")
+
+
+def set_status(state: State, name: str, status: str) -> None:
+    """The node is no longer (or again) there to be granted; its leases stay until somebody ends them."""
+    node = state.nodes.get(name)
+    if node is None:
+        return
+    node.status = status
+    if node.pool is not None:
+        node.pool.index.put(node)
+        recount(node.pool, node)
+        state.stir()
+        node.pool.openings += 1
+    for lease in node.leases.values():
+        state.unsettled[lease.job.key] = lease.job
+
+
+def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is None or lease.started_at:
+        return
+    job = lease.job
+    lease.started_at = state.now
+    _starts_again(state, state.nodes[lease.node])
+    if all(other.started_at for other in job.leases.values()) and len(job.leases) == job.request.replicas:
+        job.started_at = job.attempts[-1].started_at = state.now
+        if job.state is JobState.STARTING:
+            job.state = JobState.RUNNING
+            watch(state, job)
+        state.stir()
+        lift_bar(state, job.key)
+
+
+def _lease_overran(_state: State, _fact: f.LeaseOverranV1, _sequence: int, _place: int) -> None:
+    """The node kills it, and says next how it ended: that is what counts."""
+
+
+def _starts_again(state: State, node: NodeState) -> None:
+    """What it refused before is no row any more (R36)."""
+    node.refusals = {}
+    state.refusing.pop(node.name, None)
+
+
+def _lease_rung(state: State, fact: f.LeaseRungV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    preemption = state.preemptions.get(lease.job.yields_to) if lease is not None else None
+    if preemption is not None and fact.rung == "told":
+        preemption.signalled_at = max(preemption.signalled_at, state.now)
+
+
+def _checkpoint_registered(state: State, fact: f.CheckpointRegisteredV1, _sequence: int, _place: int) -> None:
+    """It counts while the attempt is whole: after a loss the next one resumes from what was registered before the loss (R32)."""
+    job = state.jobs.get(fact.job)
+    if job is None or job.attempt != fact.attempt or not job.leases or len(fact.uri) > URI_MAX:
+        return
+    if all(ending.outcome != "revoked" for ending in job.endings):
+        job.checkpoint, job.checkpoint_at, job.checkpoint_attempt = fact.uri, state.now, fact.attempt
+        job.paused_saved = job.paused
+
+
+def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is None:
+        return
+    if fact.outcome == "refused":
+        node = state.nodes[lease.node]
+        node.refusals[fact.job] = fact.message
+        state.refusing[node.name] = node
+    ending = Ending(fact.rank, fact.outcome, fact.exit_code, fact.finished, fact.stopping, fact.message, lease.node)
+    release(state, lease, ending, state.now - max(0, fact.at - fact.exited_at))
+
+
+def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> None:
+    """The lease holds nothing any more; the allocator has to settle what follows."""
+    job = lease.job
+    pool = state.pools[lease.pool]
+    capacity.give_back(state, job, pool, capacity.held_by(lease))
+    if job.yields_to and not lease.suspended_at:
+        capacity.yield_use(state, job, pool, lease, -1)
+    node = state.nodes.get(lease.node)
+    if node is not None:
+        node.leases.pop(f"{job.key}/{lease.rank}", None)
+    del job.leases[lease.rank]
+    job.endings += (ending,)
+    if not job.leases:
+        job.policy.jobs.pop(job.key, None)
+        state.suspended.pop(job.key, None)
+        note_left(state, job, exited_at)
+    watch(state, job)
+    state.unsettled[job.key] = job
+    state.stir()
+    pool.openings += lease.overdue or (not job.preemptible and job.time_limit is None)  # it was not to be counted on
+
+
+def note_left(state: State, job: JobRecord, exited_at: int) -> None:
+    """A victim has gone: note when, for the three parts of a preemption's time."""
+    preemption = state.preemptions.get(job.yields_to)
+    if preemption is None:
+        return
+    preemption.leaving.discard(job.key)
+    preemption.exited_at = max(preemption.exited_at, exited_at)
+    preemption.released_at = state.now
+    if not preemption.leaving:
+        preemption.all_left_at = state.now
+
+
+def held(state: State, key: str, attempt: int, rank: int) -> LeaseState | None:
+    """The lease, if it is still held by this attempt; facts of superseded attempts do not count (R32)."""
+    job = state.jobs.get(key)
+    return job.leases.get(rank) if job is not None and job.attempt == attempt else None
+
+
+HANDLERS: dict[type, Any] = {
+    f.NodeRegisteredV1: _node_registered,
+    f.NodeStoppedV1: _node_stopped,
+    f.DeviceDrainedV1: _device_drained,
+    f.DeviceReturnedV1: _device_returned,
+    f.LeaseStartedV1: _lease_started,
+    f.LeaseOverranV1: _lease_overran,
+    f.LeaseRungV1: _lease_rung,
+    f.CheckpointRegisteredV1: _checkpoint_registered,
+    f.LeaseEndedV1: _lease_ended,
+}

@@ -1,0 +1,75 @@
+"""The fold of suspending and resuming (R29): devices are set free and held again, all the rest of a lease stays held meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.domain import capacity
+from headrace.domain.fold.nodes import held, note_left
+from headrace.domain.phases import watch
+from headrace.domain.state import JobState
+
+if TYPE_CHECKING:
+    from headrace.domain.state import JobRecord, State
+
+
+def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is None or lease.suspended_at:
+        return
+    job, pool = lease.job, state.pools[lease.pool]
+    if job.yields_to:
+        capacity.yield_use(state, job, pool, lease, -1)
+    capacity.give_back(state, job, pool, capacity.gpu_part(lease))
+    pool.openings += lease.overdue
+    lease.suspended_at, lease.resuming, lease.overdue = state.now, False, False
+    state.stir()
+    suspends = job.stop is None or job.stop.then == "suspend"
+    if suspends and len(job.leases) == job.request.replicas and all(other.suspended_at for other in job.leases.values()):
+        _job_suspended(state, job)
+    watch(state, job)
+
+
+def _job_suspended(state: State, job: JobRecord) -> None:
+    """All of it is: it has been preempted, and is nobody's victim any more."""
+    note_left(state, job, state.now)
+    job.suspended_by = job.stop.cause if job.stop is not None else ""
+    job.preemptions += job.suspended_by == "preempted"
+    job.state, job.suspended_at, job.stop, job.yields_to = JobState.SUSPENDED, state.now, None, ""
+    state.suspended[job.key] = job
+
+
+def _resume_ordered(state: State, fact: f.ResumeOrderedV1, _sequence: int, _place: int) -> None:
+    """Its devices are its own again from now on; it runs when its nodes say so."""
+    job = state.jobs.get(fact.job)
+    if job is None or job.state is not JobState.SUSPENDED or job.attempt != fact.attempt or not job.leases:
+        return
+    for lease in job.leases.values():
+        lease.suspended_at, lease.resuming = 0, True
+        capacity.take(state, job, state.pools[lease.pool], capacity.gpu_part(lease))
+    state.stir()
+    job.paused += state.now - job.suspended_at
+    job.state, job.resumed_at, job.min_runtime = JobState.STARTING, state.now, fact.min_runtime
+    job.suspended_at, job.suspended_by = 0, ""
+    state.suspended.pop(job.key, None)
+    watch(state, job)
+
+
+def _lease_resumed(state: State, fact: f.LeaseResumedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is None or not lease.resuming:
+        return
+    job = lease.job
+    lease.resuming = False
+    if job.state is JobState.STARTING and not any(other.resuming for other in job.leases.values()):
+        job.state, job.resumed_at = JobState.RUNNING, state.now
+        state.stir()
+        watch(state, job)
+
+
+HANDLERS: dict[type, Any] = {
+    f.LeaseSuspendedV1: _lease_suspended,
+    f.ResumeOrderedV1: _resume_ordered,
+    f.LeaseResumedV1: _lease_resumed,
+}

@@ -1,0 +1,128 @@
+"""What can ever run (R13): the tests that look at documents and known hardware, not at who holds what now.
+
+Admission asks it for new jobs, the allocator again for pending ones after documents or capacity have changed (R10).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.amounts import CPU, MEMORY, format_amount
+from headrace.contracts.isolation import LEVELS
+from headrace.contracts.mig import slices_of
+from headrace.contracts.reasons import RejectReason
+from headrace.domain.places.placement import replicas_if_empty
+from headrace.domain.queueing.access import may_enter
+from headrace.domain.scopes import scopes_of, with_reservation
+from headrace.domain.supply import capacity_of, is_known
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents import Profile
+    from headrace.domain.requests import Request
+    from headrace.domain.state import PolicyState, PoolState, State
+
+
+class Rejection(NamedTuple):
+    """A stable reason, and a line with the numbers and the way out."""
+
+    reason: RejectReason
+    message: str
+
+
+_ORDER = list(RejectReason)
+
+
+def never_fits(
+    state: State, policy: PolicyState, profile: Profile, request: Request, *, preemptible: bool, beyond: bool
+) -> Rejection | None:
+    """None if at least one pool of the profile could run it when empty; else why the pool that came closest could not."""
+    closest: Rejection | None = None
+    for pool in open_pools(state, policy, profile):
+        rejection = _never_in(state, policy, pool, request, preemptible=preemptible, beyond=beyond)
+        if rejection is None:
+            return None
+        if closest is None or _ORDER.index(rejection.reason) > _ORDER.index(closest.reason):
+            closest = rejection
+    return closest or _no_pool(state, policy, profile)
+
+
+def open_pools(state: State, policy: PolicyState, profile: Profile) -> list[PoolState]:
+    """The pools of a profile, in its order, that exist and are open to the policy's tenant and group."""
+    found = [state.pools[name] for name in profile.pools if name in state.pools]
+    return [pool for pool in found if may_enter(pool, policy.document.tenant, policy.document.group)]
+
+
+def _no_pool(state: State, policy: PolicyState, profile: Profile) -> Rejection:
+    if any(name in state.pools for name in profile.pools):
+        what = f"no pool of profile {profile.name} is open to {policy.document.tenant}"
+        return Rejection(RejectReason.NOT_ALLOWED, what)
+    return Rejection(RejectReason.NO_SUITABLE_NODE, f"none of the profile's pools ({', '.join(profile.pools)}) exists")
+
+
+def _never_in(
+    state: State, policy: PolicyState, pool: PoolState, request: Request, *, preemptible: bool, beyond: bool
+) -> Rejection | None:
+    return (
+        _beyond_hardware(pool, policy, request)
+        or _beyond_limits(state, policy, pool, request, beyond=beyond)
+        or (None if preemptible else _beyond_reservation(state, policy, pool, request))
+    )
+
+
+def _beyond_hardware(pool: PoolState, policy: PolicyState, request: Request) -> Rejection | None:
+    """Capacity, then nodes. Before the first node has registered nothing is known about either (R6), save of keys no node brings."""
+    for key, asked in request.total.items():
+        known = capacity_of(pool, key, policy.key)
+        if known is not None and asked > known and (key in pool.governed or key not in (CPU, MEMORY)):
+            mine = " for its policy; the rest is dedicated to others (R21)" if known < pool.known.get(key, 0) else ""
+            has = f"pool {pool.document.name} has {format_amount(key, known)}{mine}"
+            return Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, f"it asks for {format_amount(key, asked)} {key}, {has}")
+    possible = replicas_if_empty(pool, request.shape, policy.key) if is_known(pool) else request.replicas
+    if possible < request.replicas:
+        return Rejection(RejectReason.NO_SUITABLE_NODE, _unsuitable(pool, request, possible))
+    return None
+
+
+def _unsuitable(pool: PoolState, request: Request, possible: int) -> str:
+    name, mig = pool.document.name, request.shape.mig
+    if possible:
+        return f"the nodes of pool {name} could hold {possible} of its {request.replicas} replicas"
+    offered = slices_of(sorted(pool.families))
+    if mig and mig not in offered:
+        there = f"there are {', '.join(offered)}" if offered else "none of its GPUs is in MIG mode"
+        return f"pool {name} has no slice {mig}: {there}"
+    least, best = request.shape.isolation, _best_isolation(pool, request)
+    if best is not None and best < least:
+        return f"its profile wants isolation {LEVELS[least]} at the least, the nodes of pool {name} reach {LEVELS[best]}"
+    return f"no node of pool {name} could hold it"
+
+
+def _best_isolation(pool: PoolState, request: Request) -> int | None:
+    """The rank that some node reaches for what it takes of a GPU; None where there is no node, or it takes no GPU."""
+    shape = request.shape
+    reached = [level for node in pool.nodes.values() if (level := shape.isolation_on(node.levels)) is not None]
+    return max(reached, default=None)
+
+
+def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool) -> Rejection | None:
+    for scope in scopes_of(state, policy, pool.document.name):
+        if beyond and scope.kind == "policy":
+            continue
+        for key, asked in request.total.items():
+            if key in pool.governed and key in scope.limit and asked > scope.limit[key]:
+                reason = RejectReason.EXCEEDS_TENANT_LIMIT if scope.kind == "tenant" else RejectReason.EXCEEDS_POLICY_LIMIT
+                limit = format_amount(key, scope.limit[key])
+                return Rejection(reason, f"it asks for {format_amount(key, asked)} {key}, the limit of {scope.name} is {limit}")
+    return None
+
+
+def _beyond_reservation(state: State, policy: PolicyState, pool: PoolState, request: Request) -> Rejection | None:
+    for scope in with_reservation(state, policy, pool.document.name):
+        for key, asked in request.total.items():
+            reserved = (scope.reservation or {}).get(key, 0)
+            if asked and key in pool.governed and asked > reserved:
+                what = f"it asks for {format_amount(key, asked)} {key} without being preemptible, {scope.name} has a reservation of "
+                return Rejection(
+                    RejectReason.EXCEEDS_RESERVATION, what + format_amount(key, reserved) + "; submit it as preemptible"
+                )
+    return None

@@ -1,0 +1,105 @@
+"""Who goes first (R15). One comparator; its list is the docstring of `rank`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.domain.pending import place_in_line
+from headrace.domain.queueing.gates import must_borrow
+from headrace.domain.scopes import over_reservation, policy_scope, with_reservation
+from headrace.domain.supply import known_to
+
+if TYPE_CHECKING:
+    from headrace.contracts.documents import Profile
+    from headrace.domain.pending import JobGroup
+    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+
+SHARE_STEPS = 32
+"""The dominant share is a fraction of 2^32 (R15)."""
+
+Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
+StaticRank = tuple[int, int, int]
+"""(2)-(4) of the list: what depends on documents alone."""
+
+
+def is_inside(state: State, group: JobGroup, pool: PoolState) -> bool:
+    """Whether one more job of the group fits in its unused reservation, in every account that is looked at (R7, R15 (1)).
+
+    Non-preemptible jobs see only what other non-preemptible ones use, because the reservation is attributed to those first (R17).
+    """
+    if must_borrow(group.policy):  # R33
+        return False
+    scopes = with_reservation(state, group.policy, pool.document.name)
+    return over_reservation(scopes, pool.governed, group.request.total, firm=not group.preemptible) is None
+
+
+def rank(state: State, group: JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:
+    """The key by which candidates of a pool are ordered, smaller first (R15).
+
+    1. fits in the unused reservation, 2. the pool's profile order, 3. the profile's policy order, 4. policy priority, higher first,
+    5. dominant share of borrowed use, smaller first (borrowers only), 6. job priority, higher first, 7. time admitted,
+    8. order of submission, then the job's key.
+    """
+    static = static_rank(state, group.policy, group.profile, pool)
+    return (0 if inside else 1, *static, 0 if inside else dominant_share(state, group.policy), *place_in_line(job))
+
+
+def static_rank(state: State, policy: PolicyState, profile: str, pool: PoolState) -> StaticRank:
+    """(2)-(4): the pool's profile order, the profile's policy order, policy priority."""
+    document = policy.document
+    order = _policy_position(state.profile(document.tenant, profile), document.tenant, document.name)
+    return _position(pool.document.profile_order, profile), order, -document.priority
+
+
+def _position(order: tuple[str, ...], name: str) -> int:
+    """Unlisted names share the last place."""
+    return order.index(name) if name in order else len(order)
+
+
+def _policy_position(profile: Profile | None, tenant: str, name: str) -> int:
+    order = profile.policy_order if profile is not None else ()
+    full = f"{tenant}/{name}"
+    return next((place for place, listed in enumerate(order) if listed in (name, full)), len(order))
+
+
+def dominant_share(state: State, policy: PolicyState) -> int:
+    """The greatest share of any governed key that the policy borrows, divided by its weight, in steps of 2^-32, rounded down.
+
+    Borrowed is use above the policy-wide reservation; the share is of the known capacity of the pools its profiles reach, without what
+    is dedicated to others (R21).
+    """
+    if not policy.share_base:
+        policy.share_base = _capacity_reached(state, policy)
+    reservation = _reservation(state, policy)
+    greatest = 0
+    for key, base in policy.share_base.items():
+        over = policy.wide.use.get(key, 0) - reservation.get(key, 0)
+        if over > 0 and base > 0:
+            greatest = max(greatest, (over << SHARE_STEPS) // (base * policy.document.weight))
+    return greatest
+
+
+def _reservation(state: State, policy: PolicyState) -> dict[str, int]:
+    """The policy-wide reservation; for a policy that has only per-pool ones, their sum."""
+    if policy.wide.reservation is not None:
+        return policy.wide.reservation
+    total: dict[str, int] = {}
+    for pool in state.pools:
+        for key, value in (policy_scope(policy, pool).reservation or {}).items():
+            total[key] = total.get(key, 0) + value
+    return total
+
+
+def _capacity_reached(state: State, policy: PolicyState) -> dict[str, int]:
+    reached: dict[str, PoolState] = {}
+    for link in policy.document.profiles:
+        profile = state.profile(policy.document.tenant, link.name)
+        for name in profile.pools if profile is not None else ():
+            if name in state.pools:
+                reached[name] = state.pools[name]
+    base: dict[str, int] = {}
+    for pool in reached.values():
+        known = known_to(pool, policy.key)
+        for key in sorted(pool.governed):
+            base[key] = base.get(key, 0) + known.get(key, 0)
+    return base

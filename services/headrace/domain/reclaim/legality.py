@@ -1,0 +1,107 @@
+"""Which jobs may be taken together (R26): in some order, each one while its side is above its reservation.
+
+Strategy: jobs of one kind (policy and request) are alike here, so only how many of each kind are taken is kept, and what each account
+loses by it. All sets inside an allowed one are allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.amounts import add_to, take_from, times
+from headrace.domain.reclaim.eligibility import PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.contracts.amounts import Amounts
+    from headrace.domain.reclaim.eligibility import Kind
+    from headrace.domain.state import Scope
+
+
+class Taken:
+    """How many of each kind are taken, by `cause`, side by side (R23): what is taken of one side never matters to another."""
+
+    __slots__ = ("_by_priority", "_closed", "_lost", "_sides")
+
+    def __init__(self, cause: str, kinds: Iterable[Kind] = ()) -> None:
+        self._by_priority = cause == PRIORITY
+        self._sides: dict[tuple[Scope, ...], dict[Kind, int]] = {}
+        self._lost: dict[Scope, Amounts] = {}
+        self._closed: set[Kind] = set()
+        for kind in kinds:
+            self._add(kind)
+
+    def admits(self, kind: Kind) -> bool:
+        """Take one more of the kind; False where that would not be allowed, and then it is not taken."""
+        if kind in self._closed:
+            return False
+        self._add(kind)
+        if (self._may_come_last(kind) or self._is_legal(kind.side)) and self._is_safe(kind.side):
+            return True
+        self._drop(kind)
+        self._closed.add(kind)  # while others are only added, no account gets any better
+        return False
+
+    def remove(self, kind: Kind) -> None:
+        """Take one less."""
+        self._closed.clear()
+        self._drop(kind)
+
+    def is_allowed(self) -> bool:
+        """Whether all of them may be taken together."""
+        return all(self._is_legal(side) and self._is_safe(side) for side in self._sides)
+
+    def _add(self, kind: Kind) -> None:
+        kinds = self._sides.setdefault(kind.side, {})
+        kinds[kind] = kinds.get(kind, 0) + 1
+        for scope in kind.side:
+            add_to(self._lost.setdefault(scope, {}), kind.held)
+
+    def _drop(self, kind: Kind) -> None:
+        kinds = self._sides[kind.side]
+        kinds[kind] -= 1
+        if not kinds[kind]:
+            del kinds[kind]
+        for scope in kind.side:
+            take_from(self._lost[scope], kind.held)
+
+    def _is_legal(self, side: tuple[Scope, ...]) -> bool:
+        """Whether those of a side can be taken in some order, each while it is still above.
+
+        Whoever may come last is put there, and with it all of its kind: that leaves the others no worse off, so it never matters who is
+        chosen.
+        """
+        waiting = dict(self._sides[side])
+        kept = {scope: self._lost[scope] for scope in side}
+        self._lost.update((scope, dict(lost)) for scope, lost in kept.items())
+        try:
+            while waiting:
+                last = next((kind for kind in waiting if self._may_come_last(kind)), None)
+                if last is None:
+                    return False
+                lost = times(last.held, waiting.pop(last))
+                for scope in side:
+                    take_from(self._lost[scope], lost)
+            return True
+        finally:
+            self._lost.update(kept)
+
+    def _may_come_last(self, kind: Kind) -> bool:
+        """Whether its side is above its reservation, on a key that counts, when all the others have been taken."""
+        held = kind.held
+        return any(all(self._left(scope, key) + held[key] > _reserved(scope, key) for scope in kind.side) for key in kind.keys)
+
+    def _is_safe(self, side: tuple[Scope, ...]) -> bool:
+        """By priority: whether none of them could reclaim afterwards: with it, its policy is beyond its reservation (R26)."""
+        return not self._by_priority or all(
+            any(self._left(scope, key) + amount > _reserved(scope, key) for scope in side for key, amount in kind.held.items())
+            for kind in self._sides[side]
+        )
+
+    def _left(self, scope: Scope, key: str) -> int:
+        return scope.use.get(key, 0) - self._lost[scope].get(key, 0)
+
+
+def _reserved(scope: Scope, key: str) -> int:
+    return (scope.reservation or {}).get(key, 0)

@@ -1,0 +1,71 @@
+"""Whether a waiting job could take something back now, or soon; else which rule forbids it, with the numbers (R19, R23 - R26). Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.durations import format_time
+from headrace.contracts.why import ReclaimView
+from headrace.domain.queueing.gates import may_start
+from headrace.domain.queueing.holds import has_room
+from headrace.domain.reclaim.eligibility import anybody_above, causes
+from headrace.domain.reclaim.victims import NoPlan, Plan, search
+from headrace.domain.scopes import over_limit, over_reservation, policy_side, scopes_of
+from headrace.domain.why.needs import shown_holders
+from headrace.domain.why.waits import numbers_of
+
+if TYPE_CHECKING:
+    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.why.ends import Ends
+
+HAS_ROOM = "it has room without"
+NOT_YET = "it could not start if it had what it needs"
+KEPT = "it has taken back what it needs: places are kept for it"
+NOBODY_BORROWS = "nobody in pool {} holds more than its reservation"
+
+
+def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: Ends) -> ReclaimView:
+    """What taking back in this pool would give the job at log time `now`."""
+    if job.nomination is not None:
+        return ReclaimView(could=True, why=KEPT, cause=job.nomination.cause)
+    forbidden = _forbidden(state, job, pool)
+    if forbidden:
+        return ReclaimView(could=False, why=forbidden)
+    found = search(state, job, pool, now)
+    if isinstance(found, NoPlan) and found.retry_at is not None and found.retry_at > now:
+        later = search(state, job, pool, found.retry_at)
+        if isinstance(later, Plan):
+            why = f"those who could yield have not had their minimum run time; the first may be taken from {format_time(found.retry_at)} on"
+            return _could(state, job, later, found.retry_at, why, ends)
+    if isinstance(found, NoPlan):
+        return ReclaimView(could=False, why=found.why)
+    return _could(state, job, found, now, f"enough is borrowed in pool {pool.document.name}", ends)
+
+
+def _forbidden(state: State, job: JobRecord, pool: PoolState) -> str:
+    """The rule that keeps it from taking back from anybody here; empty where none does."""
+    name, total = pool.document.name, job.request.total
+    if job.waits_for or job.doomed_by or not may_start(state, job, name):
+        return NOT_YET
+    own = [scope for scope in scopes_of(state, job.policy, name) if scope.kind == "policy"]
+    limit = over_limit(own, pool.governed, total, beyond=job.beyond)
+    if limit is not None:
+        return f"its policy's own limit is in the way, for which nobody has to yield: {numbers_of(limit, 'limit')}"
+    at_limit = over_limit(scopes_of(state, job.policy, name), pool.governed, total, beyond=job.beyond) is not None
+    if not at_limit and has_room(state, job, pool):
+        return HAS_ROOM
+    if not causes(state, job, pool):
+        beyond = over_reservation(policy_side(job.policy, name), pool.governed, total)
+        return f"it would be beyond its reservation: {numbers_of(beyond, 'reservation')}" if beyond is not None else ""
+    if not anybody_above(state, job.policy, pool):
+        return NOBODY_BORROWS.format(name)
+    return ""
+
+
+def _could(state: State, job: JobRecord, plan: Plan, since: int, why: str, ends: Ends) -> ReclaimView:
+    """With the plan's victims, and when they will be gone if they are told at `since`."""
+    victims = [state.jobs[victim.job] for victim in plan.victims]
+    graces = [victim.policy.document.preemption for victim in victims]
+    longest = max((terms.callback_grace + terms.term_grace for terms in graces), default=0)
+    shown, _ = shown_holders(job, victims, ends)
+    return ReclaimView(could=True, why=why, cause=plan.cause, at=since + longest, victims=shown)

@@ -1,0 +1,112 @@
+"""What nodes say of themselves and of the leases on them."""
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.isolation import Ranks
+from headrace.domain.places.placement import find_places
+from headrace.domain.state import JobState
+from tests.unit.domain.hall import START, Hall
+
+
+def test_a_node_that_registers_again_keeps_what_its_leases_hold():
+    hall = Hall(devices=4)
+    hall.policy("p")
+    hall.run("p", "j", ("n1", 1, 2))
+    hall.node("n1", devices=6, cpu=32_000)
+    node = hall.state.nodes["n1"]
+    assert [device.free // GPU_UNITS for device in node.devices] == [1, 0, 0, 1, 1, 1]
+    assert (node.cpu, node.cpu_free, hall.pool.known[GPU]) == (32_000, 32_000, 6 * GPU_UNITS)
+
+
+def test_a_node_of_several_models_is_called_by_all_of_them():
+    hall = Hall(nodes=0)
+    devices = tuple(f.nodes.Device(device=f"g{number}", model=model, memory=1) for number, model in enumerate(("B", "A")))
+    hall.say("node.n1", f.NodeRegisteredV1(node="n1", devices=devices, cpu=1, memory=1, at=START))
+    assert hall.state.nodes["n1"].model == "A+B"
+
+
+def test_a_stopped_node_counts_no_more_and_its_leases_need_an_answer():
+    hall = Hall()
+    hall.policy("p")
+    job = hall.run("p", "j", ("n1", 0, 1))
+    hall.say("node.n1", f.NodeStoppedV1(node="n1", at=START))
+    assert (hall.pool.usable[GPU], hall.pool.known[GPU], hall.state.unsettled) == (0, 8 * GPU_UNITS, {job.key: job})
+
+
+def test_a_checkpoint_counts_for_the_attempt_that_made_it():
+    hall = Hall()
+    hall.policy("p")
+    job = hall.run("p", "j", ("n1", 0, 1))
+    hall.say("node.n1", f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="one", at=START))
+    hall.say("node.n1", f.CheckpointRegisteredV1(job=job.key, attempt=7, uri="other", at=START))
+    assert (job.checkpoint, job.checkpoint_attempt, job.checkpoint_at) == ("one", 1, hall.now)
+
+
+def test_news_of_a_superseded_attempt_changes_nothing():
+    hall = Hall()
+    hall.policy("p")
+    job = hall.run("p", "j", ("n1", 0, 1))
+    late = {"job": job.key, "attempt": 0, "at": START}
+    hall.say("node.n1", f.LeaseEndedV1(outcome="exited", exited_at=START, **late), f.LeaseStartedV1(**late))
+    assert (job.state, sorted(job.leases)) == (JobState.RUNNING, [0])
+
+
+def test_a_victims_parts_of_time_are_noted_when_it_is_told_exits_and_is_released():
+    hall = Hall(devices=2)
+    hall.policy("lender", size=2)
+    hall.policy("owner", reservation=2, size=2)
+    victim = hall.run("lender", "v", ("n1", 0, 2))
+    preemption = hall.state.preemptions[hall.order(hall.admit("owner", "o"), [victim], ("n1", 0, 2))]
+    hall.later(1)
+    told = f.LeaseRungV1(job=victim.key, attempt=1, rung="told", at=hall.now, took=0, result="ok")
+    hall.say("node.n1", told)
+    hall.later(5)
+    hall.end(victim, exited_at=hall.now - 2_000_000)
+    moments = (preemption.signalled_at, preemption.exited_at, preemption.released_at, preemption.all_left_at)
+    assert [(moment - START) // 1_000_000 for moment in moments] == [1, 4, 6, 6]
+    assert preemption.leaving == set()
+
+
+def drained(device, message="XID 79"):
+    return f.DeviceDrainedV1(node="n1", device=device, cause="xid", code=79, message=message, at=START)
+
+
+def test_of_a_device_that_its_node_has_drained_nothing_is_granted_until_it_returns():
+    hall = Hall(devices=2)
+    hall.policy("p", size=2)
+    hall.say("node.n1", drained("g1"))
+    node, job = hall.state.nodes["n1"], hall.admit("p", "j")
+    assert ([device.open for device in node.devices], node.devices[1].unfit) == ([GPU_UNITS, 0], "XID 79")
+    assert (hall.pool.known[GPU], hall.pool.usable[GPU]) == (2 * GPU_UNITS, GPU_UNITS)
+    assert find_places(hall.state, job, hall.pool) is None
+    hall.say("node.n1", f.DeviceReturnedV1(node="n1", device="g1", at=START))
+    assert [share.device for share in find_places(hall.state, job, hall.pool)[0].devices] == ["g0", "g1"]
+    assert hall.pool.usable[GPU] == 2 * GPU_UNITS
+
+
+def test_what_runs_on_a_device_that_is_drained_keeps_its_lease():
+    hall = Hall(devices=1)
+    hall.policy("p")
+    job = hall.run("p", "j", ("n1", 0, 1))
+    hall.say("node.n1", drained("g0"))
+    assert (job.state, sorted(job.leases), hall.state.nodes["n1"].devices[0].idle) == (JobState.RUNNING, [0], 0)
+    hall.end(job)
+    assert hall.state.nodes["n1"].devices[0].free == GPU_UNITS
+
+
+def test_news_of_a_device_that_nobody_knows_change_nothing():
+    hall = Hall(devices=1)
+    hall.say("node.n1", drained("g7"), f.DeviceDrainedV1(node="n7", device="g0", cause="lost", at=START))
+    hall.say("node.n1", f.DeviceReturnedV1(node="n1", device="g0", at=START))
+    assert (hall.state.nodes["n1"].devices[0].unfit, hall.pool.usable[GPU]) == ("", GPU_UNITS)
+
+
+def test_a_node_may_register_with_a_device_that_is_in_no_order_and_says_how_well_it_isolates():
+    hall = Hall(nodes=0)
+    devices = (f.nodes.Device(device="g0", model="A", memory=1, unfit="lost"), f.nodes.Device(device="g1", model="A", memory=1))
+    levels = {"whole": "hardware", "slice": "none"}
+    hall.say(
+        "node.n1", f.NodeRegisteredV1(node="n1", devices=devices, cpu=1, memory=1, isolation="driver", levels=levels, at=START)
+    )
+    node = hall.state.nodes["n1"]
+    assert ([device.open for device in node.devices], node.levels) == ([0, GPU_UNITS], Ranks(6, 4, 0))

@@ -1,0 +1,185 @@
+"""Suspending and resuming as the fold keeps it (R29)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB
+from headrace.contracts.documents import Policy, PolicyProfile, PreemptionTerms
+from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.domain.phases import START_TIMEOUT, limit_of, walking
+from headrace.domain.reclaim.eligibility import lost_work, protected_until
+from headrace.domain.state import JobState
+from tests.unit.domain.hall import Hall, gpus
+from tests.unit.domain.snapshot import differences, kept, naive
+
+
+def suspended(job, rank=0):
+    return f.LeaseSuspendedV1(job=job.key, attempt=job.attempt, rank=rank, at=0, how="sigstop")
+
+
+def resumed(job, rank=0):
+    return f.LeaseResumedV1(job=job.key, attempt=job.attempt, rank=rank, at=0)
+
+
+def ordered(job, **more):
+    return f.ResumeOrderedV1(job=job.key, attempt=job.attempt, **more)
+
+
+class Scene(Hall):
+    """`v` of a policy that suspends runs on both GPUs of a node."""
+
+    def __init__(self, replicas=1, **more):
+        super().__init__(nodes=2, devices=2)
+        self.policy("low", size=2, replicas=replicas, terms=PreemptionTerms(on_preempt="suspend"), reservation=1)
+        places = [(f"n{number + 1}", 0, 2) for number in range(replicas)]
+        self.job = self.run("low", "v", *places, **more)
+
+    def stop_it(self, cause="preempted", then="suspend"):
+        self.stop(self.job, cause, then)
+
+    def suspend(self, *ranks):
+        for rank in ranks or (0,):
+            self.say(f"node.n{rank + 1}", suspended(self.job, rank))
+
+    def free(self, node="n1"):
+        return [device.free // GPU_UNITS for device in self.state.nodes[node].devices]
+
+    def adds_up(self):
+        return differences(kept(self.state), naive(self.state))
+
+
+def test_its_devices_are_free_and_charged_to_nobody_and_the_rest_stays_held():
+    hall = Scene()
+    hall.stop_it()
+    hall.suspend()
+    job, scope = hall.job, hall.job.policy.wide
+    assert (job.state, job.stop, job.preemptions, hall.state.suspended) == (JobState.SUSPENDED, None, 1, {job.key: job})
+    assert (hall.free(), scope.use.get(GPU, 0), scope.use[JOB], hall.pool.use.get(GPU, 0)) == ([1, 1], 0, 1, 0)
+    assert sorted(hall.state.nodes["n1"].leases) == [f"{job.key}/0"]
+    assert hall.adds_up() == []
+
+
+def test_one_that_was_overdue_is_so_no_more():
+    hall = Scene()
+    hall.stop_it()
+    hall.say("preemption", f.LeaseOverdueV1(job=hall.job.key, attempt=1, node="n1"))
+    assert (walking(hall.job), hall.job.leases[0].overdue) == ([], True)
+    hall.suspend()
+    hall.say("allocator", ordered(hall.job))
+    hall.stop_it("drain", "requeue")
+    assert walking(hall.job) == [hall.job.leases[0]]
+
+
+def test_said_twice_it_is_said_once():
+    hall = Scene()
+    hall.stop_it()
+    hall.suspend()
+    hall.suspend()
+    assert (hall.job.preemptions, hall.adds_up()) == (1, [])
+
+
+def test_a_gang_is_suspended_when_all_of_it_is():
+    hall = Scene(replicas=2)
+    hall.stop_it()
+    hall.suspend(1)
+    assert (hall.job.state, hall.free("n2"), hall.adds_up()) == (JobState.STOPPING, [1, 1], [])
+    hall.suspend(0)
+    assert (hall.job.state, hall.adds_up()) == (JobState.SUSPENDED, [])
+
+
+def test_a_victim_that_is_suspended_has_left():
+    hall = Scene()
+    hall.policy("own", size=2, reservation=2)
+    preemption = hall.state.preemptions[hall.order(hall.admit("own", "o"), [hall.job], ("n1", 0, 2))]
+    hall.stop_it()
+    assert (preemption.leaving, hall.adds_up()) == ({hall.job.key}, [])
+    hall.later(3)
+    hall.suspend()
+    assert (preemption.leaving, preemption.all_left_at, hall.job.yields_to) == (set(), hall.now, "")
+    assert (hall.job.barred_from, hall.adds_up()) == ("hall", [])
+
+
+def test_one_whose_end_is_wanted_stays_on_its_ladder_though_it_is_off_its_devices():
+    hall = Scene()
+    hall.stop_it()
+    hall.stop_it("cancelled", "cancel")
+    hall.suspend()
+    assert (hall.job.state, hall.free(), hall.adds_up()) == (JobState.STOPPING, [1, 1], [])
+    hall.end(hall.job, outcome="killed", exit_code=137)
+    assert (hall.job.leases, hall.state.suspended, hall.adds_up()) == ({}, {}, [])
+
+
+def test_it_holds_its_devices_again_when_it_is_to_go_on_and_runs_when_its_node_says_so():
+    hall = Scene(time_limit=HOUR)
+    began = hall.now
+    hall.later(600)
+    hall.stop_it()
+    hall.suspend()
+    hall.later(1_000)
+    hall.say("allocator", ordered(hall.job, min_runtime=2 * MINUTE))
+    job = hall.job
+    assert (job.state, hall.free(), job.min_runtime, hall.state.suspended) == (JobState.STARTING, [0, 0], 2 * MINUTE, {})
+    assert hall.state.deadlines.moments[job.key] == hall.now + START_TIMEOUT
+    assert (protected_until(job), hall.adds_up()) == (None, [])
+    hall.later(5)
+    hall.say("node.n1", resumed(job))
+    assert (job.state, job.paused, protected_until(job)) == (JobState.RUNNING, 1_000 * SECOND, hall.now + 2 * MINUTE)
+    assert hall.state.deadlines.moments[job.key] == limit_of(job) == began + HOUR + 1_000 * SECOND
+
+
+def test_what_it_was_suspended_for_is_no_work_that_could_be_lost():
+    hall = Scene()
+    hall.later(10)
+    hall.stop_it()
+    hall.suspend()
+    hall.later(1_000)
+    hall.say("allocator", ordered(hall.job))
+    hall.say("node.n1", resumed(hall.job))
+    hall.later(7)
+    assert lost_work(hall.job, hall.now) == 2 * GPU_UNITS * 17
+    hall.say("node.n1", f.CheckpointRegisteredV1(job=hall.job.key, attempt=1, uri="c", at=0))
+    hall.later(3)
+    assert lost_work(hall.job, hall.now) == 2 * GPU_UNITS * 3
+
+
+def test_how_long_it_may_be_suspended_is_up_to_its_policy_as_it_is_now():
+    hall = Scene()
+    hall.stop_it()
+    hall.suspend()
+    assert hall.state.deadlines.moments[hall.job.key] == hall.now + 4 * HOUR
+    terms = PreemptionTerms(on_preempt="suspend", suspend_max=HOUR)
+    written = Policy(tenant="acme", name="low", profiles=(PolicyProfile(name="low"),), reservation=gpus(1), preemption=terms)
+    hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=written))
+    assert hall.state.deadlines.moments[hall.job.key] == hall.now + HOUR
+
+
+@pytest.mark.parametrize("how", ["revoked", "ended"])
+def test_what_is_left_of_it_is_given_back_once(how):
+    hall = Scene()
+    hall.stop_it()
+    hall.suspend()
+    if how == "revoked":
+        hall.say("allocator", f.LeaseRevokedV1(job=hall.job.key, attempt=1, cause="node_lost"))
+    else:
+        hall.end(hall.job, outcome="killed", exit_code=137)
+    assert (hall.free(), hall.state.nodes["n1"].cpu_free, hall.state.suspended, hall.adds_up()) == ([1, 1], 64_000, {}, [])
+    hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="suspension_lost"))
+    assert (hall.job.state, hall.job.suspended_at, hall.adds_up()) == (JobState.PENDING, 0, [])
+
+
+def test_a_node_that_registers_again_takes_nothing_from_what_is_free():
+    hall = Scene()
+    hall.stop_it()
+    hall.suspend()
+    hall.node("n1", devices=2)
+    assert (hall.free(), hall.state.unsettled) == ([1, 1], {hall.job.key: hall.job})
+    assert CPU not in hall.job.request.total
+
+
+def test_an_order_to_go_on_that_comes_too_late_changes_nothing():
+    hall = Scene()
+    hall.say("allocator", ordered(hall.job))
+    hall.say("node.n1", resumed(hall.job))
+    assert (hall.job.state, hall.free(), hall.job.resumed_at) == (JobState.RUNNING, [0, 0], 0)

@@ -1,0 +1,131 @@
+"""Where a job would go if everything that may end there had ended (R16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, JOB
+from headrace.contracts.durations import MINUTE
+from headrace.domain.places.awaited import awaited_places, still_awaited
+from tests.unit.domain.site import HALF, Site, gpus, place, pool
+
+
+def spots(site: Site, job) -> list[tuple[str, list[str]]] | None:
+    places = awaited_places(job, site.state.pools["hall"])
+    return None if places is None else [(spot.node, [share.device for share in spot.devices]) for spot in places]
+
+
+def test_what_is_free_already_is_kept_first_then_what_is_known_to_end_soonest():
+    site = Site()
+    site.node("n1", 4)
+    for number, limit in ((0, None), (1, 30 * MINUTE), (2, 10 * MINUTE)):
+        site.run(f"r{number}", place("n1", number), time_limit=limit)
+    waiting = site.admit("w", "dev/two")
+
+    assert spots(site, waiting) == [("n1", ["gpu2", "gpu3"])]
+
+
+def test_the_node_with_the_least_to_wait_for_is_taken_and_of_equals_the_first_by_name():
+    site = Site()
+    for name in ("n2", "n1", "n3"):
+        site.node(name, 4)
+    for name, count in (("n1", 4), ("n2", 3), ("n3", 3)):
+        for number in range(count):
+            site.run(f"{name}{number}", place(name, number))
+
+    assert spots(site, site.admit("w", "dev/two")) == [("n2", ["gpu0", "gpu3"])]
+
+
+@pytest.mark.parametrize(
+    ("said", "there"),
+    [
+        ({"preemptible": False}, False),
+        ({"preemptible": False, "time_limit": MINUTE}, True),
+        ({"preemptible": True}, True),
+    ],
+)
+def test_what_is_neither_preemptible_nor_limited_in_time_stays(said, there):
+    site = Site()
+    site.node("n1", 1)
+    site.run("r", place("n1", 0), **said)
+
+    assert spots(site, site.admit("w")) == ([("n1", ["gpu0"])] if there else None)
+
+
+def test_what_is_told_to_stop_is_waited_for_whatever_it_is():
+    site = Site()
+    site.node("n1", 1)
+    job = site.run("r", place("n1", 0), preemptible=False)
+    site.stop(job, "cancelled")
+
+    assert spots(site, site.admit("w")) == [("n1", ["gpu0"])]
+    job.leases[0].overdue = True
+    assert spots(site, site.admit("v")) is None
+
+
+def test_the_replicas_of_a_gang_may_go_to_several_nodes_and_all_of_them_have_to():
+    site = Site()
+    site.node("n1", 1)
+    site.node("n2", 1)
+    site.run("r", place("n2", 0))
+    gang = site.admit("g", "dev/gang")
+    assert spots(site, gang) == [("n1", ["gpu0"]), ("n2", ["gpu0"])]
+    assert [spot.amounts.get(JOB) for spot in awaited_places(gang, site.state.pools["hall"])] == [1, None]
+
+    site.state.nodes["n1"].cordoned = "c"
+    assert spots(site, gang) is None
+
+
+def test_a_fraction_is_kept_where_the_least_is_missing():
+    site = Site()
+    site.node("n1", 2)
+    site.run("r", place("n1", 0))
+    site.run("h", place("n1", 1, units=HALF))
+    site.run("i", place("n1", 1, units=HALF))
+    assert spots(site, site.admit("w", "dev/half")) == [("n1", ["gpu0"])]
+    site.leave(site.state.jobs["default.ann.i"])
+
+    assert spots(site, site.admit("v", "dev/half")) == [("n1", ["gpu1"])]
+
+
+def test_cpu_and_the_ceilings_of_the_pool_are_looked_at_too():
+    site = Site(pools=(pool(capacity={GPU: gpus(1)[GPU]}),))
+    site.node("n1", 2)
+    assert spots(site, site.admit("w", "dev/two")) is None
+
+    site.run("r", place("n1", 0), preemptible=False)
+    assert spots(site, site.admit("v")) is None
+    big = site.admit("c", "dev/cpu", request={CPU: 1_000 * CPU_UNITS})
+    assert spots(site, big) is None
+
+
+def test_what_is_kept_is_awaited_until_something_that_stays_is_there_or_the_node_is_not():
+    site = Site()
+    site.node("n1", 2)
+    site.run("r", place("n1", 0))
+    hall, kept = site.state.pools["hall"], (place("n1", 0), place("n1", 1))
+    seen = [still_awaited(hall, kept)]
+    stays = site.run("s", place("n1", 1), preemptible=False)
+    seen.append(still_awaited(hall, kept))
+    site.stop(stays, "cancelled")
+    seen.append(still_awaited(hall, kept))
+    site.state.nodes["n1"].status = "lost"
+    seen += [still_awaited(hall, kept), still_awaited(hall, (place("gone", 0),))]
+
+    assert seen == [True, False, True, False, False]
+
+
+def test_what_is_nominated_on_a_device_whose_lease_is_overdue_does_not_end_what_is_kept_on_another():
+    site = Site()
+    site.node("n1", 3)
+    stuck = site.run("s", place("n1", 0))
+    site.run("r", place("n1", 1))
+    site.order(site.admit("p"), (stuck,), place("n1", 0))
+    site.stop(stuck)
+    stuck.leases[0].overdue = True
+    hall = site.state.pools["hall"]
+
+    places = awaited_places(site.admit("w"), hall)
+
+    assert [share.device for spot in places for share in spot.devices] == ["gpu2"]
+    assert still_awaited(hall, places)

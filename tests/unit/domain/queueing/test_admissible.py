@@ -1,0 +1,95 @@
+"""R13: what can ever run, and why not."""
+
+import msgspec
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.documents import Share, Tenant
+from headrace.contracts.reasons import RejectReason
+from headrace.domain.queueing.admissible import Rejection, never_fits
+from headrace.domain.requests import intern_request, make_request
+from tests.unit.domain.hall import Hall, gpus
+
+
+def judge(hall, policy, amounts, *, replicas=1, preemptible=True, beyond=False):
+    profile = hall.state.profile("acme", policy.document.name)
+    request = intern_request(hall.state.requests, amounts, replicas, profile)
+    return never_fits(hall.state, policy, profile, request, preemptible=preemptible, beyond=beyond)
+
+
+def test_what_fits_an_empty_pool_is_admitted_although_everything_is_taken_now():
+    hall = Hall(nodes=1, devices=2)
+    policy = hall.policy("p", size=2)
+    hall.run("p", "j1", ("n1", 0, 2))
+    assert judge(hall, policy, gpus(2)) is None
+
+
+@pytest.mark.parametrize(
+    ("amounts", "replicas", "reason"),
+    [
+        (gpus(9), 1, RejectReason.EXCEEDS_POOL_CAPACITY),
+        (gpus(1) | {"license/x": 1}, 1, RejectReason.EXCEEDS_POOL_CAPACITY),
+        (gpus(5), 1, RejectReason.NO_SUITABLE_NODE),
+        (gpus(4), 2, None),
+        (gpus(3), 2, None),
+        (gpus(1) | {"cpu": 65_000}, 1, RejectReason.NO_SUITABLE_NODE),
+    ],
+)
+def test_hardware_is_looked_at_as_if_it_were_empty(amounts, replicas, reason):
+    hall = Hall(nodes=2, devices=4)
+    found = judge(hall, hall.policy("p"), amounts, replicas=replicas)
+    assert (found.reason if found else None) == reason
+
+
+def test_a_request_that_equals_the_limit_passes_and_one_more_does_not():
+    hall = Hall()
+    policy = hall.policy("p", limit=4)
+    assert judge(hall, policy, gpus(4)) is None
+    assert judge(hall, policy, gpus(5)) == Rejection(
+        RejectReason.EXCEEDS_POLICY_LIMIT, "it asks for 5 gpu, the limit of policy acme/p is 4"
+    )
+    assert judge(hall, policy, gpus(5), beyond=True) is None
+
+
+def test_nobody_is_beyond_the_tenants_limit():
+    hall = Hall()
+    policy = hall.policy("p")
+    tenant = Tenant(name="acme", shares=(Share(pool="hall", limit=gpus(3)),))
+    hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=tenant))
+    assert judge(hall, policy, gpus(4), beyond=True).reason is RejectReason.EXCEEDS_TENANT_LIMIT
+
+
+def test_without_being_preemptible_a_job_has_to_fit_the_reservation_and_equality_passes():
+    hall = Hall()
+    policy = hall.policy("p", reservation=2)
+    assert judge(hall, policy, gpus(2), preemptible=False) is None
+    assert judge(hall, policy, gpus(3), preemptible=False).reason is RejectReason.EXCEEDS_RESERVATION
+
+
+def test_before_the_first_node_has_registered_nothing_is_known_about_hardware():
+    hall = Hall(nodes=0)
+    policy = hall.policy("p", limit=8)
+    assert judge(hall, policy, gpus(8)) is None
+    assert judge(hall, policy, gpus(9)).reason is RejectReason.EXCEEDS_POLICY_LIMIT
+
+
+def test_a_profile_whose_pools_are_all_gone_can_run_nowhere():
+    hall = Hall()
+    policy = hall.policy("p")
+    hall.say("governance", f.PoolDeletedV1(author="a.b", name="hall"))
+    assert judge(hall, policy, gpus(1)).reason is RejectReason.NO_SUITABLE_NODE
+
+
+def test_a_profile_that_wants_better_isolation_than_any_node_has_is_told_how_good_the_best_is():
+    hall = Hall()
+    policy = hall.policy("p")
+    profile = msgspec.structs.replace(hall.state.profile("acme", "p"), isolation="kernel")
+    request = make_request(gpus(1), 1, profile)
+    rejection = never_fits(hall.state, policy, profile, request, preemptible=True, beyond=False)
+    assert rejection == (
+        RejectReason.NO_SUITABLE_NODE,
+        "its profile wants isolation kernel at the least, the nodes of pool hall reach watchdog",
+    )
+    half = make_request({GPU: GPU_UNITS // 2}, 1, msgspec.structs.replace(profile, isolation="any"))
+    assert never_fits(hall.state, policy, profile, half, preemptible=True, beyond=False) is None

@@ -1,0 +1,82 @@
+"""What is kept counts for those ranked below, and for nobody else (R16, R18)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.domain.queueing.holds import OutOfReach, as_seen_by, holds_before, rank_in_line
+from tests.unit.domain.site import Site, place, policy, pool
+from tests.unit.domain.snapshot import differences, snapshot
+
+
+def crowded() -> tuple[Site, object]:
+    """A hall with one free GPU of two, all of which is kept for a job."""
+    site = Site(policy("dev"), policy("ops", priority=5), pools=(pool(capacity={GPU: 3 * GPU_UNITS, "job": 9}),))
+    site.node("n1", 2)
+    site.run("r", place("n1", 0))
+    holder = site.admit("h", "dev/two")
+    site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    return site, holder
+
+
+def opens(site: Site) -> tuple[list[int], int]:
+    return [device.open // GPU_UNITS for device in site.state.nodes["n1"].devices], site.state.pools["hall"].use[
+        GPU
+    ] // GPU_UNITS
+
+
+def test_what_is_kept_is_out_of_reach_for_those_ranked_below_and_free_for_those_above():
+    site, holder = crowded()
+    below, above = site.admit("b"), site.admit("a", "ops/one")
+    hall, seen = site.state.pools["hall"], []
+    for job in (below, above, holder):
+        with as_seen_by(site.state, job, hall):
+            seen.append(opens(site))
+
+    assert seen == [([0, 0], 2), ([0, 1], 1), ([0, 1], 1)]
+    assert [hold.job.key for hold in holds_before(site.state, below, hall)] == [holder.key]
+    assert holds_before(site.state, above, hall) == []
+
+
+def test_nothing_is_left_of_it_afterwards():
+    site, holder = crowded()
+    below, hall, before = site.admit("b"), site.state.pools["hall"], None
+    before = snapshot(site.state)
+    with as_seen_by(site.state, below, hall):
+        assert differences(snapshot(site.state), before) != []
+    out = OutOfReach(site.state, hall, site.state.holds[holder.key])
+    out.end()
+
+    assert differences(snapshot(site.state), before) == []
+
+
+def test_of_the_sums_no_more_is_kept_than_is_free_of_the_places_now():
+    site, holder = crowded()
+    hall = site.state.pools["hall"]
+    out = OutOfReach(site.state, hall, site.state.holds[holder.key])
+    use = dict(hall.use)
+    out.end()
+
+    assert (use[GPU], use["job"]) == (2 * GPU_UNITS, 2)
+
+
+def test_who_stands_in_no_line_has_no_rank_and_is_kept_from_nothing():
+    site, _ = crowded()
+    aside = site.admit("w", after=(f.admission.Dependency(job=site.admit("d").key, when="any"),))
+    hall = site.state.pools["hall"]
+
+    assert rank_in_line(site.state, aside, hall) is None
+    assert holds_before(site.state, aside, hall) == []
+
+
+def test_who_is_not_there_and_only_asked_about_is_kept_from_what_is_kept_for_those_before_it():
+    site, holder = crowded()
+    hall, real = site.state.pools["hall"], site.admit("b")
+    asked = replace(real, order=(site.state.sequence + 1, 0))
+    urgent = replace(asked, priority=9)
+
+    assert rank_in_line(site.state, real, hall) < rank_in_line(site.state, asked, hall)
+    assert [hold.job for hold in holds_before(site.state, asked, hall)] == [holder]
+    assert holds_before(site.state, urgent, hall) == []
