@@ -105,6 +105,8 @@ class Bookkeeper:
 
     def __init__(self) -> None:
         self.now = 0
+        self.until = 0
+        """Up to where is counted: the time of the ledger, or the moment after it where a suspension took no time at all."""
         self.first = 0
         self.sequence = 0
         self.jobs: dict[str, Job] = {}
@@ -129,6 +131,7 @@ class Bookkeeper:
         except ValueError:
             return
         self.now = max(self.now, record["now"])
+        self.until = max(self.until, self.now)
         self.first = self.first or record["now"]
         for place, fact in enumerate(record["facts"]):
             handler = getattr(self, "_" + fact["type"].removesuffix(".v1").replace(".", "_"), None)
@@ -259,6 +262,7 @@ class Bookkeeper:
             if lease.away and lease.away[-1][1] is None and lease.ended is None:
                 lease.heard = max(lease.heard + 1, record["now"])
                 lease.away[-1][1] = lease.heard
+                self.until = max(self.until, lease.heard)
 
     def _lease_ended(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
@@ -352,14 +356,14 @@ class Bookkeeper:
     def _moments(self, bounds: Sequence[int]) -> set[int]:
         moments = {since for since, *_ in self.reservations} | {since for since, *_ in self.prices} | set(bounds)
         for lease in self.leases.values():
-            moments |= {lease.granted, lease.ended or self.now, *(lease.lost or ())}
-            moments |= {moment if moment is not None else self.now for away in lease.away for moment in away}
+            moments |= {lease.granted, lease.ended or self.until, *(lease.lost or ())}
+            moments |= {moment if moment is not None else self.until for away in lease.away for moment in away}
         for _, since, until in self._all_waits():
             moments |= {since, until}
         return {moment for moment in moments if bounds[0] <= moment <= bounds[-1]}
 
     def _all_waits(self) -> list[tuple[Job, int, int]]:
-        still = [(job, job.waits_since, self.now) for job in self.jobs.values() if job.waits_since is not None]
+        still = [(job, job.waits_since, self.until) for job in self.jobs.values() if job.waits_since is not None]
         return [*self.waits, *still]
 
     def _piece(self, found: Any, period: int, ends: int, moment: int, span: int, fields: Sequence[str]) -> None:
@@ -371,7 +375,7 @@ class Bookkeeper:
         policies: dict[tuple[str, str], list[Lease]] = defaultdict(list)
         for lease in self.leases.values():
             policies[lease.job.key.split(".")[0], lease.job.policy].append(lease)
-            if lease.is_away(moment) and moment < self.now:
+            if lease.is_away(moment) and moment < self.until:
                 found[period, lease.job.names(fields, lease), "gpu"]["suspended"] += lease.amounts["gpu"] * span
         for policy in policies.keys() | {(tenant, name) for _, _, tenant, name, _, _ in self.reservations}:
             self._policy(found, period, policy, sorted(policies[policy], key=lambda lease: lease.place), moment, span, fields)
@@ -400,7 +404,7 @@ class Bookkeeper:
         span: int,
         fields: Sequence[str],
     ) -> None:
-        if moment >= self.now:
+        if moment >= self.until:
             return
         for key in {key for lease in leases for key in lease.amounts}:
             for lease, covered in self._shares(policy, key, leases, moment)[0].items():

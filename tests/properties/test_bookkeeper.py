@@ -151,21 +151,21 @@ def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Pla
     messages = play(World(priced(scenario), judged=False)).log.messages_after(0)
     keeper = Bookkeeper().read_all(messages)
     tables, ledger = kept(messages, bundle, reopened)
-    days = range(keeper.first // DAY, keeper.now // DAY + 1)
-    bounds = [*(day * DAY for day in days), keeper.now]
+    days = range(keeper.first // DAY, keeper.until // DAY + 1)
+    bounds = [*(day * DAY for day in days), keeper.until]
     prices = PriceList(tables.tariffs, tables.prices)
 
-    found = lines(entries(tables, prices, days, keeper.now), prices, tables.reservations, FIELDS, bounds)
+    found = lines(entries(tables, prices, days, keeper.until), prices, tables.reservations, FIELDS, bounds)
 
     assert differences(found, keeper.account(bounds, FIELDS)) == {}
-    assert ledger.state.now == keeper.now
+    assert (ledger.state.now, tables.position.now) == (keeper.now, keeper.until)
     held = sum(
-        units * ((lease.ended or keeper.now) - lease.granted)
+        units * ((lease.ended or keeper.until) - lease.granted)
         for lease in keeper.leases.values()
         for units in lease.amounts.values()
     )
     away = sum(
-        lease.amounts["gpu"] * ((until or keeper.now) - since)
+        lease.amounts["gpu"] * ((until or keeper.until) - since)
         for lease in keeper.leases.values()
         for since, until in lease.away
     )

@@ -101,6 +101,11 @@ def format_amounts(amounts: Amounts) -> str:
     return ", ".join(f"{key} {format_amount(key, value)}" for key, value in sorted(amounts.items())) or "nothing"
 
 
+def gpus_first(amounts: Amounts) -> list[tuple[str, int]]:
+    """Key by key in one order, whatever the dict's: GPUs, which one asks about, then the others by name."""
+    return sorted(amounts.items(), key=lambda item: (item[0] != GPU, item[0]))
+
+
 def plus(left: Amounts, right: Amounts) -> Amounts:
     """Key by key sum, a new dict; keys that come to zero go."""
     return {key: total for key in {**left, **right} if (total := left.get(key, 0) + right.get(key, 0))}

@@ -110,7 +110,7 @@ class Books:
         """Take in one message that the fold has just read; `record` is None where it is void, and `void` says why."""
         sequence = message.sequence
         named = digest(message.payload)
-        self._position = Position(sequence, named, self._state.now)
+        self._position = Position(sequence, named, max(self._state.now, self._position.now))
         stated = record.now if record is not None else None
         self._changes.records.append(
             RecordRow(sequence, plain(message.subject), message.stamped, stated, named, plain(void), message.payload)
@@ -311,6 +311,7 @@ class Books:
             lease.heard_at = max(lease.heard_at + 1, record.now)
             self._suspension_ends(lease, lease.heard_at)
             self._meters.begin(lease, GPU, lease.heard_at, lease.account)
+            self._position = self._position._replace(now=max(lease.heard_at, self._position.now))
             self._changed_leases[lease.lease] = lease
         self._job_changed(fact, record, number)
 

@@ -380,6 +380,23 @@ def test_a_suspended_job_is_charged_for_no_gpu_until_it_goes_on(
     assert gpu_seconds(other.take(story.books.settle()), 100) == {"p": (64, 32)}
 
 
+def test_books_reach_to_where_a_suspension_that_took_no_time_is_over(story: Story, tables: Tables) -> None:
+    """R37: nothing that is told ends after the moment up to which is counted."""
+    story.policy(0, "p", 2)
+    key = story.run(0, None, 1, "p", 3)
+    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    story.tell(12, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
+    tables.settle(story.books)
+    (suspension,) = tables.suspensions.values()
+    assert (suspension.since, suspension.until) == (12 * SECOND, 12 * SECOND + 1)
+    assert (story.books._state.now, tables.position.now) == (12 * SECOND, 12 * SECOND + 1)
+    story.tell(12, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=12 * SECOND))
+    assert tables.settle(story.books).position.now == 12 * SECOND + 1
+    story.end(40, key)
+    assert tables.settle(story.books).position.now == 40 * SECOND
+
+
 def test_what_ends_while_it_is_suspended_is_charged_until_it_was(story: Story, tables: Tables) -> None:
     story.policy(0, "p", 2)
     key = story.run(0, None, 1, "p", 3)

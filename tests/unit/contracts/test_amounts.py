@@ -13,6 +13,7 @@ from headrace.contracts.amounts import (
     add_to,
     format_amount,
     format_amounts,
+    gpus_first,
     is_key,
     parse_amount,
     plus,
@@ -123,6 +124,11 @@ def test_amounts_are_shown_as_people_write_them(key, value, text):
 def test_several_amounts_are_shown_in_the_order_of_their_keys():
     assert format_amounts({"gpu": 378_000, "cpu": 4_000}) == "cpu 4, gpu 3"
     assert format_amounts({}) == "nothing"
+
+
+@pytest.mark.parametrize("keys", [("memory", "gpu", "cpu"), ("cpu", "memory", "gpu")])
+def test_gpus_come_first_and_the_rest_by_name_whatever_the_order_of_a_dict(keys):
+    assert gpus_first(dict.fromkeys(keys, 7)) == [("gpu", 7), ("cpu", 7), ("memory", 7)]
 
 
 def test_sums_leave_their_operands_alone():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.amounts import CPU, MEMORY, format_amount
+from headrace.contracts.amounts import CPU, MEMORY, format_amount, gpus_first
 from headrace.contracts.isolation import LEVELS
 from headrace.contracts.mig import slices_of
 from headrace.contracts.reasons import RejectReason
@@ -71,7 +71,7 @@ def _never_in(
 
 def _beyond_hardware(pool: PoolState, policy: PolicyState, request: Request) -> Rejection | None:
     """Capacity, then nodes. Before the first node has registered nothing is known about either (R6), save of keys no node brings."""
-    for key, asked in request.total.items():
+    for key, asked in gpus_first(request.total):
         known = capacity_of(pool, key, policy.key)
         if known is not None and asked > known and (key in pool.governed or key not in (CPU, MEMORY)):
             mine = " for its policy; the rest is dedicated to others (R21)" if known < pool.known.get(key, 0) else ""
@@ -108,7 +108,7 @@ def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: 
     for scope in scopes_of(state, policy, pool.document.name):
         if beyond and scope.kind == "policy":
             continue
-        for key, asked in request.total.items():
+        for key, asked in gpus_first(request.total):
             if key in pool.governed and key in scope.limit and asked > scope.limit[key]:
                 reason = RejectReason.EXCEEDS_TENANT_LIMIT if scope.kind == "tenant" else RejectReason.EXCEEDS_POLICY_LIMIT
                 limit = format_amount(key, scope.limit[key])
@@ -118,7 +118,7 @@ def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: 
 
 def _beyond_reservation(state: State, policy: PolicyState, pool: PoolState, request: Request) -> Rejection | None:
     for scope in with_reservation(state, policy, pool.document.name):
-        for key, asked in request.total.items():
+        for key, asked in gpus_first(request.total):
             reserved = (scope.reservation or {}).get(key, 0)
             if asked and key in pool.governed and asked > reserved:
                 what = f"it asks for {format_amount(key, asked)} {key} without being preemptible, {scope.name} has a reservation of "

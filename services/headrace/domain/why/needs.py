@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from headrace.contracts.amounts import GPU, JOB, add_to, times
+from headrace.contracts.amounts import JOB, add_to, gpus_first, times
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.domain.pending import place_in_line
@@ -64,7 +64,7 @@ def shortfall(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Shor
 
 
 def _keys(job: JobRecord, pool: PoolState) -> Iterator[KeyNeed]:
-    for key, asked in sorted(job.request.total.items(), key=lambda item: (item[0] != GPU, item[0])):
+    for key, asked in gpus_first(job.request.total):
         if asked and (key in pool.governed or (key != JOB and key in pool.usable)):
             free = left_for(pool, key, job.policy.key)
             yield KeyNeed(key=key, asked=asked, free=free, missing=max(0, asked - free))

@@ -42,6 +42,16 @@ def test_hardware_is_looked_at_as_if_it_were_empty(amounts, replicas, reason):
     assert (found.reason if found else None) == reason
 
 
+@pytest.mark.parametrize("keys", [("gpu", "license/x"), ("license/x", "gpu")])
+def test_which_of_several_keys_is_told_does_not_depend_on_how_they_were_written(keys):
+    hall = Hall(nodes=2, devices=4)
+    asked = {"gpu": 9 * GPU_UNITS, "license/x": 1}
+    profile = hall.state.profile("acme", hall.policy("p").document.name)
+    request = make_request({key: asked[key] for key in keys}, 1, profile)
+    found = never_fits(hall.state, hall.state.policies["acme", "p"], profile, request, preemptible=True, beyond=False)
+    assert found == Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, "it asks for 9 gpu, pool hall has 8")
+
+
 def test_a_request_that_equals_the_limit_passes_and_one_more_does_not():
     hall = Hall()
     policy = hall.policy("p", limit=4)
