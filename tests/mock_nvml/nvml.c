@@ -10,20 +10,25 @@ enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, PERMISSION = 4, 
        NO_FUNCTION = 13, LOST = 15, IN_USE = 19, RESOURCES = 23 };
 enum { DEVICE = 0x1000, MIG = 0x100000, GI = 0x200000, CI = 0x300000, MAJOR_WITH_LIMITS = 615 };
 
+enum { SETS = 8, DOUBLE_BIT = 2, XID = 8 };
 static int ready;
+static struct { int used; uint64_t seen, types[GPUS]; uint32_t losses[GPUS]; } sets[SETS]; /* of a GPU that was lost it is deaf */
 typedef uintptr_t handle;
 
 static handle make(handle sort, uint32_t gpu, uint32_t id) { return sort | (handle)gpu << 8 | id; }
 static struct gpu *gpu_at(uint32_t number) { return shared && number < shared->count ? &shared->gpus[number] : NULL; }
 static uint32_t number_of(handle h) { return (h & 0xFFFFF) >> 8; }
 static int sort_of(handle h) { return h & ~(handle)0xFFFFF ? (int)(h & ~(handle)0xFFFFF) : 0; }
-static uint32_t device_number(handle h) { return sort_of(h) ? number_of(h) : (uint32_t)(h - DEVICE); }
+static uint32_t device_number(handle h) { return sort_of(h) ? number_of(h) : (uint32_t)(h - DEVICE) & 0xF; }
+/* A GPU's handle is good until the GPU is lost: when it is back, it has another. */
+static handle device(uint32_t gpu) { return DEVICE + (shared->gpus[gpu].losses % 1000 << 4) + gpu; }
+static int stale(handle h) { return !sort_of(h) && h != device(device_number(h)); }
 
 #define ENTER(h, gpu)                                    \
   if (!ready || !shared) return UNINITIALIZED;           \
   struct gpu *gpu = gpu_at(device_number((handle)(h)));  \
   if (!gpu) return INVALID;                              \
-  if (gpu->lost) return LOST;
+  if (gpu->lost || stale((handle)(h))) return LOST;
 #define PRIVILEGED if (shared->no_permission) return PERMISSION;
 
 static struct instance *instance_at(handle h) {
@@ -33,9 +38,19 @@ static struct instance *instance_at(handle h) {
   return NULL;
 }
 
-API nvmlInitWithFlags(unsigned flags) { (void)flags; if (!state_map()) return NO_DRIVER; ready++; return shared->count || shared->driver[0] ? OK : NO_DRIVER; }
+API nvmlInitWithFlags(unsigned flags) {
+  (void)flags;
+  if (!state_map() || !(shared->count || shared->driver[0])) return NO_DRIVER;
+  if (!ready++)
+    for (uint32_t g = 0; g < shared->count; g++) shared->gpus[g].sunk = 0; /* what is there is looked at anew */
+  return OK;
+}
 API nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
-API nvmlShutdown(void) { if (!ready) return UNINITIALIZED; ready--; return OK; }
+API nvmlShutdown(void) {
+  if (!ready) return UNINITIALIZED;
+  if (!--ready) memset(sets, 0, sizeof sets);
+  return OK;
+}
 __attribute__((visibility("default"))) const char *nvmlErrorString(int code) {
   switch (code) {
     case OK: return "Success";
@@ -64,8 +79,8 @@ API nvmlDeviceGetHandleByIndex_v2(unsigned number, handle *h) {
   if (!ready) return UNINITIALIZED;
   struct gpu *gpu = gpu_at(number);
   if (!gpu) return INVALID;
-  if (gpu->lost) return LOST;
-  *h = DEVICE + number;
+  if (gpu->lost || gpu->sunk) return LOST;
+  *h = device(number);
   return OK;
 }
 API nvmlDeviceGetUUID(handle h, char *to, unsigned size) {
@@ -198,7 +213,7 @@ API nvmlDeviceGetMaxMigDeviceCount(handle h, unsigned *to) { ENTER(h, gpu) *to =
 API nvmlDeviceIsMigDeviceHandle(handle h, unsigned *to) { *to = sort_of(h) == MIG; return OK; }
 API nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle h, handle *to) {
   if (sort_of(h) != MIG) return INVALID;
-  *to = DEVICE + number_of(h);
+  *to = device(number_of(h));
   return OK;
 }
 API nvmlDeviceGetMigDeviceHandleByIndex(handle h, unsigned number, handle *to) {
@@ -346,7 +361,7 @@ API nvmlGpuInstanceGetInfo(handle h, struct gi_info *to) {
   ENTER(h, gpu)
   struct instance *one = instance_at(h);
   if (!one) return INVALID;
-  *to = (struct gi_info){DEVICE + number_of(h), one->id, one->profile, {one->start, one->size}};
+  *to = (struct gi_info){device(number_of(h)), one->id, one->profile, {one->start, one->size}};
   return OK;
 }
 struct ci_profile { unsigned version, id, slices, instances, sm, ce, dec, enc, jpeg, ofa; char name[96]; };
@@ -432,8 +447,6 @@ API nvmlDeviceGetFieldValues(handle h, int count, struct field *to) {
   }
   return OK;
 }
-enum { SETS = 8, DOUBLE_BIT = 2, XID = 8 };
-static struct { int used; uint64_t seen, types[GPUS]; } sets[SETS];
 API nvmlEventSetCreate(handle *to) {
   if (!ready) return UNINITIALIZED;
   for (int i = 0; i < SETS; i++)
@@ -453,6 +466,7 @@ API nvmlDeviceRegisterEvents(handle h, uint64_t types, handle set) {
   if (set < 1 || set > SETS) return INVALID;
   if (types & ~(uint64_t)(XID | DOUBLE_BIT)) return UNSUPPORTED;
   sets[set - 1].types[device_number(h)] |= types;
+  sets[set - 1].losses[device_number(h)] = gpu->losses;
   return OK;
 }
 struct event_data { handle device; uint64_t type, data; unsigned gi, ci; };
@@ -464,8 +478,8 @@ API nvmlEventSetWait_v2(handle set, struct event_data *to, unsigned timeout_ms) 
       if (shared->gpus[g].lost && sets[set - 1].types[g]) return LOST;
     while (sets[set - 1].seen < shared->next_event) {
       struct event *one = &shared->events[sets[set - 1].seen++ % EVENTS];
-      if (!(sets[set - 1].types[one->gpu] & one->type)) continue;
-      *to = (struct event_data){DEVICE + one->gpu, one->type, one->data, one->gi, NONE};
+      if (!(sets[set - 1].types[one->gpu] & one->type) || sets[set - 1].losses[one->gpu] != shared->gpus[one->gpu].losses) continue;
+      *to = (struct event_data){device(one->gpu), one->type, one->data, one->gi, NONE};
       return OK;
     }
     if (waited >= timeout_ms) return TIMEOUT;
@@ -531,7 +545,7 @@ API mockReset(const char *driver, const char *model, unsigned count, uint64_t mi
 static uint32_t *knob(unsigned gpu, const char *name) {
   struct gpu *one = &shared->gpus[gpu];
   struct { const char *name; uint32_t *at; } knobs[] = {
-    {"lost", &one->lost}, {"recovery", &one->recovery}, {"remap_pending", &one->remap_pending}, {"remap_failure", &one->remap_failure},
+    {"lost", &one->lost}, {"sunk", &one->sunk}, {"recovery", &one->recovery}, {"remap_pending", &one->remap_pending}, {"remap_failure", &one->remap_failure},
     {"ecc", &one->ecc}, {"gpu_util", &one->gpu_util}, {"mem_util", &one->mem_util}, {"stuck", &one->stuck}, {"mig", &one->mig},
     {"compute_mode", &one->compute_mode}, {"mps", &one->mps}, {"no_permission", &shared->no_permission}, {"latency_ms", &shared->latency_ms},
     {"most_inside", &shared->most_inside}, {"calls", &shared->calls}, {"refuse_create", &shared->refuse_create},
@@ -543,6 +557,7 @@ static uint32_t *knob(unsigned gpu, const char *name) {
 API mockSet(unsigned gpu, const char *name, unsigned value) {
   uint32_t *at = state_map() && gpu < GPUS ? knob(gpu, name) : NULL;
   if (!at) return INVALID;
+  if (at == &shared->gpus[gpu].lost && value && !*at) shared->gpus[gpu].losses++;
   *at = value;
   return OK;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import structlog
 
@@ -17,12 +18,19 @@ from headrace.contracts.facts.nodes import Device
 from headrace.node_executor.devices import OnDevice, Sample, held_by
 from headrace.node_executor.devices.health import Condition, Look, Trouble, trouble_of_xid
 from headrace.node_executor.devices.names import model_name, short_names
-from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, LOST, Gpu, Nvml, NvmlError
+from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, INVALID, LOST, UNINITIALIZED, Gpu, Nvml, NvmlError
 
-WAIT_MS = 1_000
+WAIT_MS = 250
+"""Milliseconds that one wait for events takes at most: so long may nobody begin anew, and then nobody else may ask."""
+
+BEGIN_EVERY = 30_000_000
+"""Microseconds between two times that all of NVML is begun anew, because of a GPU that is lost."""
+
 SUSPENDS_FROM = 570
 LIMITS_FROM = 615
 CONTROL_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+
+_GONE = frozenset({LOST, UNINITIALIZED})
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -47,7 +55,9 @@ class NvmlDevices:
         self._driver = nvml.driver
         self._lock = threading.Lock()
         self._conditions = {name: Condition() for name in self._gpus}
+        self._began_at = 0
         self._listener: threading.Thread | None = None
+        self._deaf = threading.Event()
         self._closing = threading.Event()
         self.look(now())  # so that what is wrong already is said at once
 
@@ -155,7 +165,7 @@ class NvmlDevices:
         return found
 
     def _complain(self, name: str, error: NvmlError) -> None:
-        if error.code != LOST:  # that is seen by `look`, and said once
+        if error.code not in _GONE:  # that is seen by `look`, and said once
             _log.warning("gpu_unanswering", device=name, reason=str(error))
 
     # Health
@@ -163,6 +173,9 @@ class NvmlDevices:
     def look(self, at: int) -> dict[str, Trouble | None]:
         """Look at all; those whose state has changed."""
         looks = {name: self._look_at(name, gpu) for name, gpu in self._gpus.items()}
+        for name in [name for name, look in looks.items() if look is not None and look.lost]:
+            if self._is_back(name, at):
+                looks[name] = self._look_at(name, self._gpus[name])
         with self._lock:
             return {
                 name: self._conditions[name].trouble
@@ -175,8 +188,25 @@ class NvmlDevices:
             ailing = self.nvml.ailments(gpu.uuid)
         except NvmlError as error:
             self._complain(name, error)
-            return Look(lost=True) if error.code == LOST else None
+            return Look(lost=True) if error.code in _GONE else None
         return Look(False, ailing.recovery, ailing.rows_pending, ailing.rows_failed, ailing.uncorrected)
+
+    def _is_back(self, name: str, at: int) -> bool:
+        """Whether a lost GPU is there after all, found anew; the driver may call it by another number now."""
+        uuid = self._gpus[name].uuid
+        try:
+            found = self.nvml.find_again(uuid)
+            if not found and at - self._began_at >= BEGIN_EVERY:
+                self._began_at = at
+                self.nvml.begin_again()
+                found = self.nvml.find_again(uuid)
+            if found:
+                self._gpus[name] = self.nvml.gpu(uuid)
+                self._deaf.set()
+        except NvmlError as error:
+            self._complain(name, error)
+            return False
+        return found
 
     def listen(self, report: Callable[[str, Trouble], None]) -> None:
         """Wait for events in a thread of its own."""
@@ -184,18 +214,28 @@ class NvmlDevices:
         self._listener.start()
 
     def _listen(self, report: Callable[[str, Trouble], None]) -> None:
-        try:
-            events = self.nvml.listen()
-            while not self._closing.is_set():
-                happened = self.nvml.wait(events, WAIT_MS)
-                if happened is None:
-                    continue
-                for name, trouble in self._troubles(happened.uuid, happened.kind, happened.data):
-                    self._happened(name, trouble, report)
-                if not happened.uuid:  # it says so again and again
-                    self._closing.wait(WAIT_MS / 1000)
-        except NvmlError as error:
-            _log.warning("gpu_events_unheard", reason=str(error), help="health is looked at now and then all the same")
+        while not self._closing.is_set():
+            self._deaf.clear()
+            try:
+                events = self.nvml.listen()
+                self._hear(events, report)
+                self.nvml.deafen(events)
+            except NvmlError as error:
+                if error.code not in {INVALID, *_GONE}:
+                    _log.warning("gpu_events_unheard", reason=str(error), help="health is looked at now and then all the same")
+                    return
+                self._closing.wait(1.0)
+
+    def _hear(self, events: Any, report: Callable[[str, Trouble], None]) -> None:
+        """Until a GPU comes back that these events are not of. Raises `NvmlError`."""
+        while not self._closing.is_set() and not self._deaf.is_set():
+            happened = self.nvml.wait(events, WAIT_MS)
+            if happened is None:
+                continue
+            for name, trouble in self._troubles(happened.uuid, happened.kind, happened.data):
+                self._happened(name, trouble, report)
+            if not happened.uuid:  # it says so again and again
+                self._closing.wait(1.0)
 
     def _troubles(self, uuid: str, kind: int, data: int) -> Iterable[tuple[str, Trouble]]:
         if not uuid:
@@ -219,5 +259,5 @@ class NvmlDevices:
         """Stop listening, and let go of the driver."""
         self._closing.set()
         if self._listener is not None:
-            self._listener.join(2 * WAIT_MS / 1000)
+            self._listener.join(2.0)
         self.nvml.close()

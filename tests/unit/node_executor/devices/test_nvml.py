@@ -13,7 +13,7 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.node_executor.devices import Devices, OnDevice, Sample
 from headrace.node_executor.devices.health import QUIET, Trouble
-from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.devices.nvml import BEGIN_EVERY, NvmlDevices
 from headrace.node_executor.devices.nvml_library import Gpu, Nvml, NvmlError
 from tests.mock_nvml import XID, Machine
 
@@ -84,6 +84,42 @@ def test_looking_tells_what_has_changed_and_recovery_takes_it_back(devices: Nvml
     assert devices.look(3) == {}
     machine.set("lost", 0, gpu=1)
     assert (devices.look(4), devices.look(3 + QUIET)) == ({}, {SECOND: None})
+
+
+def test_one_that_was_lost_is_found_anew_when_it_is_back(devices: NvmlDevices, machine: Machine) -> None:
+    machine.set("lost", 1, gpu=1)
+    assert devices.look(2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
+    machine.set("lost", 0, gpu=1)  # from now on it has another handle
+    machine.process(os.getpid(), 300, gpu=1)
+    assert list(devices.on_devices()) == [FIRST]
+    devices.look(3)
+    assert devices.on_devices() == {FIRST: [], SECOND: [OnDevice(os.getpid(), 300, None)]}
+
+
+def test_one_that_only_a_new_beginning_finds_is_looked_for_so_now_and_then(devices: NvmlDevices, machine: Machine) -> None:
+    machine.set("lost", 1, gpu=1)
+    machine.set("sunk", 1, gpu=1)
+    assert devices.look(BEGIN_EVERY - 2) == {SECOND: Trouble("lost", 0, "the driver has lost it")}
+    machine.set("lost", 0, gpu=1)
+    assert (devices.look(BEGIN_EVERY - 1), list(devices.on_devices())) == ({}, [FIRST])
+    devices.look(BEGIN_EVERY)
+    assert list(devices.on_devices()) == [FIRST, SECOND]
+    assert devices.look(BEGIN_EVERY + QUIET) == {SECOND: None}
+
+
+def test_one_that_is_back_is_heard_again(devices: NvmlDevices, machine: Machine) -> None:
+    heard: queue.Queue[tuple[str, Trouble]] = queue.Queue()
+    machine.set("lost", 1, gpu=1)
+    devices.listen(lambda name, trouble: heard.put((name, trouble)))
+    machine.set("lost", 0, gpu=1)
+    devices.look(1)
+    while heard.empty():  # whether the listener has begun already nobody knows
+        machine.event(XID, 79, gpu=1)
+        try:
+            assert heard.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
+            break
+        except queue.Empty:
+            continue
 
 
 def test_events_drain_at_once_and_those_of_programs_do_not(devices: NvmlDevices, machine: Machine) -> None:
