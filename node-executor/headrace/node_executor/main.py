@@ -57,6 +57,7 @@ OVERTIME = 5.0
 """Seconds past the grace in which killed processes have to disappear."""
 
 PRUNE_EVERY = 600.0
+LOOK_AT_SLICES_EVERY = 10.0
 MEASURE_EVERY, MEASURE_PART = 5.0, 20.0
 """Seconds between two looks at how large working directories are; and at most a twentieth of the time."""
 
@@ -145,6 +146,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
         asyncio.ensure_future(_keep_measuring(watching, settings.work_limit)),
         asyncio.ensure_future(watching.run(settings.heartbeat)),
+        *([] if enclosing.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(enclosing))]),
         asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
@@ -201,6 +203,15 @@ async def _keep_measuring(watching: Watching, limit: int) -> None:
         began = time.monotonic()
         await watching.measure(limit)
         await asyncio.sleep(max(MEASURE_EVERY, MEASURE_PART * (time.monotonic() - began)))
+
+
+async def _keep_looking_at_slices(enclosing: Enclosing) -> None:
+    while True:
+        await asyncio.sleep(LOOK_AT_SLICES_EVERY)
+        try:
+            await enclosing.in_turn(enclosing.fences.look)
+        except Exception:  # noqa: BLE001 - whatever a driver says, it is looked at again
+            _log.exception("slices_unseen")
 
 
 async def _keep_pruning(executor: Executor, kept: Kept) -> None:

@@ -77,3 +77,6 @@ class SliceFence(Fence, Protocol):
 
     def reconcile(self, alive: Iterable[str]) -> object:
         """After a start: slices of ours whose leases are not `alive` are destroyed, those of others are left and reported."""
+
+    def look(self) -> object:
+        """Now and then: report devices on which slices of others have come, or are no more."""

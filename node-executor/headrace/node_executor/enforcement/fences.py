@@ -154,6 +154,11 @@ class Fences:
         if self._kit.slices is not None:
             self._kit.slices.reconcile(alive)
 
+    def look(self) -> None:
+        """Now and then: see what others have made of the devices meanwhile."""
+        if self._kit.slices is not None:
+            self._kit.slices.look()
+
     def started(self, lease: str, control: str, pid: int) -> None:
         """Its first process is there."""
         self._owners.began(lease, control, pid)

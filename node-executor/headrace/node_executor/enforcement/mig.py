@@ -2,8 +2,9 @@
 
 Strategy: what is about to be made stands in the journal before, and what was made after, so that whoever comes after a crash knows which
 instances are ours: those are destroyed unless their lease still runs. Whatever else is there belongs to others and is left alone; its
-device is reported, because grants cannot be placed around it. Everything that changes instances is called in one thread: drivers take it
-ill when several do. A slice that the driver will not let go of is tried again with every look, and reported once it has taken too long.
+device is reported as long as that is so, because grants cannot be placed around it. Everything that changes instances is called in one
+thread: drivers take it ill when several do. A slice that the driver will not let go of is tried again with every look, and reported once it
+has taken too long.
 """
 
 from __future__ import annotations
@@ -124,17 +125,19 @@ class MigFence:
         self._report = report
         self._kinds: dict[str, dict[str, Kind]] = {}
         self._tries: dict[str, int] = {}
+        self._stuck_on: dict[str, Trouble] = {}
+        self._foreign_on: dict[str, Trouble] = {}
+        self._told: dict[str, Trouble] = {}
 
     def prove(self) -> str:
         """That we may make and destroy instances: the smallest slice of a GPU in MIG mode, on which nothing else is.
 
         Where something is on all of them, that it may be listed has to do: whoever may do that may make them.
         """
-        cut = [name for name in self._devices.names if self._devices.gpu(name).mig]
-        if not cut:
+        if not self._cut:
             return ""
         try:
-            empty = next((name for name in cut if not self._instances(name)), None)
+            empty = next((name for name in self._cut if not self._instances(name)), None)
             if empty is not None:
                 kind = min(self._kinds_of(empty).values(), key=lambda one: (one.size, one.compute, one.name))
                 uuid = self._devices.gpu(empty).uuid
@@ -147,28 +150,53 @@ class MigFence:
     def reconcile(self, alive: Iterable[str]) -> Reconciled:
         """After a start: leases in `alive` keep their slices, other slices of ours go, and those of others are told."""
         keep, destroyed = set(alive), 0
-        foreign: dict[str, tuple[str, ...]] = {}
-        for device in self._devices.names:
-            if not self._devices.gpu(device).mig:
-                continue
+        for device in self._cut:
             try:
-                others = []
                 for one in self._instances(device):
                     lease = self._whose(device, one)
-                    if not lease:
-                        others.append(f"{self._name_of(device, one.kind)}@{one.start}")
-                    elif lease not in keep:
+                    if lease and lease not in keep:
                         self._nvml.destroy_instance(self._devices.gpu(device).uuid, one.id)
                         destroyed += 1
-                if others:
-                    foreign[device] = tuple(others)
             except NvmlError as error:
                 _log.warning("slices_unreconciled", device=device, reason=str(error))
         for lease in [lease for lease in self._journal.ours if lease not in keep]:
             self._forget_if_gone(lease)
-        for device, names in foreign.items():
-            self._report(device, Trouble("foreign_slice", len(names), f"slices of others are on it: {', '.join(names)}"))
-        return Reconciled(destroyed, foreign)
+        return Reconciled(destroyed, self.look())
+
+    def look(self) -> dict[str, tuple[str, ...]]:
+        """The slices of others, by device, as they are now; what is new or gone is told."""
+        foreign: dict[str, tuple[str, ...]] = {}
+        for device in self._cut:
+            try:
+                those = [one for one in self._instances(device) if not self._whose(device, one)]
+            except NvmlError as error:  # what was told stands
+                _log.debug("slices_unseen", device=device, reason=str(error))
+                continue
+            if those:
+                foreign[device] = names = tuple(f"{self._name_of(device, one.kind)}@{one.start}" for one in those)
+                self._foreign_on[device] = Trouble(
+                    "foreign_slice", len(names), f"slices of others are on it: {', '.join(names)}"
+                )
+            else:
+                self._foreign_on.pop(device, None)
+            self._tell(device)
+        return foreign
+
+    def _tell(self, device: str) -> None:
+        """Report what is wrong with a device because of its slices, or that nothing is any more, where that is news."""
+        trouble = self._stuck_on.get(device) or self._foreign_on.get(device)
+        if trouble == self._told.get(device):
+            return
+        if trouble is not None:
+            self._told[device] = trouble
+        else:
+            del self._told[device]
+        self._report(device, trouble)
+
+    @property
+    def _cut(self) -> list[str]:
+        """The devices in MIG mode."""
+        return [device for device in self._devices.names if self._devices.gpu(device).mig]
 
     def _forget_if_gone(self, lease: str) -> None:
         there = False
@@ -247,7 +275,8 @@ class MigFence:
                 return f"slice {made.start} of {made.device}: {error}"
         if self._tries.pop(lease, 0) >= TRIES_BEFORE_STUCK:
             for made in self._journal.ours.get(lease, ()):
-                self._report(made.device, None)
+                self._stuck_on.pop(made.device, None)
+                self._tell(made.device)
         self._journal.forget(lease)
         return ""
 
@@ -261,7 +290,9 @@ class MigFence:
         tries = self._tries[lease] = self._tries.get(lease, 0) + 1
         where = f"{self._name_of(made.device, made.kind)}@{made.start}"
         if tries == TRIES_BEFORE_STUCK:
-            self._report(made.device, Trouble("stuck_slice", made.start, f"the driver does not let go of slice {where}"))
+            stuck = Trouble("stuck_slice", made.start, f"the driver does not let go of slice {where}")
+            self._stuck_on[made.device] = stuck
+            self._tell(made.device)
         return f"slice {where} of {made.device} is in use"
 
     def _instances(self, device: str) -> Sequence[Instance]:

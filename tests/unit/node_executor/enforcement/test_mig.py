@@ -152,6 +152,24 @@ def test_slices_of_others_are_left_alone_and_told(site: Site) -> None:
     assert site.fence.prove() == "hardware"
 
 
+def test_slices_of_others_are_seen_to_come_and_go_beside_what_is_stuck(site: Site, case, machine: Machine) -> None:
+    assert (site.fence.look(), site.reported) == ({}, [])
+    number = site.make("1g.10gb", 3)
+    assert (site.fence.look(), site.fence.look()) == ({FIRST: ("1g.10gb@3",)}, {FIRST: ("1g.10gb@3",)})
+    told = Trouble("foreign_slice", 1, "slices of others are on it: 1g.10gb@3")
+    assert site.reported == [(FIRST, told)]
+    site.fence.enclose(case(SLICE))
+    machine.set("stuck", 1)
+    for _ in range(TRIES_BEFORE_STUCK):
+        site.fence.open(LEASE)
+    stuck = Trouble("stuck_slice", 4, "the driver does not let go of slice 3g.40gb@4")
+    assert site.reported == [(FIRST, told), (FIRST, stuck)]
+    machine.set("stuck", 0)
+    assert (site.fence.open(LEASE), site.reported[2:]) == ("", [(FIRST, told)])
+    site.devices.nvml.destroy_instance(site.devices.gpu(FIRST).uuid, number)
+    assert (site.fence.look(), site.reported[3:]) == ({}, [(FIRST, None)])
+
+
 def test_a_torn_line_of_the_journal_is_skipped(site: Site, case) -> None:
     site.fence.enclose(case(SLICE))
     with site.path.open("ab") as file:
