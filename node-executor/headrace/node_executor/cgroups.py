@@ -77,8 +77,15 @@ class Group:
         return Place(path, f"{path}/cgroup.kill", old)
 
     def freeze(self) -> bool:
-        """Let everything in it stand still; whether that can be done here."""
+        """Let everything in it stand still, which it does a little later (`is_still`); whether that can be done here."""
         return self._stand_still(frozen=True)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether everything in it stands still by now; also where nobody can say."""
+        with contextlib.suppress(OSError):
+            return "frozen 1" in _text(f"{self._unified}/cgroup.events").splitlines()
+        return True
 
     def thaw(self) -> bool:
         """The inverse of `freeze`."""

@@ -27,6 +27,7 @@ CALL_WITHIN, PER_GIB = 20.0, 0.5
 """Seconds that a call may take, and more for each GiB that is moved."""
 
 FREE_WITHIN, LOOK_EVERY = 10.0, 0.05
+STILL_WITHIN, STILL_EVERY = 5.0, 0.002
 SPARE = 1.1
 """How much more host memory than moves there must be free."""
 
@@ -60,7 +61,7 @@ class Suspension:
     async def suspend(self, job: Standing) -> str:
         """Let it stand still, off its devices; by which means. Raises `CannotSuspend`."""
         if not job.shares or self._devices.suspension == BY_FREEZING:  # on devices that do not exist nothing has to be moved
-            job.running.suspend()
+            await self._freeze(job)
             return BY_FREEZING
         if not self._can_checkpoint:
             raise CannotSuspend("this node cannot suspend")
@@ -102,13 +103,23 @@ class Suspension:
             await self._call(
                 LOCK_WITHIN + CALL_WITHIN + PER_GIB * moved / 1024, "suspend", milliseconds, *await self._pids(job)
             )
-            job.running.suspend()
+            await self._freeze(job)
             await self._look(job)
         except CannotSuspend:
             job.running.resume()
             with contextlib.suppress(CannotSuspend):
                 await self._back(job)
             raise
+
+    async def _freeze(self, job: Standing) -> None:
+        """Let it stand still, and wait until it does. Raises `CannotSuspend`, and it goes on."""
+        job.running.suspend()
+        until = time.monotonic() + STILL_WITHIN
+        while job.group is not None and not job.group.is_still:
+            if time.monotonic() > until:
+                job.running.resume()
+                raise CannotSuspend("it does not stand still: one of its processes waits for the kernel")
+            await asyncio.sleep(STILL_EVERY)
 
     async def _look(self, job: Standing) -> None:
         """Raises `CannotSuspend` where its devices do not become free."""

@@ -91,6 +91,32 @@ async def test_a_job_leaves_its_gpu_stands_still_and_goes_on_where_it_was(device
     await trainer.goes_on()
 
 
+class Slow:
+    """A group of processes that stand still after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    @property
+    def is_still(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+async def test_it_is_waited_for_until_everything_stands_still(trainer) -> None:
+    job, slow = trainer.standing(), Slow(3)
+    assert await Suspension(simulated("1xH100-80GB")).suspend(job._replace(group=slow)) == "sigstop"
+    assert slow.looks < 0
+
+
+async def test_what_does_not_come_to_a_standstill_goes_on(devices, trainer, monkeypatch) -> None:
+    monkeypatch.setattr(suspending, "STILL_WITHIN", 0.05)
+    with pytest.raises(CannotSuspend, match="it does not stand still"):
+        await Suspension(devices).suspend(trainer.standing(WHOLE)._replace(group=Slow(1_000)))
+    assert devices.holder([WHOLE]) != ""
+    await trainer.goes_on()
+
+
 @pytest.mark.parametrize(
     ("refuse", "reason"),
     [
