@@ -6,9 +6,11 @@ on a shared path can be read by the attempt after, and by nobody else. No such a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import stat
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ FIRST, COUNT = 0x70000000, 0x0FFFFFFF
 """The numbers of users' own accounts: above what systems and containers hand out, below what programs take for negative."""
 
 AUTO, OWN, SELF = "auto", "own", "self"
+_OF_GROUP, _OF_OTHERS = stat.S_IRGRP | stat.S_IWGRP, stat.S_IROTH | stat.S_IWOTH
 
 
 class AccountUnknown(ValueError):
@@ -25,11 +28,25 @@ class AccountUnknown(ValueError):
 
 
 class Account(NamedTuple):
-    """By number, and as what programs call it."""
+    """By number, and as what programs call it; `groups`: what it is in beside its own, for the sake of its devices."""
 
     uid: int
     gid: int
     name: str
+    groups: tuple[int, ...] = ()
+
+    def with_devices(self, nodes: Iterable[str]) -> Account:
+        """The same, in the groups without which these device nodes are closed to it: AMD's are the group `render`'s, as a rule.
+
+        Never in root's; and a node that is not there needs none.
+        """
+        found = set()
+        for path in nodes:
+            with contextlib.suppress(OSError):
+                node = os.stat(path)
+                if stat.S_ISCHR(node.st_mode) and node.st_gid and node.st_mode & _OF_GROUP and not node.st_mode & _OF_OTHERS:
+                    found.add(node.st_gid)
+        return self._replace(groups=tuple(sorted(found)))
 
 
 class Accounts:

@@ -88,6 +88,8 @@ class Preparation:
     def _prepared(self, order: StartOrder, secrets: Mapping[str, str], traceparent: str = "") -> Prepared:
         paths, groups = self._workspace.paths(order), self._bounds.groups
         account = self._bounds.accounts.of(order.job)
+        if account is not None and order.devices:
+            account = account.with_devices(self._devices.nodes(order.devices))
         base = self._base if account is None else {**self._base, **account_environment(account, paths)}
         env = job_environment(order, paths, base, self._devices.environment(order.devices), secrets, traceparent)
         name, directory = self._workspace.name(order), order.workdir or paths.work

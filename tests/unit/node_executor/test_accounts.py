@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 
 import pytest
 
@@ -23,6 +24,29 @@ def test_each_user_of_each_tenant_has_an_account_that_is_the_same_everywhere(roo
     assert FIRST <= alice.uid < FIRST + COUNT
     assert len({own.of(job) for job in (JOB, JOB.replace("alice", "bob"), JOB.replace("acme", "other"))}) == 3
     assert own.others
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "groups"),
+    [
+        pytest.param(stat.S_IFCHR | 0o660, 109, (109,), id="a node that is open to its group"),
+        pytest.param(stat.S_IFCHR | 0o666, 109, (), id="a node that is open to everybody"),
+        pytest.param(stat.S_IFCHR | 0o600, 109, (), id="a node that is closed to its group"),
+        pytest.param(stat.S_IFCHR | 0o660, 0, (), id="never the group of root"),
+        pytest.param(stat.S_IFREG | 0o660, 109, (), id="no node"),
+    ],
+)
+def test_who_was_given_devices_is_in_the_groups_that_they_take(monkeypatch, mode, owner, groups) -> None:
+    there = {"/dev/kfd": os.stat_result((mode, 0, 0, 1, 0, owner, 0, 0, 0, 0))}
+
+    def look(path: str) -> os.stat_result:
+        if path not in there:
+            raise FileNotFoundError(path)
+        return there[path]
+
+    monkeypatch.setattr("headrace.node_executor.accounts.os.stat", look)
+    alice = Account(77, 78, "alice")
+    assert alice.with_devices(("/dev/kfd", "/dev/kfd", "/dev/dri/renderD128")) == alice._replace(groups=groups)
 
 
 def test_who_is_nobody_else_runs_as_we_do() -> None:

@@ -102,6 +102,7 @@ def test_who_runs_as_somebody_else_finds_his_name_and_a_home(tmp_path, make_orde
     prepared = one.prepare(make_order(), "")
     paths = prepared.paths
     assert (prepared.env["HOME"], prepared.env["USER"]) == (paths.work, "alice")
+    assert prepared.account == Account(77, 78, "alice")  # simulated devices have no nodes
     assert chowned == [(path, 77, 78) for path in (paths.control, paths.work, paths.checkpoints)]
 
 

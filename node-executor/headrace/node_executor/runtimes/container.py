@@ -203,6 +203,7 @@ def creation(launch: Launch, *, podman: bool) -> dict[str, Any]:
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
+        "GroupAdd": [] if launch.account is None else [str(number) for number in launch.account.groups],
         "PidsLimit": asked.pids or None,
         "NanoCpus": asked.cpu * 1_000_000,
         "Memory": asked.memory * MIB,

@@ -35,7 +35,7 @@ struct job {
     const char *id, *state, *log, *directory, *program, *group, *kill;
     long long limit;
     long uid, gid;
-    char **enter, **argv, **envp;
+    char **enter, **groups, **argv, **envp;
 };
 
 struct log {
@@ -86,6 +86,7 @@ static struct job read_job(char *text, size_t size) {
     job.group = take(&cursor, end);
     job.kill = take(&cursor, end);
     job.enter = take_list(&cursor, end);
+    job.groups = take_list(&cursor, end);
     job.program = take(&cursor, end);
     job.argv = take_list(&cursor, end);
     job.envp = take_list(&cursor, end);
@@ -142,7 +143,13 @@ static void become(struct job *job, int output, int tell) {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) give_up(tell, "output");
     if (job->gid >= 0) {
-        if (setgroups(0, NULL) < 0 || setresgid((gid_t)job->gid, (gid_t)job->gid, (gid_t)job->gid) < 0) give_up(tell, "account");
+        gid_t groups[64];
+        size_t count = 0;
+        while (count < sizeof groups / sizeof *groups && job->groups[count]) {
+            groups[count] = (gid_t)atol(job->groups[count]);
+            count++;
+        }
+        if (setgroups(count, groups) < 0 || setresgid((gid_t)job->gid, (gid_t)job->gid, (gid_t)job->gid) < 0) give_up(tell, "account");
     }
     if (job->uid >= 0 && setresuid((uid_t)job->uid, (uid_t)job->uid, (uid_t)job->uid) < 0) give_up(tell, "account");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) give_up(tell, "privileges");

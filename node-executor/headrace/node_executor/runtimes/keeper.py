@@ -8,7 +8,7 @@ ends, kills and collects whatever is left below it (orphans become its children)
 
 - An order, on ORDERS: its size in four bytes, little-endian; then texts, each ended by a NUL: id, state file, log, the log's limit,
   directory, uid, gid (-1: stay), cgroup of version 2 to begin in (or empty), its `cgroup.kill` (or empty); then lists, each after its
-  length: files to write a 0 into (cgroups of version 1), program (a single text), arguments, environment.
+  length: files to write a 0 into (cgroups of version 1), supplementary groups, program (a single text), arguments, environment.
 - A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO`.
 - The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`.
 - Signals that a keeper takes: TERM and CONT for the job's process, TSTP and CONT for its group, USR1 to kill everything.
@@ -51,6 +51,7 @@ class Job(NamedTuple):
     group: str
     kill: str
     enter: list[str]
+    groups: list[int]
     program: str
     arguments: list[str]
     environment: list[str]
@@ -73,10 +74,10 @@ def read_job(payload: bytes) -> Job:
 
     names = [next(texts) for _ in range(9)]
     job_id, state, log, limit, directory, uid, gid, group, kill = names
-    enter = several()
+    enter, groups = several(), [int(number) for number in several()]
     return Job(
         *(job_id, state, log, int(limit), directory, int(uid), int(gid), group, kill),
-        *(enter, next(texts), several(), several()),
+        *(enter, groups, next(texts), several(), several()),
     )
 
 
@@ -220,7 +221,7 @@ class Keeper:
             os.dup2(output, 2)
             stage = "account"
             if self._job.gid >= 0:
-                os.setgroups([])
+                os.setgroups(self._job.groups)
                 os.setresgid(self._job.gid, self._job.gid, self._job.gid)
             if self._job.uid >= 0:
                 os.setresuid(self._job.uid, self._job.uid, self._job.uid)

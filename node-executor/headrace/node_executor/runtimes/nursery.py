@@ -46,6 +46,7 @@ class Order(NamedTuple):
     group: str = ""
     kill: str = ""
     enter: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
 
     def encoded(self) -> bytes:
         """For the wire. Raises `ValueError` for what cannot be said there: a NUL."""
@@ -60,7 +61,8 @@ class Order(NamedTuple):
             self.group,
             self.kill,
         ]
-        words += [str(len(self.enter)), *self.enter, self.program, str(len(self.command)), *self.command]
+        words += [str(len(self.enter)), *self.enter, str(len(self.groups)), *map(str, self.groups)]
+        words += [self.program, str(len(self.command)), *self.command]
         words += [str(len(self.env)), *(f"{name}={value}" for name, value in self.env.items())]
         text = "\0".join(words)
         if text.count("\0") != len(words) - 1:

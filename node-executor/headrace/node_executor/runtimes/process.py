@@ -53,6 +53,7 @@ class ProcessRuntime:
                 group=place.group or launch.within,
                 kill=place.kill,
                 enter=place.enter,
+                groups=() if account is None else account.groups,
             )
             self._nursery.order(order, lambda report: self._told(launch, program, report, hears))
         except CannotStart as error:

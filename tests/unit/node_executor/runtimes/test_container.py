@@ -243,7 +243,7 @@ def asked(*, podman: bool, **fields: Any) -> dict[str, Any]:
 
 
 def test_an_engine_is_asked_for_exactly_what_was_granted() -> None:
-    body = asked(podman=False, account=Account(77, 78, "alice"))
+    body = asked(podman=False, account=Account(77, 78, "alice", (109,)))
     host = body.pop("HostConfig")
     assert body == {
         "Image": "trainer:1",
@@ -258,7 +258,7 @@ def test_an_engine_is_asked_for_exactly_what_was_granted() -> None:
     assert host["Binds"] == ["/control:/control", "/ckpt:/ckpt", "/srv/sets:/data:ro", "/scratch:/scratch"]
     assert (host["NanoCpus"], host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (2_500_000_000, 67108864, 67108864, 100)
     assert host["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]}]
-    assert (host["CapDrop"], host["SecurityOpt"]) == (["ALL"], ["no-new-privileges"])
+    assert (host["CapDrop"], host["SecurityOpt"], host["GroupAdd"]) == (["ALL"], ["no-new-privileges"], ["109"])
 
 
 def test_podman_is_asked_for_devices_in_its_own_words() -> None:

@@ -21,6 +21,7 @@ ORDER = Order(
     group="/sys/fs/cgroup/x",
     kill="/sys/fs/cgroup/x/cgroup.kill",
     enter=("/a/tasks", "/b/tasks"),
+    groups=(44, 109),
 )
 
 
@@ -38,6 +39,7 @@ def test_an_order_arrives_as_it_was_given() -> None:
         group="/sys/fs/cgroup/x",
         kill="/sys/fs/cgroup/x/cgroup.kill",
         enter=["/a/tasks", "/b/tasks"],
+        groups=[44, 109],
         program="/bin/echo",
         arguments=["echo", "", "ä b"],
         environment=["A=1=2", "EMPTY="],

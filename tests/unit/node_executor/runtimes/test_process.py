@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.node_executor import leftovers, native
+from headrace.node_executor.accounts import Account
 from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch, Running, Runtime
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.output import Output, pieces
@@ -23,9 +24,17 @@ from tests.patience import PATIENCE
 class Job:
     """A command that was started, and how it ended."""
 
-    def __init__(self, keeping: Keeping, *command: str, env: dict[str, str] | None = None, limit: int = 1_000_000) -> None:
+    def __init__(
+        self,
+        keeping: Keeping,
+        *command: str,
+        env: dict[str, str] | None = None,
+        limit: int = 1_000_000,
+        account: Account | None = None,
+        where: str = "",
+    ) -> None:
         environment = {"PATH": os.environ["PATH"], "WHERE": str(keeping.directory)} | (env or {})
-        self._listen(keeping, keeping.launch(*command, env=environment, limit=limit))
+        self._listen(keeping, keeping.launch(*command, env=environment, limit=limit, where=where)._replace(account=account))
         keeping.runtime.start(self.launch, self.hears)
 
     def _listen(self, keeping: Keeping, launch: Launch) -> None:
@@ -131,6 +140,14 @@ def gone(pid: int) -> bool:
 )
 async def test_the_exit_code_is_what_a_shell_would_say(keeping, tmp_path, script, code) -> None:
     assert await Job(keeping, "sh", "-c", script).ends() == code
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run jobs as others")
+@pytest.mark.parametrize("groups", [(), (44, 109)])
+async def test_a_job_is_who_it_is_to_be_and_in_no_group_but_its_own_and_those_of_its_devices(keeping, groups) -> None:
+    job = Job(keeping, "sh", "-c", "id -u; id -g; id -G", account=Account(77, 78, "alice", groups), where="/")
+    assert await job.ends() == 0
+    assert job.printed.split("\n")[:3] == ["77", "78", " ".join(map(str, (78, *groups)))]
 
 
 async def test_both_streams_go_to_one_file_in_order(keeping, tmp_path) -> None:
