@@ -4,7 +4,7 @@ The question it answers: *which devices are here, are they in order, who is on t
 
 - `Devices` is the face. `nvml` drives NVIDIA's GPUs (`nvml_library` is NVML in our words), `amd` AMD's (`amd_library`); `simulated` makes
   devices out of nothing, for laptops, tests and the demonstration; `found` chooses what `--devices` asks for.
-- `health` judges, purely, what drivers report; `names` says how models are called.
+- `health` judges, purely, what drivers report; `names` says how models are called; `gate` lets NVML be begun anew while nobody asks it.
 
 It never decides who gets a device, and never changes one: what is changed on devices is changed by `enforcement`.
 """

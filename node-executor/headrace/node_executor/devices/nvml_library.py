@@ -9,13 +9,13 @@ call; what changes instances belongs on one (`enforcement.mig`).
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from ctypes import byref
-from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pynvml
+
+from headrace.node_executor.devices.gate import Gate, together
 
 MIB = 1024 * 1024
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = (
@@ -36,7 +36,6 @@ _COMPUTE_KINDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
 """Compute slices to NVML's number for an instance that takes all of them."""
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 class NvmlError(Exception):
@@ -124,59 +123,12 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-class _Gate:
-    """Many may be inside at once, or one who is `alone`; who wants to be that keeps others out meanwhile."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._inside = 0
-        self._is_closed = False
-
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """One of many."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._is_closed)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._inside -= 1
-                self._changed.notify_all()
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Nobody else."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._is_closed)
-            self._is_closed = True
-            self._changed.wait_for(lambda: not self._inside)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._is_closed = False
-                self._changed.notify_all()
-
-
-def _together(method: Callable[Concatenate[Nvml, P], T]) -> Callable[Concatenate[Nvml, P], T]:
-    """A method during which NVML is not begun anew."""
-
-    @wraps(method)
-    def call(self: Nvml, /, *arguments: P.args, **named: P.kwargs) -> T:
-        with self.gate.together():
-            return method(self, *arguments, **named)
-
-    return call
-
-
 class Nvml:
     """NVML, begun; `close` ends it. Raises `NvmlError` where there is no driver, no GPU, or no permission."""
 
     def __init__(self) -> None:
         _said(pynvml.nvmlInit)
-        self.gate = _Gate()
+        self.gate = Gate()
         self._handles: dict[str, Any] = {}
         self._look_all_up()
 
@@ -189,7 +141,7 @@ class Nvml:
                 if error.code != LOST:
                     raise  # else: of one that was lost before we came nothing can be said
 
-    @_together
+    @together
     def find_again(self, uuid: str) -> bool:
         """Look up a GPU that was lost; whether it is there."""
         try:
@@ -230,7 +182,7 @@ class Nvml:
         version = _said(pynvml.nvmlSystemGetCudaDriverVersion_v2)
         return f"{version // 1000}.{version % 1000 // 10}"
 
-    @_together
+    @together
     def gpu(self, uuid: str) -> Gpu:
         """What it is."""
         handle = self._handles[uuid]
@@ -244,7 +196,7 @@ class Nvml:
             _text(_said(pynvml.nvmlDeviceGetPciInfo, handle).busId),
         )
 
-    @_together
+    @together
     def processes(self, uuid: str) -> list[OnGpu]:
         """Who holds memory of it, in all its instances."""
         found = _said(pynvml.nvmlDeviceGetComputeRunningProcesses, self._handles[uuid])
@@ -257,13 +209,13 @@ class Nvml:
             for one in found
         ]
 
-    @_together
+    @together
     def busy(self, uuid: str) -> tuple[int, int] | None:
         """Percent of the time in which kernels ran, and in which memory moved; None in MIG mode, where nobody can say."""
         rates = _maybe(pynvml.nvmlDeviceGetUtilizationRates, self._handles[uuid])
         return None if rates is None else (rates.gpu, rates.memory)
 
-    @_together
+    @together
     def busy_processes(self, uuid: str, since: int) -> dict[int, int]:
         """Percent of the multiprocessors' time by process since a moment (microseconds since 1970), as far as anybody can say."""
         try:
@@ -274,14 +226,14 @@ class Nvml:
             raise
         return {one.pid: max(0, min(100, one.smUtil)) for one in samples}
 
-    @_together
+    @together
     def used(self, uuid: str) -> int:
         """MiB of its memory that are taken, by whomever."""
         return int(_said(pynvml.nvmlDeviceGetMemoryInfo, self._handles[uuid]).used // MIB)
 
     # Health
 
-    @_together
+    @together
     def ailments(self, uuid: str) -> Ailments:
         """What it suffers from. Raises `NvmlError`, with `LOST` for a GPU that is gone."""
         handle = self._handles[uuid]
@@ -297,7 +249,7 @@ class Nvml:
         )
         return Ailments(recovery, bool(rows[2]), bool(rows[3]), errors)
 
-    @_together
+    @together
     def listen(self) -> Any:
         """A set of events of all GPUs that are there, for `wait`; `deafen` ends it."""
         events = _said(pynvml.nvmlEventSetCreate)
@@ -311,13 +263,13 @@ class Nvml:
                     raise
         return events
 
-    @_together
+    @together
     def deafen(self, events: Any) -> None:
         """Nobody waits for these any more."""
         with contextlib.suppress(NvmlError):  # NVML was begun anew since
             _said(pynvml.nvmlEventSetFree, events)
 
-    @_together
+    @together
     def wait(self, events: Any, timeout_ms: int) -> Happened | None:
         """What happened next; None if nothing did in time. Of a GPU that is lost the name is empty."""
         try:
@@ -332,7 +284,7 @@ class Nvml:
 
     # Slices
 
-    @_together
+    @together
     def kinds(self, uuid: str) -> tuple[Kind, ...]:
         """The slices that it can be cut into; none for one that cannot be cut."""
         return tuple(self._kinds(self._handles[uuid]))
@@ -362,7 +314,7 @@ class Nvml:
             raise
         return int(places[0].size) if count.value else 0
 
-    @_together
+    @together
     def instances(self, uuid: str) -> list[Instance]:
         """The GPU instances that are there, whoever made them."""
         handle, found = self._handles[uuid], []
@@ -375,7 +327,7 @@ class Nvml:
                 found.append(Instance(info.id, info.profileId, info.placement.start, info.placement.size))
         return sorted(found, key=lambda one: one.start)
 
-    @_together
+    @together
     def make_instance(self, uuid: str, kind: Kind, start: int) -> int:
         """A GPU instance just there, with one compute instance that takes all of it; its number."""
         place = pynvml.c_nvmlGpuInstancePlacement_t(start, kind.size)
@@ -393,14 +345,14 @@ class Nvml:
             raise
         return int(_said(pynvml.nvmlGpuInstanceGetInfo, made).id)
 
-    @_together
+    @together
     def slice_name(self, uuid: str, instance: int) -> str:
         """By which name a program finds a GPU instance: `MIG-...`."""
         made = _said(pynvml.nvmlDeviceGetGpuInstanceById, self._handles[uuid], instance)
         compute = _said(pynvml.nvmlGpuInstanceGetComputeInstanceById, made, 0)
         return _text(_said(pynvml.nvmlDeviceGetUUID, _said(pynvml.nvmlComputeInstanceGetInfo, compute).device))
 
-    @_together
+    @together
     def destroy_instance(self, uuid: str, instance: int) -> None:
         """A GPU instance and what is in it goes; one that is gone already does no harm. Raises `NvmlError`, `IN_USE` among them."""
         try:
@@ -423,7 +375,7 @@ class Nvml:
 
     # Limits
 
-    @_together
+    @together
     def limits_group(self, uuid: str, group: str) -> bool:
         """Whether this driver limits memory by cgroup (driver 615 and later), for this group."""
         limits = pynvml.c_nvmlGetMemoryLimits_v1_t(group.encode(), 0, 0, 0)
@@ -432,14 +384,14 @@ class Nvml:
         except NvmlError as error:
             return bool(error.code == NOT_FOUND)
 
-    @_together
+    @together
     def limit_group(self, uuid: str, group: str, mib: int | None) -> None:
         """Processes of a cgroup (its whole path) get no more than so much memory; None: no limit any more."""
         soft, hard = (0, NO_LIMIT) if mib is None else (mib * MIB, mib * MIB)
         limits = pynvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), soft, hard)
         _said(pynvml.nvmlDeviceSetMemoryLimits_v1, self._handles[uuid], limits)
 
-    @_together
+    @together
     def is_exclusive(self, uuid: str) -> bool:
         """Whether one process alone may use it at once, which may be the server of many (compute mode EXCLUSIVE_PROCESS)."""
         return bool(_said(pynvml.nvmlDeviceGetComputeMode, self._handles[uuid]) == EXCLUSIVE_PROCESS)
