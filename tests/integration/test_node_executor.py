@@ -20,6 +20,7 @@ from headrace.contracts.facts import (
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import LogsAnswer
+from headrace.node_executor import leftovers
 from tests.integration.nodes import NODE, until, until_printed
 
 
@@ -166,7 +167,7 @@ async def test_when_the_executor_is_killed_its_jobs_run_on_and_the_next_one_take
     await feed.started(meanwhile)
     await node.end(signal.SIGKILL)
     (node.data / "leases" / "early").touch()
-    await until(lambda: not [pid for pid in node.jobs if f"{meanwhile}.1.0" in Path(f"/proc/{pid}/environ").read_text()])
+    await until(lambda: not leftovers.started_from(f"{node.data}/leases/{meanwhile}.1.0"))
     ended_at = time.time() * 1e6
     node.start()
     early = await feed.ended(meanwhile)
