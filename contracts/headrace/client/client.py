@@ -112,18 +112,23 @@ class Client:
         submitted: list[SubmittedJob] = []
         for jobs, payload in packed(wishes):
             await self._publish(subject, payload, f"{self.tenant}.{self.user}.{jobs[0].id}")
-            submitted += [SubmittedJob(wish.id, job_key(self.tenant, self.user, wish.id)) for wish in jobs]
+            submitted += [SubmittedJob(wish.id, job_key(self.tenant, wish.on_behalf_of or self.user, wish.id)) for wish in jobs]
         return tuple(submitted)
 
-    async def cancel(self, job: str, reason: str = "") -> None:
-        """Wish that a job ends; returns once the wish is durable. An id is one of this user's, a key may name another's."""
-        tenant, user, job_id = self._whose(job)
-        await self._publish(subjects.cancel(tenant, user, job_id), encode(CancelWish(reason=reason)))
+    async def cancel(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
+        """Wish that a job ends; returns once the wish is durable. An id is one of this user's, a key may name another's.
 
-    async def requeue(self, job: str, reason: str = "") -> None:
+        `on_behalf_of`: whose job it is, where this is a service account that acts for them.
+        """
+        tenant, user, job_id = self._whose(job, on_behalf_of)
+        await self._publish(subjects.cancel(tenant, user, job_id), encode(CancelWish(reason=reason, on_behalf_of=on_behalf_of)))
+
+    async def requeue(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
         """Wish that a job leaves where it is and waits again (R29); otherwise as `cancel`. What waits or has ended is refused later."""
-        tenant, user, job_id = self._whose(job)
-        await self._publish(subjects.requeue(tenant, user, job_id), encode(RequeueWish(reason=reason)))
+        tenant, user, job_id = self._whose(job, on_behalf_of)
+        await self._publish(
+            subjects.requeue(tenant, user, job_id), encode(RequeueWish(reason=reason, on_behalf_of=on_behalf_of))
+        )
 
     async def job(self, job: str) -> JobView:
         """One job with all its attempts, by its id or key."""
@@ -239,13 +244,15 @@ class Client:
                 raise Refused("UNAVAILABLE", f"NATS does not store it: {ack.error.description}; try again in a while")
             return
 
-    def _whose(self, job: str) -> tuple[str, str, str]:
+    def _whose(self, job: str, on_behalf_of: str = "") -> tuple[str, str, str]:
+        """In whose name it is spoken of a job: its owner's, or this user's where that acts for the owner."""
         if is_job_id(job):
             return self.tenant, self.user, job
         try:
-            return split_job_key(job)
+            tenant, user, job_id = split_job_key(job)
         except IdError:
             raise Refused("INVALID", f"job: {job!r} is no job id, which is a lower-case ULID of 26 characters") from None
+        return (self.tenant, self.user, job_id) if on_behalf_of else (tenant, user, job_id)
 
 
 class _Seen:

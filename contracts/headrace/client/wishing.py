@@ -23,8 +23,8 @@ class Wish(TypedDict, total=False):
 
     `after` names jobs of the same user that have to end first: `"<id>"` or `"<id>:ok"` (with success), `"<id>:any"`. `request` lowers
     the profile's amounts, in the words of the documents. `time_limit` is a duration such as `1h30m`. `secret_env` names variables whose
-    values the node finds. `on_behalf_of`: the member of
-    the group for whom a service account submits. `id` is a lower-case ULID; the same one again is the same job.
+    values the node finds. `on_behalf_of`: the member of the group for whom a service account submits, and whose job it is. `id` is a
+    lower-case ULID; the same one again is the same job.
     """
 
     id: str

@@ -20,7 +20,7 @@ PACKAGE = "headrace.v1"
 
 _MODULES = (
     *("audit", "documents", "groups", "jobs", "nodes", "plan", "policies", "pools", "profiles", "queues"),
-    *("service_accounts", "system", "tenants", "usage", "users"),
+    *("service_accounts", "system", "tenants", "tokens", "usage", "users"),
 )
 _VERBS = ("get", "put", "post", "delete", "patch")
 _VARIABLE = re.compile(r"\{([\w.]+)(?:=([^}]*))?\}")

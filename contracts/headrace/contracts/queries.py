@@ -325,3 +325,24 @@ class ServiceView(Value, frozen=True, kw_only=True):
     now: int
     engine: str
     detail: dict[str, int] = {}
+
+
+class TrialRequest(Value, frozen=True, kw_only=True):
+    """To *admission* `judge`: what would come of this message, if it were published on this subject of SUBMIT."""
+
+    subject: str
+    message: msgspec.Raw
+
+
+class Verdict(Value, frozen=True, kw_only=True):
+    """What would come of one wish: `job` is its key; without a `reason` it would be admitted, or is a job already."""
+
+    job: str
+    reason: str = ""
+    message: str = ""
+
+
+class TrialAnswer(Value, frozen=True, kw_only=True):
+    """One verdict for each wish, in order."""
+
+    verdicts: tuple[Verdict, ...]

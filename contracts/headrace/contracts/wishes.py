@@ -33,7 +33,8 @@ class JobWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     `id` is a lower-case ULID (R14). `request` may lower the profile's amounts, in the words of the documents (`gpu: "0.25"`).
     `time_limit` is a duration such as `1h30m`. `on_abort` is a command that runs when the job has to yield (R28).
     `secret_env` names variables whose values the node finds by reference; no value travels. `on_behalf_of`: the member of the queue's
-    group for whom a service account submits, where the group allows it (`on_behalf`). `trace` is a W3C traceparent.
+    group for whom a service account submits, where the group allows it (`on_behalf`): the job is that member's, and both names are
+    recorded. `trace` is a W3C traceparent.
     """
 
     id: str
@@ -62,15 +63,17 @@ class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class CancelWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A wish that a job ends; it stands behind the job's submit."""
+    """A wish that a job ends; it stands behind the job's submit. `on_behalf_of`: whose job it is, where a service account acts for them."""
 
     reason: str = ""
+    on_behalf_of: str = ""
 
 
 class RequeueWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A wish that a job leaves where it runs, or is suspended, and waits again (R29)."""
+    """A wish that a job leaves where it runs, or is suspended, and waits again (R29). `on_behalf_of` as in `CancelWish`."""
 
     reason: str = ""
+    on_behalf_of: str = ""
 
 
 class JobText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
-from headrace.admission.judge import Asker, judge, wish_digest
+from headrace.admission.judge import acting, asker_of_submit, judge, known_digest, wish_digest
 from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode_cancel, decode_requeue, decode_submit
 from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, is_job_id, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.records import RECORD_FACTS_MAX
-from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, parse_submit, split_by
+from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.fold.record_room import RecordRoom
+from headrace.domain.queueing.access import may_act
 from headrace.domain.state import FINAL, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from headrace.admission.judge import Asker
     from headrace.contracts.facts import AnyFact
     from headrace.domain.fold.ledger import StoredMessage
     from headrace.domain.state import State
@@ -35,6 +35,14 @@ REQUEUED_FROM = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 """What a job has to be in for its owner to have it requeued (R29)."""
 REFUSALS_STATED = 50
 """Refusals of one user within a second that are stated one by one; those beyond are counted, a fact for each reason (R14)."""
+
+
+class _NotYet(Exception):
+    """The job stands in the record that is being made: which queue it is in, and who is trusted there, is read behind it."""
+
+
+class _NotTrusted(Exception):
+    """A service account speaks of the job of somebody who has not trusted it; one line with the way out."""
 
 
 class Admission:
@@ -89,34 +97,39 @@ class Admission:
                 return self._judge_cancel(message)
             if message.subject.startswith("hr.requeue."):
                 return self._judge_requeue(message)
-            subject, by = split_by(message.subject)
-            asker = Asker(*parse_submit(subject))
-            wishes = decode_submit(message.payload)
+            asker, wishes = asker_of_submit(message.subject), decode_submit(message.payload)
         except (IdError, Malformed) as error:
             return self._refuse(message, RejectReason.MALFORMED, str(error))
+        except _NotTrusted as error:
+            return self._refuse(message, RejectReason.NOT_ALLOWED, str(error))
+        except _NotYet:
+            return False
         refused: dict[RejectReason, list[str]] = {}
         for wish in wishes:
             if not is_job_id(wish.id):
                 refused.setdefault(RejectReason.MALFORMED, []).append(
                     f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
                 )
-            elif (known := self._known_digest(job_key(asker.tenant, asker.user, wish.id))) is None:
-                if not self._judge_new(asker, by, wish, now):
+                continue
+            whose = acting(self.state, asker, wish.on_behalf_of)
+            known = self._known_digest(job_key(whose.tenant, whose.user, wish.id))
+            if known is None:
+                if not self._judge_new(whose, wish, now):
                     return False
-            elif known != wish_digest(asker, wish):
+            elif known != wish_digest(whose, wish):
                 text = f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
                 refused.setdefault(RejectReason.ID_REUSED, []).append(text)
         return all(self._refuse(message, reason, *texts) for reason, texts in refused.items())
 
-    def _judge_new(self, asker: Asker, by: str, wish: JobWish, now: int) -> bool:
-        """Judge a job that is not known yet, and that `by` submitted for its user; False where the record has no room for it."""
+    def _judge_new(self, asker: Asker, wish: JobWish, now: int) -> bool:
+        """Judge a job that is not known yet; False where the record has no room for it."""
         policy = f"{asker.tenant}/{asker.policy}"
         pending, fresh = self._admitted.get(policy, 0), self._admitted.get(asker.tenant, 0)
         fact = judge(self.state, asker, wish, now, pending=pending, fresh=fresh, batch=self._known, seal=self._seal)
         if isinstance(fact, f.JobRejectedV1):
             if not self._state_refusal((asker.tenant, asker.user), fact):
                 return False
-        elif not self._state_all((structs.replace(fact, submitted_by=by) if by else fact,)):
+        elif not self._state_all((fact,)):
             return False
         else:
             self._admitted[policy], self._admitted[asker.tenant] = pending + 1, fresh + 1
@@ -125,17 +138,14 @@ class Admission:
 
     def _known_digest(self, key: str) -> str | None:
         """The digest of the wish that first had this key (R14)."""
-        job = self.state.jobs.get(key)
-        if job is not None:
-            return job.digest
-        answered = self.state.answered.get(key)
-        return answered.digest if answered is not None else self._known.get(key)
+        known = known_digest(self.state, key)
+        return self._known.get(key) if known is None else known
 
     def _judge_cancel(self, message: StoredMessage) -> bool:
         subject, by = split_by(message.subject)
         tenant, user, job_id = parse_cancel(subject)
         wish = decode_cancel(message.payload)
-        key = job_key(tenant, user, job_id)
+        key = self._key(tenant, user, job_id, wish.on_behalf_of)
         job = self.state.jobs.get(key)
         if key in self._known or (job is not None and job.state not in FINAL):
             return self._state_all((f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=wish.reason[:256]),))
@@ -143,12 +153,27 @@ class Admission:
             return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         return True
 
+    def _key(self, tenant: str, user: str, job_id: str, for_whom: str) -> str:
+        """The job that is spoken of: the speaker's own, or that of a member for whom a service account is trusted with it.
+
+        Raises `_NotYet`, `_NotTrusted`.
+        """
+        key = job_key(tenant, for_whom or user, job_id)
+        if for_whom in ("", user):
+            return key
+        if key in self._known:
+            raise _NotYet
+        job = self.state.jobs.get(key)
+        if job is None or not may_act(self.state.group(tenant, job.policy.document.group), user, for_whom):
+            raise _NotTrusted(f"on_behalf_of: {user} may not act for {for_whom} here; the group has to name it in on_behalf")
+        return key
+
     def _judge_requeue(self, message: StoredMessage) -> bool:
         """What holds leases is to go back into line, if it is not leaving already (R29); about the rest it is said why not."""
         subject, by = split_by(message.subject)
         tenant, user, job_id = parse_requeue(subject)
         wish = decode_requeue(message.payload)
-        key = job_key(tenant, user, job_id)
+        key = self._key(tenant, user, job_id, wish.on_behalf_of)
         job, answered = self.state.jobs.get(key), self.state.answered.get(key)
         if job is None:
             ended = answered.state if answered is not None else None

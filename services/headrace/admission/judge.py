@@ -14,8 +14,9 @@ from headrace.contracts.durations import DAY, MINUTE, DurationError, parse_durat
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import job_id_time, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
+from headrace.contracts.subjects import parse_submit, split_by
 from headrace.contracts.wishes import COMMAND_MAX, TEXT_MAX
-from headrace.domain.queueing.access import is_member
+from headrace.domain.queueing.access import is_member, may_act
 from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools
 from headrace.domain.queueing.closings import GOING, pool_closing, queue_closing, sentence
 from headrace.domain.requests import asked_by, make_request
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from headrace.contracts.amounts import Amounts
-    from headrace.contracts.documents import Group, PolicyProfile, Profile
+    from headrace.contracts.documents import PolicyProfile, Profile
     from headrace.contracts.wishes import JobText, JobWish
     from headrace.domain.state import PolicyState, State
 
@@ -40,16 +41,41 @@ RETRIES_MAX = 1_000
 
 
 _NO_CONTENT = frozenset({"trace", "on_behalf_of"})
-"""Fields of a wish that its digest leaves out; the second is added where it says something, so that older digests stay."""
+"""Fields of a wish that its digest leaves out: for whom it is stands in the job's key."""
 
 
 class Asker(NamedTuple):
-    """Who submits where, as the subject says; nothing of it is read from the payload."""
+    """For whom and where a job is submitted. `by`: who submits it for that user, as facts name them (`acme.ci`); empty: the user.
+
+    The subject says so, because only the subject is checked by the bus; of the payload only the member for whom a service account acts.
+    """
 
     tenant: str
     user: str
     policy: str
     profile: str
+    by: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The handles, in the tenant, of those who are in this together."""
+        tenant, _, handle = self.by.partition(".")
+        return frozenset((self.user, handle)) if tenant == self.tenant else frozenset((self.user,))
+
+
+def asker_of_submit(subject: str) -> Asker:
+    """Who submits where; `IdError` where the subject is none to submit on."""
+    plain, by = split_by(subject)
+    return Asker(*parse_submit(plain), by)
+
+
+def acting(state: State, asker: Asker, user: str) -> Asker:
+    """The asker as who acts for `user`, where the group of the queue trusts them with it (`on_behalf`); else as before."""
+    if user in ("", asker.user) or asker.by:
+        return asker
+    policy = state.policies.get((asker.tenant, asker.policy))
+    group = state.group(asker.tenant, policy.document.group) if policy is not None else None
+    return asker._replace(user=user, by=f"{asker.tenant}.{asker.user}") if may_act(group, asker.user, user) else asker
 
 
 class _Read(NamedTuple):
@@ -61,10 +87,18 @@ class _Read(NamedTuple):
 
 
 def wish_digest(asker: Asker, wish: JobWish) -> str:
-    """Names the content of a wish, so that the same id with other content is noticed (R14). The trace is no content."""
+    """Names the content of a wish, so that the same id with other content is noticed (R14). The trace is none, nor whom it is for."""
     said = tuple(getattr(wish, name) for name in wish.__struct_fields__ if name not in _NO_CONTENT)
-    content = (asker.policy, asker.profile, *said, *((wish.on_behalf_of,) if wish.on_behalf_of else ()))
-    return blake2b(encode(content), digest_size=8).hexdigest()
+    return blake2b(encode((asker.policy, asker.profile, *said)), digest_size=8).hexdigest()
+
+
+def known_digest(state: State, key: str) -> str | None:
+    """The digest of the wish that first had this key (R14); None where there was none."""
+    job = state.jobs.get(key)
+    if job is not None:
+        return job.digest
+    answered = state.answered.get(key)
+    return answered.digest if answered is not None else None
 
 
 def judge(
@@ -78,7 +112,7 @@ def judge(
     batch: Collection[str],
     seal: Callable[[str, str, JobText], str],
 ) -> f.JobAdmittedV1 | f.JobRejectedV1:
-    """The fact about one wish with a usable, new id.
+    """The fact about one wish with a usable, new id; `asker` as `acting` has it.
 
     `pending`: jobs already admitted in this batch for the policy, `fresh` for the tenant; `batch`: keys of jobs admitted in it, on which
     others may depend; `seal(tenant, job, text)`: the job's text as it stands in the record.
@@ -93,7 +127,7 @@ def judge(
     policy, profile = queue
     group = state.group(asker.tenant, policy.document.group)
     wish = with_defaults(rules := rules_of(group), wish)
-    forbidden = _not_on_behalf(group, asker, wish) or against_rules(group, wish)
+    forbidden = _not_on_behalf(asker, wish) or against_rules(group, wish)
     if forbidden is not None:
         return _rejected(key, asker, wish, digest, forbidden)
     amounts = _within_profile(state, profile, read.request or default_request(rules, dict(asked_by(state, profile))))
@@ -124,7 +158,7 @@ def judge(
         digest=digest,
         text=seal(asker.tenant, key, text),
         trace=wish.trace if len(wish.trace) <= TRACE_MAX else "",
-        on_behalf_of=wish.on_behalf_of,
+        submitted_by=asker.by,
         rules=uses(rules, wish, text),
     )
 
@@ -143,9 +177,9 @@ def _too_many(policy: PolicyState, pending: int) -> tuple[Rejection, int] | None
     return Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER
 
 
-def _not_on_behalf(group: Group | None, asker: Asker, wish: JobWish) -> Rejection | None:
-    """A service account acts for a member of the queue's group, where that group trusts it to."""
-    if not wish.on_behalf_of or (group is not None and asker.user in group.on_behalf and wish.on_behalf_of in group.members):
+def _not_on_behalf(asker: Asker, wish: JobWish) -> Rejection | None:
+    """A service account acts for a member of the queue's group, where that group trusts it to (`acting`)."""
+    if wish.on_behalf_of in ("", asker.user):
         return None
     message = (
         f"on_behalf_of: {asker.user} may not submit for {wish.on_behalf_of[:63]} here; the group has to name it in on_behalf"
@@ -243,7 +277,7 @@ def _queue(state: State, asker: Asker) -> tuple[PolicyState, Profile] | Rejectio
     if policy.document.group and not is_member(group, asker.user):
         message = f"{asker.user} is not in group {policy.document.group}, whose queue {asker.policy}/{asker.profile} is"
         return Rejection(RejectReason.NOT_ALLOWED, message)
-    if link.submitters and asker.user not in link.submitters:
+    if link.submitters and asker.names.isdisjoint(link.submitters):
         message = f"queue {asker.policy}/{asker.profile} takes jobs from {', '.join(link.submitters)} only"
         return Rejection(RejectReason.NOT_ALLOWED, message)
     if any(name in state.pools for name in profile.pools) and not open_pools(state, policy, profile):

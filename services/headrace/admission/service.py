@@ -6,15 +6,19 @@ import asyncio
 import contextlib
 
 from headrace.admission.decide import Admission
+from headrace.admission.trial import tried
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.bus.process import Service
 from headrace.bus.sealing import KEYS, Keyring
-from headrace.contracts.codec import encode
+from headrace.contracts.codec import decode, encode
+from headrace.contracts.queries import TrialAnswer, TrialRequest
 from headrace.contracts.subjects import SUBMIT_STREAM
 from headrace.contracts.wishes import JobText
 from headrace.contracts.writers import ADMISSION
+from headrace.service.answering import Handler
 from headrace.service.deciding import Deciding
+from headrace.service.fold import wall_clock
 from headrace.service.together import together
 
 WAITING_MAX = 5_000
@@ -31,7 +35,14 @@ async def main(service: Service) -> None:
 
     deciding = Deciding(service, ADMISSION, lambda state: Admission(state, seal))
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
-    await together(deciding.run(), _read_wishes(submits, deciding), _forget_judged(submits, deciding))
+    handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _tried(deciding, payload)}
+    await together(deciding.run(handlers), _read_wishes(submits, deciding), _forget_judged(submits, deciding))
+
+
+def _tried(deciding: Deciding, payload: bytes) -> TrialAnswer:
+    """What would come of a message, by the rules as they are now; governance asks it for whom it has authenticated."""
+    state = deciding.fold.state
+    return tried(state, decode(payload, TrialRequest), max(state.now, wall_clock()))
 
 
 async def _read_wishes(submits: JetStreamLog, deciding: Deciding) -> None:

@@ -76,7 +76,7 @@ SERVICES: dict[str, Rights] = {
             *_reads(LEDGER_STREAM),
             *_reads(SUBMIT_STREAM),
             f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}",
-            *_ANSWERS,
+            *(*_ANSWERS, "_INBOX_governance.>"),
         ),
         ("hr.query.admission.>",),
     ),
@@ -87,7 +87,7 @@ SERVICES: dict[str, Rights] = {
     "governance": Rights(
         (
             *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),
-            *("hr.query.accounting.usage.*.*", "hr.logs.*"),
+            *("hr.query.accounting.usage.*.*", "hr.query.admission.judge.*.*", "hr.logs.*"),
             *_reads(LEDGER_STREAM),
             *_ANSWERS,
         ),

@@ -33,7 +33,7 @@ from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
-from headrace.governance.api.hosting import host
+from headrace.governance.api.hosting import Hands, host
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
 from headrace.governance.erasing import erasing
@@ -64,12 +64,13 @@ ZONES = Zones(offsets_of, known_zones)
 async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
     deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
-    desk = Desk(deciding, SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS))
+    keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
+    desk = Desk(deciding, keys, texts)
     ledger = JetStreamLog(service.connection, LEDGER_STREAM)
     work = [deciding.run({**desk.handlers(), "records": records(ledger)})]
     address = os.environ.get(API)
     if address:
-        work.append(host(deciding, desk.decided, ZONES, address))
+        work.append(host(deciding, Hands(desk.decided, keys.sign, texts.destroy), ZONES, address))
     await together(*work)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.documents import Group, Tenant, User
 from headrace.contracts.ids import is_token
 from headrace.contracts.tokens import NODE_TENANT, PROVIDER_TENANT, TokenRole
-from headrace.domain.queueing.access import is_member
+from headrace.domain.queueing.access import is_member, may_act
 from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
 
 if TYPE_CHECKING:
@@ -49,13 +49,11 @@ def resolve(state: State, said: Ours | Theirs) -> Caller:
     return _ours(state, said) if isinstance(said, Ours) else _theirs(state, said)
 
 
-def act_for(state: State, caller: Caller, handle: str) -> Caller:
-    """The caller, acting for a user: a service account that one of their common groups trusts with it (`on_behalf`)."""
-    allowed = caller.role is Role.SERVICE_ACCOUNT and any(
-        caller.handle in group.on_behalf and handle in group.members for group in _groups(state, caller.tenant)
-    )
-    if not allowed:
-        raise Denied("on_behalf_of: you may not act for this user; a group of both has to name you in on_behalf")
+def act_for(state: State, caller: Caller, group: str, handle: str) -> Caller:
+    """The caller, acting for a user in the queues of a group of theirs: a service account that it trusts with that (`on_behalf`)."""
+    is_account = caller.role is Role.SERVICE_ACCOUNT
+    if not is_account or not may_act(state.group(caller.tenant, group), caller.handle, handle):
+        raise Denied("on_behalf_of: you may not act for this user here; the group of the queue has to name you in on_behalf")
     return Caller(caller.role, caller.tenant, caller.handle, caller.groups, handle, caller.token, caller.expires_at)
 
 

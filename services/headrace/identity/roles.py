@@ -97,7 +97,9 @@ TABLE: dict[str, Row] = {
     "WhatIf": _INSPECT,
     "CreateToken": _RUN,
     "ListTokens": _OVERSEE,
+    "GetToken": _OVERSEE,
     "RevokeToken": _RUN,
+    "RevokeBearer": _RUN,
     "GetOpenApi": _READ,
     "GetCaller": _READ,
 }

@@ -4,10 +4,12 @@ import json
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from headrace.admission.decide import REFUSALS_STATED, Admission
 from headrace.admission.judge import Asker, wish_digest
 from headrace.bus.memory import MemoryLog
+from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
 from headrace.contracts.ids import make_job_id
@@ -18,7 +20,7 @@ from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
 ANN = Asker("default", "ann", "ml", "one")
-QUEUE = submit(*ANN)
+QUEUE = submit(*ANN[:4])
 
 
 def job_id(number: int) -> str:
@@ -153,17 +155,17 @@ def test_the_same_id_with_other_content_is_refused(judging, apart):
 def test_the_same_id_of_another_user_is_another_job(judging):
     bob = ANN._replace(user="bob")
     judging.submit(wish(1))
-    judging.submit(wish(1), to=submit(*bob))
+    judging.submit(wish(1), to=submit(*bob[:4]))
 
     assert judging.judged() == (admitted(1), admitted(1, bob), judged_through(2))
 
 
 def test_a_rejected_job_is_answered_once_too(judging):
-    judging.submit(wish(1, retries=0), to=submit(*ANN._replace(profile="none")))
+    judging.submit(wish(1, retries=0), to=submit(*ANN._replace(profile="none")[:4]))
     (rejected, _) = judging.judged()
     assert (rejected.job, rejected.reason) == (key(1), "UNKNOWN_QUEUE")
 
-    judging.submit(wish(1), to=submit(*ANN._replace(profile="none")))
+    judging.submit(wish(1), to=submit(*ANN._replace(profile="none")[:4]))
 
     assert judging.judged() == (judged_through(2),)
 
@@ -184,7 +186,7 @@ def test_a_job_may_depend_on_another_of_the_same_message(judging):
 
 def test_the_cap_on_pending_jobs_counts_those_of_the_same_record(judging):
     tight = ANN._replace(policy="tight")
-    judging.submit(*(wish(number) for number in range(4)), to=submit(*tight))
+    judging.submit(*(wish(number) for number in range(4)), to=submit(*tight[:4]))
 
     facts = judging.judged()
 
@@ -313,6 +315,50 @@ def test_who_speaks_for_a_user_is_recorded_beside_the_user(judging):
     admitted_by, wanted_by, _ = judging.judged()
     assert (admitted_by.job, admitted_by.submitted_by) == (key(1), "default.ci")
     assert wanted_by == f.JobCancelRequestedV1(job=key(1), by="acme.boss")
+
+
+def trusting(judging: Judging) -> None:
+    """A group that `ml` is of, with a service account that it trusts."""
+    group = d.Group(name="all", members=("ann", "bob"), service_accounts=("ci", "cd"), on_behalf=("ci",))
+    judging.told.say(f.GroupAppliedV1(author="a.b", group=group), by="governance")
+    ruled = structs.replace(judging.told.state.policies["default", "ml"].document, group="all")
+    judging.told.say(f.PolicyAppliedV1(author="a.b", policy=ruled), by="governance")
+
+
+OF_CI = submit("default", "ci", "ml", "one")
+
+
+def test_what_a_trusted_service_account_submits_for_a_member_is_the_members_job(judging):
+    trusting(judging)
+    judging.submit(wish(1, on_behalf_of="ann"), to=OF_CI)
+    judging.submit(wish(1), to=QUEUE)  # the member's own submit of the same id is the same job
+    made, _ = judging.judged()
+    assert (made.job, made.submitted_by, made.on_behalf_of) == (key(1), "default.ci", "")
+
+
+def test_who_is_not_trusted_submits_and_cancels_in_nobodys_name(judging):
+    trusting(judging)
+    judging.submit(wish(1))
+    judging.judged()
+    judging.submit(wish(2, on_behalf_of="ann"), to=submit("default", "cd", "ml", "one"))
+    judging.hear(cancel("default", "cd", job_id(1)), encode(CancelWish(on_behalf_of="ann")))
+    judging.hear(requeue("default", "bob", job_id(1)), encode(RequeueWish(on_behalf_of="ann")))
+    judging.hear(cancel("default", "ci", job_id(9)), encode(CancelWish(on_behalf_of="ann")))
+    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelWish(on_behalf_of="Ann.*")))
+    rejected, *refusals, _ = judging.judged()
+    assert (rejected.job, rejected.reason) == (key(2, "cd"), "NOT_ALLOWED")
+    assert [one.reason for one in refusals] == ["NOT_ALLOWED"] * 4
+
+
+def test_a_trusted_service_account_cancels_for_a_member_even_right_behind_the_submit(judging):
+    trusting(judging)
+    judging.submit(wish(1, on_behalf_of="ann"), to=OF_CI)
+    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelWish(on_behalf_of="ann")))
+    judging.hear(cancel("default", "ci", job_id(1)), encode(CancelWish(on_behalf_of="ci")))
+    assert judging.judged()[-1] == judged_through(1)  # who is trusted with it is read when it is there
+    wanted_by, others, _ = judging.judged()
+    assert wanted_by == f.JobCancelRequestedV1(job=key(1), by="default.ci")
+    assert (others.reason, others.message) == ("NOT_ALLOWED", f"ci has no job {job_id(1)}")
 
 
 def test_a_job_may_be_cancelled_in_the_record_that_admits_it(judging):

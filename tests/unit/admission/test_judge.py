@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from hashlib import blake2b
-
 import msgspec
 import pytest
 
-from headrace.admission.judge import Asker, judge, wish_digest
+from headrace.admission.judge import Asker, acting, judge, wish_digest
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
-from headrace.contracts.codec import encode
 from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import make_job_id
@@ -338,18 +335,30 @@ def test_a_job_that_asks_for_nothing_gets_the_groups_usual_request(told):
 
 def test_a_service_account_submits_for_a_member_where_the_group_says_so_and_both_are_on_record(told):
     bot = ANN._replace(user="bot")
+    assert acting(told.state, bot, "ann") == bot
     assert told_of(judged(told, bot, on_behalf_of="ann"))[0] == "NOT_ALLOWED"
     ruled(told)
-    fact = judged(told, bot, on_behalf_of="ann")
-    assert (fact.job.split(".")[1], fact.on_behalf_of) == ("bot", "ann")
-    for asker, user in ((bot, "eve"), (ANN, "carl"), (bot, "bot")):
-        assert told_of(judged(told, asker, on_behalf_of=user))[0] == "NOT_ALLOWED"
+    trusted = acting(told.state, bot, "ann")
+    fact = judged(told, trusted, on_behalf_of="ann")
+    assert (fact.job.split(".")[1], fact.submitted_by, fact.on_behalf_of) == ("ann", "default.bot", "")
+    for asker, user in ((bot, "eve"), (ANN, "carl"), (bot._replace(policy="none"), "ann")):
+        assert told_of(judged(told, acting(told.state, asker, user), on_behalf_of=user))[0] in ("NOT_ALLOWED", "UNKNOWN_QUEUE")
+    assert acting(told.state, bot, "bot") == bot
 
 
-def test_for_whom_one_submits_is_content_and_an_older_digest_stays():
-    assert wish_digest(ANN, WISH) != wish_digest(ANN, msgspec.structs.replace(WISH, on_behalf_of="ann"))
-    said = tuple(getattr(WISH, name) for name in WISH.__struct_fields__ if name not in ("trace", "on_behalf_of"))
-    assert wish_digest(ANN, WISH) == blake2b(encode(("ml", "two", *said)), digest_size=8).hexdigest()
+def test_a_queue_for_one_account_takes_what_that_submits_for_a_member(told):
+    ruled(told)
+    document = told.state.policies["default", "ml"].document
+    links = tuple(msgspec.structs.replace(link, submitters=("bot",)) for link in document.profiles)
+    told.say(f.PolicyAppliedV1(author="a.b", policy=msgspec.structs.replace(document, profiles=links)), by="governance")
+    assert told_of(judged(told))[0] == "NOT_ALLOWED"
+    assert told_of(judged(told, acting(told.state, ANN._replace(user="bot"), "ann"), on_behalf_of="ann")) is None
+    assert told_of(judged(told, ANN._replace(by="acme.bot")))[0] == "NOT_ALLOWED"  # of that name, in another tenant
+
+
+def test_whom_it_is_for_and_its_trace_are_no_content():
+    said = msgspec.structs.replace(WISH, on_behalf_of="ann", trace="00-ab-cd-01")
+    assert wish_digest(ANN, WISH) == wish_digest(ANN._replace(by="default.bot"), said)
 
 
 def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(told):

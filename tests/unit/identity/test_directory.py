@@ -152,7 +152,7 @@ def test_a_providers_token_can_be_revoked_here(ledger, revoked):
 
 def test_a_service_account_acts_for_a_member_where_a_group_of_both_trusts_it(ledger):
     ci = given(ledger, role=TokenRole.SERVICE_ACCOUNT, handle="ci")
-    acting = act_for(ledger.state, ci, "bob")
+    acting = act_for(ledger.state, ci, "vision", "bob")
     assert (acting.author, acting.acting_for) == ("acme.ci", "bob")
 
 
@@ -168,4 +168,4 @@ def test_a_service_account_acts_for_a_member_where_a_group_of_both_trusts_it(led
 def test_nobody_else_acts_for_anybody(ledger, role, handle, user):
     caller = given(ledger, role=role, handle=handle)
     with pytest.raises(Denied, match="on_behalf_of"):
-        act_for(ledger.state, caller, user)
+        act_for(ledger.state, caller, "vision", user)

@@ -30,14 +30,14 @@ SORTS: dict[str, set[str]] = {
     },
     "run": {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in KINDS if kind not in ("Tenant", "Pool")),
-        *("ApplyDocuments", "CreateToken", "RevokeToken"),
+        *("ApplyDocuments", "CreateToken", "RevokeToken", "RevokeBearer"),
     },
     "provide": {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in ("Tenant", "Pool")),
         *("EraseTenant", "CordonNode", "UncordonNode", "DrainNode", "ConfirmNodeEmpty", "PreemptJob"),
     },
     "inspect": {"ListRecords", "GetState", "WhatIf"},
-    "oversee": {"ListTokens"},
+    "oversee": {"ListTokens", "GetToken"},
     "work": {"GetJobLogs", "CancelJob", "RequeueJob"},
     "submit": {"SubmitJobs"},
 }

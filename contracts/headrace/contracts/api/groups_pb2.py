@@ -29,7 +29,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from headrace.contracts.api import plan_pb2 as headrace_dot_v1_dot_plan__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/groups.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a google/protobuf/field_mask.proto\x1a\x16headrace/v1/plan.proto\"\xc0\x02\n\x05Group\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x15\n\x07members\x18\x02 \x03(\tB\x04\xe2\x41\x01\x01\x12\x1e\n\x10service_accounts\x18\x03 \x03(\tB\x04\xe2\x41\x01\x01\x12\x17\n\ton_behalf\x18\t \x03(\tB\x04\xe2\x41\x01\x01\x12\x30\n\x07runtime\x18\x04 \x01(\x0b\x32\x19.headrace.v1.RuntimeRulesB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x63losed\x18\x06 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x07 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08warnings\x18\x08 \x03(\tB\x04\xe2\x41\x01\x03:G\xea\x41\x44\n\x12headrace.dev/Group\x12\x1ftenants/{tenant}/groups/{group}*\x06groups2\x05group\"\x80\x01\n\x0cRuntimeRules\x12\x1a\n\x0c\x61llow_images\x18\x01 \x03(\tB\x04\xe2\x41\x01\x01\x12\x19\n\x0b\x64\x65ny_images\x18\x02 \x03(\tB\x04\xe2\x41\x01\x01\x12\x1c\n\x0e\x61llow_commands\x18\x03 \x03(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rdeny_commands\x18\x04 \x03(\tB\x04\xe2\x41\x01\x01\"\xa6\x01\n\x11ListGroupsRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"c\n\x12ListGroupsResponse\x12\"\n\x06groups\x18\x01 \x03(\x0b\x32\x12.headrace.v1.Group\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"X\n\x0fGetGroupRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Group\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\xb6\x01\n\x12\x43reateGroupRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x16\n\x08group_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\'\n\x05group\x18\x03 \x01(\x0b\x32\x12.headrace.v1.GroupB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xc4\x01\n\x12UpdateGroupRequest\x12\'\n\x05group\x18\x01 \x01(\x0b\x32\x12.headrace.v1.GroupB\x04\xe2\x41\x01\x02\x12\x35\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x04\xe2\x41\x01\x01\x12\x1b\n\rallow_missing\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xb3\x01\n\x12\x44\x65leteGroupRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Group\x12+\n\x04mode\x18\x02 \x01(\x0e\x32\x17.headrace.v1.DeleteModeB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x32\xb7\x04\n\x06Groups\x12t\n\nListGroups\x12\x1e.headrace.v1.ListGroupsRequest\x1a\x1f.headrace.v1.ListGroupsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/{parent=tenants/*}/groups\x12\x63\n\x08GetGroup\x12\x1c.headrace.v1.GetGroupRequest\x1a\x12.headrace.v1.Group\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/{name=tenants/*/groups/*}\x12p\n\x0b\x43reateGroup\x12\x1f.headrace.v1.CreateGroupRequest\x1a\x12.headrace.v1.Group\",\x82\xd3\xe4\x93\x02&\"\x1d/v1/{parent=tenants/*}/groups:\x05group\x12v\n\x0bUpdateGroup\x12\x1f.headrace.v1.UpdateGroupRequest\x1a\x12.headrace.v1.Group\"2\x82\xd3\xe4\x93\x02,2#/v1/{group.name=tenants/*/groups/*}:\x05group\x12h\n\x0b\x44\x65leteGroup\x12\x1f.headrace.v1.DeleteGroupRequest\x1a\x11.headrace.v1.Plan\"%\x82\xd3\xe4\x93\x02\x1f*\x1d/v1/{name=tenants/*/groups/*}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/groups.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a google/protobuf/field_mask.proto\x1a\x16headrace/v1/plan.proto\"\xc0\x02\n\x05Group\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x15\n\x07members\x18\x02 \x03(\tB\x04\xe2\x41\x01\x01\x12\x1e\n\x10service_accounts\x18\x03 \x03(\tB\x04\xe2\x41\x01\x01\x12\x17\n\ton_behalf\x18\t \x03(\tB\x04\xe2\x41\x01\x01\x12\x30\n\x07runtime\x18\x04 \x01(\x0b\x32\x19.headrace.v1.RuntimeRulesB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x63losed\x18\x06 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x07 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08warnings\x18\x08 \x03(\tB\x04\xe2\x41\x01\x03:G\xea\x41\x44\n\x12headrace.dev/Group\x12\x1ftenants/{tenant}/groups/{group}*\x06groups2\x05group\"\xd2\x04\n\x0cRuntimeRules\x12\x1a\n\x0c\x61llow_images\x18\x01 \x03(\tB\x04\xe2\x41\x01\x01\x12\x19\n\x0b\x64\x65ny_images\x18\x02 \x03(\tB\x04\xe2\x41\x01\x01\x12\x1c\n\x0e\x61llow_commands\x18\x03 \x03(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rdeny_commands\x18\x04 \x03(\tB\x04\xe2\x41\x01\x01\x12\x35\n\x03\x65nv\x18\x05 \x03(\x0b\x32\".headrace.v1.RuntimeRules.EnvEntryB\x04\xe2\x41\x01\x01\x12\x16\n\x08\x64\x65ny_env\x18\x06 \x03(\tB\x04\xe2\x41\x01\x01\x12=\n\x07secrets\x18\x07 \x03(\x0b\x32&.headrace.v1.RuntimeRules.SecretsEntryB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cgive_secrets\x18\x08 \x03(\tB\x04\xe2\x41\x01\x01\x12(\n\x06mounts\x18\t \x03(\x0b\x32\x12.headrace.v1.MountB\x04\xe2\x41\x01\x01\x12\x1b\n\rdefault_image\x18\n \x01(\tB\x04\xe2\x41\x01\x01\x12L\n\x0f\x64\x65\x66\x61ult_request\x18\x0b \x03(\x0b\x32-.headrace.v1.RuntimeRules.DefaultRequestEntryB\x04\xe2\x41\x01\x01\x1a*\n\x08\x45nvEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13\x44\x65\x66\x61ultRequestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"_\n\x05Mount\x12\x14\n\x06source\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06target\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x1c\n\tread_only\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01H\x00\x88\x01\x01\x42\x0c\n\n_read_only\"\xa6\x01\n\x11ListGroupsRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"c\n\x12ListGroupsResponse\x12\"\n\x06groups\x18\x01 \x03(\x0b\x32\x12.headrace.v1.Group\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"X\n\x0fGetGroupRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Group\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\xb6\x01\n\x12\x43reateGroupRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x16\n\x08group_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\'\n\x05group\x18\x03 \x01(\x0b\x32\x12.headrace.v1.GroupB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xc4\x01\n\x12UpdateGroupRequest\x12\'\n\x05group\x18\x01 \x01(\x0b\x32\x12.headrace.v1.GroupB\x04\xe2\x41\x01\x02\x12\x35\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x04\xe2\x41\x01\x01\x12\x1b\n\rallow_missing\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xb3\x01\n\x12\x44\x65leteGroupRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Group\x12+\n\x04mode\x18\x02 \x01(\x0e\x32\x17.headrace.v1.DeleteModeB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x32\xb7\x04\n\x06Groups\x12t\n\nListGroups\x12\x1e.headrace.v1.ListGroupsRequest\x1a\x1f.headrace.v1.ListGroupsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/{parent=tenants/*}/groups\x12\x63\n\x08GetGroup\x12\x1c.headrace.v1.GetGroupRequest\x1a\x12.headrace.v1.Group\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/{name=tenants/*/groups/*}\x12p\n\x0b\x43reateGroup\x12\x1f.headrace.v1.CreateGroupRequest\x1a\x12.headrace.v1.Group\",\x82\xd3\xe4\x93\x02&\"\x1d/v1/{parent=tenants/*}/groups:\x05group\x12v\n\x0bUpdateGroup\x12\x1f.headrace.v1.UpdateGroupRequest\x1a\x12.headrace.v1.Group\"2\x82\xd3\xe4\x93\x02,2#/v1/{group.name=tenants/*/groups/*}:\x05group\x12h\n\x0b\x44\x65leteGroup\x12\x1f.headrace.v1.DeleteGroupRequest\x1a\x11.headrace.v1.Plan\"%\x82\xd3\xe4\x93\x02\x1f*\x1d/v1/{name=tenants/*/groups/*}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -56,6 +56,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GROUP'].fields_by_name['warnings']._serialized_options = b'\342A\001\003'
   _globals['_GROUP']._loaded_options = None
   _globals['_GROUP']._serialized_options = b'\352AD\n\022headrace.dev/Group\022\037tenants/{tenant}/groups/{group}*\006groups2\005group'
+  _globals['_RUNTIMERULES_ENVENTRY']._loaded_options = None
+  _globals['_RUNTIMERULES_ENVENTRY']._serialized_options = b'8\001'
+  _globals['_RUNTIMERULES_SECRETSENTRY']._loaded_options = None
+  _globals['_RUNTIMERULES_SECRETSENTRY']._serialized_options = b'8\001'
+  _globals['_RUNTIMERULES_DEFAULTREQUESTENTRY']._loaded_options = None
+  _globals['_RUNTIMERULES_DEFAULTREQUESTENTRY']._serialized_options = b'8\001'
   _globals['_RUNTIMERULES'].fields_by_name['allow_images']._loaded_options = None
   _globals['_RUNTIMERULES'].fields_by_name['allow_images']._serialized_options = b'\342A\001\001'
   _globals['_RUNTIMERULES'].fields_by_name['deny_images']._loaded_options = None
@@ -64,6 +70,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUNTIMERULES'].fields_by_name['allow_commands']._serialized_options = b'\342A\001\001'
   _globals['_RUNTIMERULES'].fields_by_name['deny_commands']._loaded_options = None
   _globals['_RUNTIMERULES'].fields_by_name['deny_commands']._serialized_options = b'\342A\001\001'
+  _globals['_RUNTIMERULES'].fields_by_name['env']._loaded_options = None
+  _globals['_RUNTIMERULES'].fields_by_name['env']._serialized_options = b'\342A\001\001'
+  _globals['_RUNTIMERULES'].fields_by_name['deny_env']._loaded_options = None
+  _globals['_RUNTIMERULES'].fields_by_name['deny_env']._serialized_options = b'\342A\001\001'
+  _globals['_RUNTIMERULES'].fields_by_name['secrets']._loaded_options = None
+  _globals['_RUNTIMERULES'].fields_by_name['secrets']._serialized_options = b'\342A\001\001'
+  _globals['_RUNTIMERULES'].fields_by_name['give_secrets']._loaded_options = None
+  _globals['_RUNTIMERULES'].fields_by_name['give_secrets']._serialized_options = b'\342A\001\001'
+  _globals['_RUNTIMERULES'].fields_by_name['mounts']._loaded_options = None
+  _globals['_RUNTIMERULES'].fields_by_name['mounts']._serialized_options = b'\342A\001\001'
+  _globals['_RUNTIMERULES'].fields_by_name['default_image']._loaded_options = None
+  _globals['_RUNTIMERULES'].fields_by_name['default_image']._serialized_options = b'\342A\001\001'
+  _globals['_RUNTIMERULES'].fields_by_name['default_request']._loaded_options = None
+  _globals['_RUNTIMERULES'].fields_by_name['default_request']._serialized_options = b'\342A\001\001'
+  _globals['_MOUNT'].fields_by_name['source']._loaded_options = None
+  _globals['_MOUNT'].fields_by_name['source']._serialized_options = b'\342A\001\002'
+  _globals['_MOUNT'].fields_by_name['target']._loaded_options = None
+  _globals['_MOUNT'].fields_by_name['target']._serialized_options = b'\342A\001\002'
+  _globals['_MOUNT'].fields_by_name['read_only']._loaded_options = None
+  _globals['_MOUNT'].fields_by_name['read_only']._serialized_options = b'\342A\001\001'
   _globals['_LISTGROUPSREQUEST'].fields_by_name['parent']._loaded_options = None
   _globals['_LISTGROUPSREQUEST'].fields_by_name['parent']._serialized_options = b'\342A\001\002\372A\025\n\023headrace.dev/Tenant'
   _globals['_LISTGROUPSREQUEST'].fields_by_name['page_size']._loaded_options = None
@@ -121,19 +147,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GROUP']._serialized_start=190
   _globals['_GROUP']._serialized_end=510
   _globals['_RUNTIMERULES']._serialized_start=513
-  _globals['_RUNTIMERULES']._serialized_end=641
-  _globals['_LISTGROUPSREQUEST']._serialized_start=644
-  _globals['_LISTGROUPSREQUEST']._serialized_end=810
-  _globals['_LISTGROUPSRESPONSE']._serialized_start=812
-  _globals['_LISTGROUPSRESPONSE']._serialized_end=911
-  _globals['_GETGROUPREQUEST']._serialized_start=913
-  _globals['_GETGROUPREQUEST']._serialized_end=1001
-  _globals['_CREATEGROUPREQUEST']._serialized_start=1004
-  _globals['_CREATEGROUPREQUEST']._serialized_end=1186
-  _globals['_UPDATEGROUPREQUEST']._serialized_start=1189
-  _globals['_UPDATEGROUPREQUEST']._serialized_end=1385
-  _globals['_DELETEGROUPREQUEST']._serialized_start=1388
-  _globals['_DELETEGROUPREQUEST']._serialized_end=1567
-  _globals['_GROUPS']._serialized_start=1570
-  _globals['_GROUPS']._serialized_end=2137
+  _globals['_RUNTIMERULES']._serialized_end=1107
+  _globals['_RUNTIMERULES_ENVENTRY']._serialized_start=962
+  _globals['_RUNTIMERULES_ENVENTRY']._serialized_end=1004
+  _globals['_RUNTIMERULES_SECRETSENTRY']._serialized_start=1006
+  _globals['_RUNTIMERULES_SECRETSENTRY']._serialized_end=1052
+  _globals['_RUNTIMERULES_DEFAULTREQUESTENTRY']._serialized_start=1054
+  _globals['_RUNTIMERULES_DEFAULTREQUESTENTRY']._serialized_end=1107
+  _globals['_MOUNT']._serialized_start=1109
+  _globals['_MOUNT']._serialized_end=1204
+  _globals['_LISTGROUPSREQUEST']._serialized_start=1207
+  _globals['_LISTGROUPSREQUEST']._serialized_end=1373
+  _globals['_LISTGROUPSRESPONSE']._serialized_start=1375
+  _globals['_LISTGROUPSRESPONSE']._serialized_end=1474
+  _globals['_GETGROUPREQUEST']._serialized_start=1476
+  _globals['_GETGROUPREQUEST']._serialized_end=1564
+  _globals['_CREATEGROUPREQUEST']._serialized_start=1567
+  _globals['_CREATEGROUPREQUEST']._serialized_end=1749
+  _globals['_UPDATEGROUPREQUEST']._serialized_start=1752
+  _globals['_UPDATEGROUPREQUEST']._serialized_end=1948
+  _globals['_DELETEGROUPREQUEST']._serialized_start=1951
+  _globals['_DELETEGROUPREQUEST']._serialized_end=2130
+  _globals['_GROUPS']._serialized_start=2133
+  _globals['_GROUPS']._serialized_end=2700
 # @@protoc_insertion_point(module_scope)

@@ -34,16 +34,61 @@ class Group(_message.Message):
     def __init__(self, name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., service_accounts: _Optional[_Iterable[str]] = ..., on_behalf: _Optional[_Iterable[str]] = ..., runtime: _Optional[_Union[RuntimeRules, _Mapping]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RuntimeRules(_message.Message):
-    __slots__ = ("allow_images", "deny_images", "allow_commands", "deny_commands")
+    __slots__ = ("allow_images", "deny_images", "allow_commands", "deny_commands", "env", "deny_env", "secrets", "give_secrets", "mounts", "default_image", "default_request")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class SecretsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class DefaultRequestEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ALLOW_IMAGES_FIELD_NUMBER: _ClassVar[int]
     DENY_IMAGES_FIELD_NUMBER: _ClassVar[int]
     ALLOW_COMMANDS_FIELD_NUMBER: _ClassVar[int]
     DENY_COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    DENY_ENV_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    GIVE_SECRETS_FIELD_NUMBER: _ClassVar[int]
+    MOUNTS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_REQUEST_FIELD_NUMBER: _ClassVar[int]
     allow_images: _containers.RepeatedScalarFieldContainer[str]
     deny_images: _containers.RepeatedScalarFieldContainer[str]
     allow_commands: _containers.RepeatedScalarFieldContainer[str]
     deny_commands: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, allow_images: _Optional[_Iterable[str]] = ..., deny_images: _Optional[_Iterable[str]] = ..., allow_commands: _Optional[_Iterable[str]] = ..., deny_commands: _Optional[_Iterable[str]] = ...) -> None: ...
+    env: _containers.ScalarMap[str, str]
+    deny_env: _containers.RepeatedScalarFieldContainer[str]
+    secrets: _containers.ScalarMap[str, str]
+    give_secrets: _containers.RepeatedScalarFieldContainer[str]
+    mounts: _containers.RepeatedCompositeFieldContainer[Mount]
+    default_image: str
+    default_request: _containers.ScalarMap[str, str]
+    def __init__(self, allow_images: _Optional[_Iterable[str]] = ..., deny_images: _Optional[_Iterable[str]] = ..., allow_commands: _Optional[_Iterable[str]] = ..., deny_commands: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., deny_env: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Mapping[str, str]] = ..., give_secrets: _Optional[_Iterable[str]] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ..., default_image: _Optional[str] = ..., default_request: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Mount(_message.Message):
+    __slots__ = ("source", "target", "read_only")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    target: str
+    read_only: bool
+    def __init__(self, source: _Optional[str] = ..., target: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
 
 class ListGroupsRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence")

@@ -97,18 +97,20 @@ class Attempt(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., pool: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., devices: _Optional[_Iterable[str]] = ..., grant_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., exit_code: _Optional[int] = ..., cause: _Optional[str] = ..., resume_from: _Optional[str] = ...) -> None: ...
 
 class SubmitJobsRequest(_message.Message):
-    __slots__ = ("parent", "queue", "jobs", "user", "wait")
+    __slots__ = ("parent", "queue", "jobs", "user", "wait", "validate_only")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     parent: str
     queue: str
     jobs: _containers.RepeatedCompositeFieldContainer[JobSpec]
     user: str
     wait: bool
-    def __init__(self, parent: _Optional[str] = ..., queue: _Optional[str] = ..., jobs: _Optional[_Iterable[_Union[JobSpec, _Mapping]]] = ..., user: _Optional[str] = ..., wait: _Optional[bool] = ...) -> None: ...
+    validate_only: bool
+    def __init__(self, parent: _Optional[str] = ..., queue: _Optional[str] = ..., jobs: _Optional[_Iterable[_Union[JobSpec, _Mapping]]] = ..., user: _Optional[str] = ..., wait: _Optional[bool] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class JobSpec(_message.Message):
     __slots__ = ("id", "command", "name", "env", "secret_env", "image", "workdir", "preemptible", "priority", "on_abort", "retries", "time_limit", "after", "request", "labels", "trace")
@@ -216,12 +218,14 @@ class GetJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., min_sequence: _Optional[str] = ...) -> None: ...
 
 class CancelJobRequest(_message.Message):
-    __slots__ = ("name", "reason")
+    __slots__ = ("name", "reason", "validate_only")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    validate_only: bool
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class CancelJobResponse(_message.Message):
     __slots__ = ("job", "sequence")
@@ -272,12 +276,14 @@ class JobLogs(_message.Message):
     def __init__(self, text: _Optional[str] = ..., next_offset: _Optional[int] = ..., ended: _Optional[bool] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class RequeueJobRequest(_message.Message):
-    __slots__ = ("name", "reason")
+    __slots__ = ("name", "reason", "validate_only")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    validate_only: bool
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class RequeueJobResponse(_message.Message):
     __slots__ = ("job", "sequence")

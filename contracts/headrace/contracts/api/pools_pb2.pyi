@@ -12,7 +12,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Pool(_message.Message):
-    __slots__ = ("name", "selector", "capacity", "profile_order", "backfill_for", "nomination_timeout", "allow_overcommit", "access", "dedicated_to", "dedicated", "price", "burst", "keys", "nodes", "etag", "closed", "sequence", "warnings")
+    __slots__ = ("name", "selector", "capacity", "profile_order", "backfill_for", "nomination_timeout", "allow_overcommit", "access", "dedicated_to", "dedicated", "price", "reserved_price", "burst", "keys", "nodes", "etag", "closed", "sequence", "warnings")
     class SelectorEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,13 @@ class Pool(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ReservedPriceEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     SELECTOR_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +52,7 @@ class Pool(_message.Message):
     DEDICATED_TO_FIELD_NUMBER: _ClassVar[int]
     DEDICATED_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_PRICE_FIELD_NUMBER: _ClassVar[int]
     BURST_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +71,7 @@ class Pool(_message.Message):
     dedicated_to: Owner
     dedicated: _containers.RepeatedCompositeFieldContainer[Dedication]
     price: _containers.ScalarMap[str, str]
+    reserved_price: _containers.ScalarMap[str, str]
     burst: Burst
     keys: _containers.RepeatedCompositeFieldContainer[PoolKey]
     nodes: int
@@ -70,7 +79,7 @@ class Pool(_message.Message):
     closed: str
     sequence: str
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., selector: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Mapping[str, str]] = ..., profile_order: _Optional[_Iterable[str]] = ..., backfill_for: _Optional[str] = ..., nomination_timeout: _Optional[str] = ..., allow_overcommit: _Optional[bool] = ..., access: _Optional[_Union[Access, _Mapping]] = ..., dedicated_to: _Optional[_Union[Owner, _Mapping]] = ..., dedicated: _Optional[_Iterable[_Union[Dedication, _Mapping]]] = ..., price: _Optional[_Mapping[str, str]] = ..., burst: _Optional[_Union[Burst, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[PoolKey, _Mapping]]] = ..., nodes: _Optional[int] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., selector: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Mapping[str, str]] = ..., profile_order: _Optional[_Iterable[str]] = ..., backfill_for: _Optional[str] = ..., nomination_timeout: _Optional[str] = ..., allow_overcommit: _Optional[bool] = ..., access: _Optional[_Union[Access, _Mapping]] = ..., dedicated_to: _Optional[_Union[Owner, _Mapping]] = ..., dedicated: _Optional[_Iterable[_Union[Dedication, _Mapping]]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ..., burst: _Optional[_Union[Burst, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[PoolKey, _Mapping]]] = ..., nodes: _Optional[int] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Access(_message.Message):
     __slots__ = ("allow", "deny")

@@ -29,7 +29,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from headrace.contracts.api import plan_pb2 as headrace_dot_v1_dot_plan__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19headrace/v1/tenants.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a google/protobuf/field_mask.proto\x1a\x16headrace/v1/plan.proto\"\xc3\x02\n\x06Tenant\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x1a\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x61\x64mins\x18\t \x03(\tB\x04\xe2\x41\x01\x01\x12(\n\x06shares\x18\x03 \x03(\x0b\x32\x12.headrace.v1.ShareB\x04\xe2\x41\x01\x01\x12\x32\n\x0bsubmit_rate\x18\x04 \x01(\x0b\x32\x17.headrace.v1.SubmitRateB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x63losed\x18\x06 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x07 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08warnings\x18\x08 \x03(\tB\x04\xe2\x41\x01\x03:;\xea\x41\x38\n\x13headrace.dev/Tenant\x12\x10tenants/{tenant}*\x07tenants2\x06tenant\"\xf1\x01\n\x05Share\x12\x12\n\x04pool\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12>\n\x0breservation\x18\x02 \x03(\x0b\x32#.headrace.v1.Share.ReservationEntryB\x04\xe2\x41\x01\x01\x12\x32\n\x05limit\x18\x03 \x03(\x0b\x32\x1d.headrace.v1.Share.LimitEntryB\x04\xe2\x41\x01\x01\x1a\x32\n\x10ReservationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nLimitEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\nSubmitRate\x12\x18\n\nper_second\x18\x01 \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x13\n\x05\x62urst\x18\x02 \x01(\x03\x42\x04\xe2\x41\x01\x01\"y\n\x12ListTenantsRequest\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"f\n\x13ListTenantsResponse\x12$\n\x07tenants\x18\x01 \x03(\x0b\x32\x13.headrace.v1.Tenant\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"Z\n\x10GetTenantRequest\x12*\n\x04name\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\x8c\x01\n\x13\x43reateTenantRequest\x12\x17\n\ttenant_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12)\n\x06tenant\x18\x03 \x01(\x0b\x32\x13.headrace.v1.TenantB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xc7\x01\n\x13UpdateTenantRequest\x12)\n\x06tenant\x18\x01 \x01(\x0b\x32\x13.headrace.v1.TenantB\x04\xe2\x41\x01\x02\x12\x35\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x04\xe2\x41\x01\x01\x12\x1b\n\rallow_missing\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xb5\x01\n\x13\x44\x65leteTenantRequest\x12*\n\x04name\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12+\n\x04mode\x18\x02 \x01(\x0e\x32\x17.headrace.v1.DeleteModeB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x32\x8a\x04\n\x07Tenants\x12\x65\n\x0bListTenants\x12\x1f.headrace.v1.ListTenantsRequest\x1a .headrace.v1.ListTenantsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\x0b/v1/tenants\x12]\n\tGetTenant\x12\x1d.headrace.v1.GetTenantRequest\x1a\x13.headrace.v1.Tenant\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/{name=tenants/*}\x12\x62\n\x0c\x43reateTenant\x12 .headrace.v1.CreateTenantRequest\x1a\x13.headrace.v1.Tenant\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x0b/v1/tenants:\x06tenant\x12r\n\x0cUpdateTenant\x12 .headrace.v1.UpdateTenantRequest\x1a\x13.headrace.v1.Tenant\"+\x82\xd3\xe4\x93\x02%2\x1b/v1/{tenant.name=tenants/*}:\x06tenant\x12\x61\n\x0c\x44\x65leteTenant\x12 .headrace.v1.DeleteTenantRequest\x1a\x11.headrace.v1.Plan\"\x1c\x82\xd3\xe4\x93\x02\x16*\x14/v1/{name=tenants/*}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19headrace/v1/tenants.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a google/protobuf/field_mask.proto\x1a\x16headrace/v1/plan.proto\"\xc3\x02\n\x06Tenant\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x1a\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x61\x64mins\x18\t \x03(\tB\x04\xe2\x41\x01\x01\x12(\n\x06shares\x18\x03 \x03(\x0b\x32\x12.headrace.v1.ShareB\x04\xe2\x41\x01\x01\x12\x32\n\x0bsubmit_rate\x18\x04 \x01(\x0b\x32\x17.headrace.v1.SubmitRateB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x63losed\x18\x06 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x07 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08warnings\x18\x08 \x03(\tB\x04\xe2\x41\x01\x03:;\xea\x41\x38\n\x13headrace.dev/Tenant\x12\x10tenants/{tenant}*\x07tenants2\x06tenant\"\xce\x03\n\x05Share\x12\x12\n\x04pool\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12>\n\x0breservation\x18\x02 \x03(\x0b\x32#.headrace.v1.Share.ReservationEntryB\x04\xe2\x41\x01\x01\x12\x32\n\x05limit\x18\x03 \x03(\x0b\x32\x1d.headrace.v1.Share.LimitEntryB\x04\xe2\x41\x01\x01\x12\x32\n\x05price\x18\x04 \x03(\x0b\x32\x1d.headrace.v1.Share.PriceEntryB\x04\xe2\x41\x01\x01\x12\x43\n\x0ereserved_price\x18\x05 \x03(\x0b\x32%.headrace.v1.Share.ReservedPriceEntryB\x04\xe2\x41\x01\x01\x1a\x32\n\x10ReservationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nLimitEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nPriceEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x34\n\x12ReservedPriceEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\nSubmitRate\x12\x18\n\nper_second\x18\x01 \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x13\n\x05\x62urst\x18\x02 \x01(\x03\x42\x04\xe2\x41\x01\x01\"y\n\x12ListTenantsRequest\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"f\n\x13ListTenantsResponse\x12$\n\x07tenants\x18\x01 \x03(\x0b\x32\x13.headrace.v1.Tenant\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"Z\n\x10GetTenantRequest\x12*\n\x04name\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\x8c\x01\n\x13\x43reateTenantRequest\x12\x17\n\ttenant_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12)\n\x06tenant\x18\x03 \x01(\x0b\x32\x13.headrace.v1.TenantB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xc7\x01\n\x13UpdateTenantRequest\x12)\n\x06tenant\x18\x01 \x01(\x0b\x32\x13.headrace.v1.TenantB\x04\xe2\x41\x01\x02\x12\x35\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x04\xe2\x41\x01\x01\x12\x1b\n\rallow_missing\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\xb5\x01\n\x13\x44\x65leteTenantRequest\x12*\n\x04name\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12+\n\x04mode\x18\x02 \x01(\x0e\x32\x17.headrace.v1.DeleteModeB\x04\xe2\x41\x01\x01\x12\x12\n\x04\x65tag\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"\x88\x01\n\x12\x45raseTenantRequest\x12*\n\x04name\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x02\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x13\n\x05\x66orce\x18\x02 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x32\xf4\x04\n\x07Tenants\x12\x65\n\x0bListTenants\x12\x1f.headrace.v1.ListTenantsRequest\x1a .headrace.v1.ListTenantsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\x0b/v1/tenants\x12]\n\tGetTenant\x12\x1d.headrace.v1.GetTenantRequest\x1a\x13.headrace.v1.Tenant\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/{name=tenants/*}\x12\x62\n\x0c\x43reateTenant\x12 .headrace.v1.CreateTenantRequest\x1a\x13.headrace.v1.Tenant\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x0b/v1/tenants:\x06tenant\x12r\n\x0cUpdateTenant\x12 .headrace.v1.UpdateTenantRequest\x1a\x13.headrace.v1.Tenant\"+\x82\xd3\xe4\x93\x02%2\x1b/v1/{tenant.name=tenants/*}:\x06tenant\x12\x61\n\x0c\x44\x65leteTenant\x12 .headrace.v1.DeleteTenantRequest\x1a\x11.headrace.v1.Plan\"\x1c\x82\xd3\xe4\x93\x02\x16*\x14/v1/{name=tenants/*}\x12h\n\x0b\x45raseTenant\x12\x1f.headrace.v1.EraseTenantRequest\x1a\x11.headrace.v1.Plan\"%\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/{name=tenants/*}:erase:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,12 +60,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHARE_RESERVATIONENTRY']._serialized_options = b'8\001'
   _globals['_SHARE_LIMITENTRY']._loaded_options = None
   _globals['_SHARE_LIMITENTRY']._serialized_options = b'8\001'
+  _globals['_SHARE_PRICEENTRY']._loaded_options = None
+  _globals['_SHARE_PRICEENTRY']._serialized_options = b'8\001'
+  _globals['_SHARE_RESERVEDPRICEENTRY']._loaded_options = None
+  _globals['_SHARE_RESERVEDPRICEENTRY']._serialized_options = b'8\001'
   _globals['_SHARE'].fields_by_name['pool']._loaded_options = None
   _globals['_SHARE'].fields_by_name['pool']._serialized_options = b'\342A\001\002'
   _globals['_SHARE'].fields_by_name['reservation']._loaded_options = None
   _globals['_SHARE'].fields_by_name['reservation']._serialized_options = b'\342A\001\001'
   _globals['_SHARE'].fields_by_name['limit']._loaded_options = None
   _globals['_SHARE'].fields_by_name['limit']._serialized_options = b'\342A\001\001'
+  _globals['_SHARE'].fields_by_name['price']._loaded_options = None
+  _globals['_SHARE'].fields_by_name['price']._serialized_options = b'\342A\001\001'
+  _globals['_SHARE'].fields_by_name['reserved_price']._loaded_options = None
+  _globals['_SHARE'].fields_by_name['reserved_price']._serialized_options = b'\342A\001\001'
   _globals['_SUBMITRATE'].fields_by_name['per_second']._loaded_options = None
   _globals['_SUBMITRATE'].fields_by_name['per_second']._serialized_options = b'\342A\001\002'
   _globals['_SUBMITRATE'].fields_by_name['burst']._loaded_options = None
@@ -110,6 +118,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETETENANTREQUEST'].fields_by_name['validate_only']._serialized_options = b'\342A\001\001'
   _globals['_DELETETENANTREQUEST'].fields_by_name['reason']._loaded_options = None
   _globals['_DELETETENANTREQUEST'].fields_by_name['reason']._serialized_options = b'\342A\001\001'
+  _globals['_ERASETENANTREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_ERASETENANTREQUEST'].fields_by_name['name']._serialized_options = b'\342A\001\002\372A\025\n\023headrace.dev/Tenant'
+  _globals['_ERASETENANTREQUEST'].fields_by_name['force']._loaded_options = None
+  _globals['_ERASETENANTREQUEST'].fields_by_name['force']._serialized_options = b'\342A\001\001'
+  _globals['_ERASETENANTREQUEST'].fields_by_name['reason']._loaded_options = None
+  _globals['_ERASETENANTREQUEST'].fields_by_name['reason']._serialized_options = b'\342A\001\001'
+  _globals['_ERASETENANTREQUEST'].fields_by_name['validate_only']._loaded_options = None
+  _globals['_ERASETENANTREQUEST'].fields_by_name['validate_only']._serialized_options = b'\342A\001\001'
   _globals['_TENANTS'].methods_by_name['ListTenants']._loaded_options = None
   _globals['_TENANTS'].methods_by_name['ListTenants']._serialized_options = b'\202\323\344\223\002\r\022\013/v1/tenants'
   _globals['_TENANTS'].methods_by_name['GetTenant']._loaded_options = None
@@ -120,28 +136,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TENANTS'].methods_by_name['UpdateTenant']._serialized_options = b'\202\323\344\223\002%2\033/v1/{tenant.name=tenants/*}:\006tenant'
   _globals['_TENANTS'].methods_by_name['DeleteTenant']._loaded_options = None
   _globals['_TENANTS'].methods_by_name['DeleteTenant']._serialized_options = b'\202\323\344\223\002\026*\024/v1/{name=tenants/*}'
+  _globals['_TENANTS'].methods_by_name['EraseTenant']._loaded_options = None
+  _globals['_TENANTS'].methods_by_name['EraseTenant']._serialized_options = b'\202\323\344\223\002\037\"\032/v1/{name=tenants/*}:erase:\001*'
   _globals['_TENANT']._serialized_start=191
   _globals['_TENANT']._serialized_end=514
   _globals['_SHARE']._serialized_start=517
-  _globals['_SHARE']._serialized_end=758
-  _globals['_SHARE_RESERVATIONENTRY']._serialized_start=662
-  _globals['_SHARE_RESERVATIONENTRY']._serialized_end=712
-  _globals['_SHARE_LIMITENTRY']._serialized_start=714
-  _globals['_SHARE_LIMITENTRY']._serialized_end=758
-  _globals['_SUBMITRATE']._serialized_start=760
-  _globals['_SUBMITRATE']._serialized_end=819
-  _globals['_LISTTENANTSREQUEST']._serialized_start=821
-  _globals['_LISTTENANTSREQUEST']._serialized_end=942
-  _globals['_LISTTENANTSRESPONSE']._serialized_start=944
-  _globals['_LISTTENANTSRESPONSE']._serialized_end=1046
-  _globals['_GETTENANTREQUEST']._serialized_start=1048
-  _globals['_GETTENANTREQUEST']._serialized_end=1138
-  _globals['_CREATETENANTREQUEST']._serialized_start=1141
-  _globals['_CREATETENANTREQUEST']._serialized_end=1281
-  _globals['_UPDATETENANTREQUEST']._serialized_start=1284
-  _globals['_UPDATETENANTREQUEST']._serialized_end=1483
-  _globals['_DELETETENANTREQUEST']._serialized_start=1486
-  _globals['_DELETETENANTREQUEST']._serialized_end=1667
-  _globals['_TENANTS']._serialized_start=1670
-  _globals['_TENANTS']._serialized_end=2192
+  _globals['_SHARE']._serialized_end=979
+  _globals['_SHARE_RESERVATIONENTRY']._serialized_start=783
+  _globals['_SHARE_RESERVATIONENTRY']._serialized_end=833
+  _globals['_SHARE_LIMITENTRY']._serialized_start=835
+  _globals['_SHARE_LIMITENTRY']._serialized_end=879
+  _globals['_SHARE_PRICEENTRY']._serialized_start=881
+  _globals['_SHARE_PRICEENTRY']._serialized_end=925
+  _globals['_SHARE_RESERVEDPRICEENTRY']._serialized_start=927
+  _globals['_SHARE_RESERVEDPRICEENTRY']._serialized_end=979
+  _globals['_SUBMITRATE']._serialized_start=981
+  _globals['_SUBMITRATE']._serialized_end=1040
+  _globals['_LISTTENANTSREQUEST']._serialized_start=1042
+  _globals['_LISTTENANTSREQUEST']._serialized_end=1163
+  _globals['_LISTTENANTSRESPONSE']._serialized_start=1165
+  _globals['_LISTTENANTSRESPONSE']._serialized_end=1267
+  _globals['_GETTENANTREQUEST']._serialized_start=1269
+  _globals['_GETTENANTREQUEST']._serialized_end=1359
+  _globals['_CREATETENANTREQUEST']._serialized_start=1362
+  _globals['_CREATETENANTREQUEST']._serialized_end=1502
+  _globals['_UPDATETENANTREQUEST']._serialized_start=1505
+  _globals['_UPDATETENANTREQUEST']._serialized_end=1704
+  _globals['_DELETETENANTREQUEST']._serialized_start=1707
+  _globals['_DELETETENANTREQUEST']._serialized_end=1888
+  _globals['_ERASETENANTREQUEST']._serialized_start=1891
+  _globals['_ERASETENANTREQUEST']._serialized_end=2027
+  _globals['_TENANTS']._serialized_start=2030
+  _globals['_TENANTS']._serialized_end=2658
 # @@protoc_insertion_point(module_scope)

@@ -34,7 +34,7 @@ class Tenant(_message.Message):
     def __init__(self, name: _Optional[str] = ..., display_name: _Optional[str] = ..., admins: _Optional[_Iterable[str]] = ..., shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ..., submit_rate: _Optional[_Union[SubmitRate, _Mapping]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Share(_message.Message):
-    __slots__ = ("pool", "reservation", "limit")
+    __slots__ = ("pool", "reservation", "limit", "price", "reserved_price")
     class ReservationEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -49,13 +49,31 @@ class Share(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class PriceEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ReservedPriceEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     POOL_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_PRICE_FIELD_NUMBER: _ClassVar[int]
     pool: str
     reservation: _containers.ScalarMap[str, str]
     limit: _containers.ScalarMap[str, str]
-    def __init__(self, pool: _Optional[str] = ..., reservation: _Optional[_Mapping[str, str]] = ..., limit: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    price: _containers.ScalarMap[str, str]
+    reserved_price: _containers.ScalarMap[str, str]
+    def __init__(self, pool: _Optional[str] = ..., reservation: _Optional[_Mapping[str, str]] = ..., limit: _Optional[_Mapping[str, str]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class SubmitRate(_message.Message):
     __slots__ = ("per_second", "burst")
@@ -134,3 +152,15 @@ class DeleteTenantRequest(_message.Message):
     validate_only: bool
     reason: str
     def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_plan_pb2.DeleteMode, str]] = ..., etag: _Optional[str] = ..., validate_only: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class EraseTenantRequest(_message.Message):
+    __slots__ = ("name", "force", "reason", "validate_only")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    force: bool
+    reason: str
+    validate_only: bool
+    def __init__(self, name: _Optional[str] = ..., force: _Optional[bool] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...

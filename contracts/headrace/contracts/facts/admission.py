@@ -18,8 +18,9 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     `job` is the job key. `request` is what one replica takes, with `mig` one slice of that name, for which `gpu` is the charge (R4);
     `replicas` start together (R2). `text` is the sealed
     `JobText`, base64; `digest` names the content of the wish, so that the same id with other content is noticed (R14).
-    `trace` is the W3C traceparent of the submit. `on_behalf_of`: the user for whom the service account in the key submitted;
-    `submitted_by`: who submitted over the API for the user in the key (`acme.ci`); empty: that user.
+    `trace` is the W3C traceparent of the submit. `submitted_by`: who submitted for the user in the key, a service account or an
+    administrator (`acme.ci`); empty: that user. `on_behalf_of` stands in older records only: the user for whom the service account in
+    the key submitted.
     `rules`: what the runtime rules of the group gave the job, a line each, secrets by name and reference only. Spans in microseconds.
     """
 

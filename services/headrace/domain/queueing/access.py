@@ -14,6 +14,11 @@ def is_member(group: Group | None, user: str) -> bool:
     return group is not None and (user in group.members or user in group.service_accounts)
 
 
+def may_act(group: Group | None, account: str, user: str) -> bool:
+    """Whether the group trusts a service account of its own to act for a member of it."""
+    return group is not None and account in group.on_behalf and user in group.members
+
+
 def may_enter(pool: PoolState, tenant: str, group: str) -> bool:
     """Whether the pool's `access` lets a tenant's group in; deny beats allow."""
     access = pool.document.access

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from headrace.domain.takings import Preemption
 
 BLOCKERS_SHOWN = 10
-NEXT_LOOK = "nothing is in its way any more: it starts as soon as the allocator has looked"
+NEXT_LOOK = "nothing is in its way now: the allocator has yet to look at it"
+"""Of a job just admitted, or freed by what has just happened; nobody goes before it, so the reason's own sentence would be untrue."""
 OF_ANOTHER_TENANT = "a job of another tenant"
 
 
@@ -47,6 +48,8 @@ class Wait(NamedTuple):
     @property
     def message(self) -> str:
         """The reason's sentence, with the numbers."""
+        if self.numbers == NEXT_LOOK:
+            return NEXT_LOOK
         sentence = WAIT_SENTENCES[self.reason]
         return f"{sentence}: {self.numbers}" if self.numbers else sentence
 

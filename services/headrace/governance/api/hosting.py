@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.queries import ApplyAnswer
     from headrace.contracts.records import Record
+    from headrace.contracts.tokens import Grant
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Wish
     from headrace.service.deciding import Deciding
@@ -33,7 +34,15 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("headrace.api")
 
 
-async def host(deciding: Deciding, decide: Callable[[Wish], Awaitable[ApplyAnswer]], zones: Zones, address: str) -> None:
+class Hands(NamedTuple):
+    """What the API has others do: judge and state a wish, sign a token, destroy the key of a tenant's texts."""
+
+    decide: Callable[[Wish], Awaitable[ApplyAnswer]]
+    sign: Callable[[Grant], str]
+    destroy: Callable[[str], None]
+
+
+async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> None:
     """Serve the API until cancelled."""
     service, fold = deciding.service, deciding.fold
     roster, history, heard = Roster(fold.state), History(), dict[str, int]()
@@ -63,7 +72,9 @@ async def host(deciding: Deciding, decide: Callable[[Wish], Awaitable[ApplyAnswe
         heard=heard,
         zones=zones,
         clock=wall_clock,
-        decide=decide,
+        decide=hands.decide,
+        sign=hands.sign,
+        destroy=hands.destroy,
     )
     await deciding.caught_up.wait()
     await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)

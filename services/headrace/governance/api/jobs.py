@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
+
 from headrace.contracts import subjects
 from headrace.contracts.api import jobs_pb2 as pb
 from headrace.contracts.codec import decode, encode
@@ -19,6 +21,8 @@ from headrace.governance.api.jobmessages import explanation, fact_message, job_m
 from headrace.governance.api.looking import look_into
 from headrace.governance.api.messages import microseconds, sequence_of
 from headrace.governance.forcing import forcing
+from headrace.identity.caller import Role
+from headrace.identity.directory import act_for
 from headrace.identity.roles import authorize
 from headrace.views import shown
 from headrace.views.roster import Rejected
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from headrace.contracts.queries import JobView
-    from headrace.domain.state import JobRecord
+    from headrace.domain.state import JobRecord, State
     from headrace.governance.api.filters import Filter
     from headrace.governance.api.office import Call, Office
 
@@ -46,6 +50,11 @@ class Asked(NamedTuple):
     user: str
     key: str
     job: JobRecord | Rejected
+
+    @property
+    def policy(self) -> str:
+        """Whose queue it is in."""
+        return self.job.fact.policy if isinstance(self.job, Rejected) else self.job.policy.document.name
 
 
 def find(name: str, call: Call, field: str = "name") -> Asked:
@@ -148,7 +157,7 @@ async def list_job_facts(request: Any, call: Call) -> pb.ListJobFactsResponse:
 async def get_job_logs(request: Any, call: Call) -> pb.JobLogs:
     """A piece of a job's output."""
     asked = find(request.name, call)
-    authorize(call.caller, call.method, asked.tenant, asked.user)
+    authorize_owner(asked, call)
     for field in ("attempt", "rank", "offset"):
         if getattr(request, field) < 0:
             raise invalid(field, "it is not less than 0")
@@ -191,17 +200,42 @@ async def _wished(
 ) -> tuple[pb.Job, str]:
     """The job as it stands when the wish is durable, and the sequence that this reflects."""
     asked = find(request.name, call)
-    authorize(call.caller, call.method, asked.tenant, asked.user)
-    subject = as_whom(subject_of(*split_job_key(asked.key)), f"{asked.tenant}.{asked.user}", call)
-    await call.office.submits.append(subject, encode(wish), None)
+    authorize_owner(asked, call)
+    _, _, job_id = split_job_key(asked.key)
+    subject, for_whom = spoken(lambda user: subject_of(asked.tenant, user, job_id), asked.tenant, asked.user, call)
+    if not request.validate_only:
+        await call.office.submits.append(subject, encode(structs.replace(wish, on_behalf_of=for_whom)), None)
     sequence = call.office.state.sequence
     return job_message(view_of(asked.job, call.office), sequence), str(sequence)
 
 
-def as_whom(subject: str, owner: str, call: Call) -> str:
-    """Where a wish about somebody's job is published: both names stand in it where the caller is not the owner."""
+def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: Call) -> tuple[str, str]:
+    """Where a wish about somebody's job is published, and for whom it has to say that it is; both names stand in it.
+
+    A service account speaks in its own name for a member, as it would on the bus; an administrator in the owner's, by another subject.
+    """
     caller = call.caller
-    return subject if caller.author == owner else subjects.by(subject, caller.tenant, caller.handle)
+    if caller.author == f"{tenant}.{owner}":
+        return subject_of(owner), ""
+    if caller.role is Role.SERVICE_ACCOUNT:
+        return subject_of(caller.handle), owner
+    return subjects.by(subject_of(owner), caller.tenant, caller.handle), ""
+
+
+def authorize_owner(asked: Asked, call: Call) -> None:
+    """Let go on who may touch this job: its owner, administrators, and a service account that the queue's group trusts with it."""
+    caller = call.caller
+    if caller.role is Role.SERVICE_ACCOUNT and caller.handle != asked.user:
+        authorize(caller, call.method, asked.tenant, caller.handle)
+        act_for(call.office.state, caller, group_of(call.office.state, asked.tenant, asked.policy), asked.user)
+    else:
+        authorize(caller, call.method, asked.tenant, asked.user)
+
+
+def group_of(state: State, tenant: str, policy: str) -> str:
+    """The group whose queues a policy's are; empty where there is no such policy, or it is nobody's."""
+    found = state.policies.get((tenant, policy))
+    return found.document.group if found is not None else ""
 
 
 async def preempt_job(request: Any, call: Call) -> Any:

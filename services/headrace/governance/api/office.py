@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.bus.connection import Connection
     from headrace.bus.log import Log
     from headrace.contracts.documents import Documents
+    from headrace.contracts.tokens import Grant
     from headrace.domain.state import State
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Wish
@@ -37,7 +38,11 @@ _HINT = re.compile(r"; (?:did you mean|there (?:is|are)) [^;()]*")
 
 
 class Office(NamedTuple):
-    """Everything that answers are made of. `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970."""
+    """Everything that answers are made of.
+
+    `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant, and
+    `destroy` the key of a tenant's texts unfindable; both are slow, and for what has been stated.
+    """
 
     state: State
     roster: Roster
@@ -51,6 +56,8 @@ class Office(NamedTuple):
     zones: Zones
     clock: Callable[[], int]
     decide: Callable[[Wish], Awaitable[ApplyAnswer]]
+    sign: Callable[[Grant], str]
+    destroy: Callable[[str], None]
 
     def now(self) -> int:
         """Log time, or this machine's where that is later."""

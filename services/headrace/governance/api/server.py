@@ -10,7 +10,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from headrace.contracts import protocol
-from headrace.governance.api import accounts, applying, books, history, jobs, nodes, queues, system, written
+from headrace.governance.api import accounts, applying, books, erasing, history, jobs, nodes, queues, system, tokens, written
 from headrace.governance.api.door import Door
 from headrace.governance.api.submitting import Submitting
 from headrace.governance.api.watching import Watches
@@ -63,6 +63,12 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "RequeueJob": jobs.requeue_job,
         "PreemptJob": jobs.preempt_job,
         "WatchJobs": Watches().watch_jobs,
+        "EraseTenant": erasing.erase_tenant,
+        "ListTokens": tokens.list_tokens,
+        "GetToken": tokens.get_token,
+        "CreateToken": tokens.create_token,
+        "RevokeToken": tokens.revoke_token,
+        "RevokeBearer": tokens.revoke_bearer,
         "GetUsage": books.get_usage,
         "ListRecords": history.list_records,
         "GetState": history.get_state,

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from headrace.client.errors import Refused as NoWish
 from headrace.client.wishing import make_wish, packed, parse_queue
 from headrace.contracts import subjects
 from headrace.contracts.api import jobs_pb2 as pb
+from headrace.contracts.codec import decode, encode
 from headrace.contracts.ids import is_token, job_key
+from headrace.contracts.queries import Answer, TrialAnswer, TrialRequest, Verdict
 from headrace.contracts.wishes import JOBS_MAX, JobWish
 from headrace.governance.api import names
 from headrace.governance.api.faults import invalid, shown
 from headrace.governance.api.gathering import Gathering
 from headrace.governance.api.jobmessages import job_message
-from headrace.governance.api.jobs import as_whom, view_of
+from headrace.governance.api.jobs import group_of, spoken, view_of
 from headrace.identity.caller import Role
 from headrace.identity.directory import act_for
 from headrace.identity.roles import authorize
+from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
     from headrace.governance.api.office import Call
@@ -29,6 +34,7 @@ LOOK_EVERY = 0.002
 
 SUBMITTED = "submitted"
 """The state of a job that is durable and has not been judged yet."""
+PENDING, REJECTED = "pending", "rejected"
 
 
 class Submitting:
@@ -45,18 +51,20 @@ class Submitting:
 async def submit(request: Any, call: Call, gathering: Gathering) -> pb.SubmitJobsResponse:
     """Store all wishes, and show their jobs."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
-    user = _for_whom(request.user, tenant, call)
     try:
         policy, profile = parse_queue(request.queue)
     except NoWish as refusal:
         raise invalid("queue", str(refusal).removeprefix("queue: ")) from None
+    user = _for_whom(request.user, tenant, policy, call)
     if not 1 <= len(request.jobs) <= JOBS_MAX:
         raise invalid("jobs", f"write 1 to {JOBS_MAX} jobs, this has {len(request.jobs)}")
-    wishes = [_wish(spec, index) for index, spec in enumerate(request.jobs)]
-    subject = as_whom(subjects.submit(tenant, user, policy, profile), f"{tenant}.{user}", call)
-    packed(wishes)  # whatever is too large is this caller's trouble, and nobody else's
-    await gathering.store(call.office.submits, subject, wishes)
+    subject, for_whom = spoken(lambda name: subjects.submit(tenant, name, policy, profile), tenant, user, call)
+    wishes = [_wish(spec, index, for_whom) for index, spec in enumerate(request.jobs)]
+    messages = packed(wishes)  # whatever is too large is this caller's trouble, and nobody else's
     keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
+    if request.validate_only:
+        return await _tried(subject, messages, wishes, request.queue, call)
+    await gathering.store(call.office.submits, subject, wishes)
     if request.wait:
         await _judged(keys, call)
     sequence = call.office.state.sequence
@@ -64,8 +72,8 @@ async def submit(request: Any, call: Call, gathering: Gathering) -> pb.SubmitJob
     return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
 
 
-def _for_whom(user: str, tenant: str, call: Call) -> str:
-    """As whom: the caller, or the user for whom the caller may act."""
+def _for_whom(user: str, tenant: str, policy: str, call: Call) -> str:
+    """As whom: the caller, or the user for whom the caller may act in the policy's queues."""
     caller = call.caller
     if user in ("", caller.handle):
         authorize(caller, call.method, tenant, caller.handle)
@@ -74,13 +82,14 @@ def _for_whom(user: str, tenant: str, call: Call) -> str:
         raise invalid("user", f"{shown(user)!r} is no name; it is 1 to 63 of a-z, 0-9 and '-'")
     if caller.role is Role.SERVICE_ACCOUNT:
         authorize(caller, call.method, tenant, caller.handle)
-        return act_for(call.office.state, caller, user).acting_for
+        return act_for(call.office.state, caller, group_of(call.office.state, tenant, policy), user).acting_for
     authorize(caller, call.method, tenant, user)
     return user
 
 
-def _wish(spec: pb.JobSpec, index: int) -> JobWish:
+def _wish(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobWish:
     said: dict[str, Any] = {
+        "on_behalf_of": on_behalf_of,
         "name": spec.name,
         "env": dict(spec.env),
         "secret_env": list(spec.secret_env),
@@ -105,6 +114,29 @@ def _wish(spec: pb.JobSpec, index: int) -> JobWish:
         raise fault from None
 
 
+async def _tried(
+    subject: str, messages: list[tuple[tuple[JobWish, ...], bytes]], wishes: list[JobWish], queue: str, call: Call
+) -> pb.SubmitJobsResponse:
+    """What admission would say of each."""
+    office, verdicts, sequence = call.office, list[Verdict](), 0
+    judge = subjects.query("admission", "judge", call.caller.tenant, call.caller.handle)
+    for _, payload in messages:
+        asked = encode(TrialRequest(subject=subject, message=msgspec.Raw(payload)))
+        answer = decode((await office.connection.ask(judge, asked, within=min(JUDGED_WITHIN, call.within))).data, Answer)
+        if answer.error:
+            raise Refused(answer.code or "REFUSED", answer.error)
+        verdicts += decode(bytes(answer.body), TrialAnswer).verdicts
+        sequence = answer.sequence
+    jobs = []
+    for verdict, wish in zip(verdicts, wishes, strict=True):
+        job = _unjudged(verdict.job, wish, queue, sequence)
+        job.state, job.reason, job.message = (
+            (REJECTED, verdict.reason, verdict.message) if verdict.reason else (PENDING, "", "")
+        )
+        jobs.append(job)
+    return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
+
+
 async def _judged(keys: list[str], call: Call) -> None:
     """Wait until all have been judged, or it takes too long: then they are shown as they are."""
     roster, waiting = call.office.roster, keys
@@ -121,6 +153,10 @@ def _shown(key: str, wish: JobWish, queue: str, call: Call) -> pb.Job:
     job = office.roster.find(key)
     if job is not None:
         return job_message(view_of(job, office), office.state.sequence)
+    return _unjudged(key, wish, queue, office.state.sequence)
+
+
+def _unjudged(key: str, wish: JobWish, queue: str, sequence: int) -> pb.Job:
     return pb.Job(
         name=names.job_name(key),
         user=key.split(".")[1],
@@ -130,5 +166,5 @@ def _shown(key: str, wish: JobWish, queue: str, call: Call) -> pb.Job:
         preemptible=wish.preemptible,
         priority=wish.priority,
         labels=wish.labels,
-        sequence=str(office.state.sequence),
+        sequence=str(sequence),
     )

@@ -114,7 +114,7 @@ def test_where_nothing_is_in_its_way_it_waits_for_the_next_look():
     job = hall.admit("p", "j")
     assert wait_in(hall.state, job, hall.pool, hall.now) is None
     wait = wait_of(hall.state, job, hall.now)
-    assert (wait.reason, wait.numbers) == (WaitReason.BEHIND_HIGHER_RANK, NEXT_LOOK)
+    assert (wait.reason, wait.message) == (WaitReason.BEHIND_HIGHER_RANK, NEXT_LOOK)
 
 
 def test_of_victims_of_another_tenant_neither_names_nor_number_are_told():

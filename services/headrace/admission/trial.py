@@ -1,0 +1,47 @@
+"""What would come of a message, if it were published: the same judgement, of which nothing is stated. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from headrace.admission.judge import acting, asker_of_submit, judge, known_digest, wish_digest
+from headrace.contracts import facts as f
+from headrace.contracts.codec import decode_submit
+from headrace.contracts.ids import is_job_id, job_key
+from headrace.contracts.queries import TrialAnswer, Verdict
+from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
+
+if TYPE_CHECKING:
+    from headrace.contracts.queries import TrialRequest
+    from headrace.domain.state import State
+
+
+def tried(state: State, request: TrialRequest, now: int) -> TrialAnswer:
+    """A verdict for each wish of the message, as if those before it had been admitted. Raises `IdError`, `Malformed`."""
+    asker = asker_of_submit(request.subject)
+    admitted: Counter[str] = Counter()
+    batch: dict[str, str] = {}
+    verdicts: list[Verdict] = []
+    for wish in decode_submit(bytes(request.message)):
+        if not is_job_id(wish.id):
+            message = f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
+            verdicts.append(Verdict(job="", reason=RejectReason.MALFORMED, message=message))
+            continue
+        whose = acting(state, asker, wish.on_behalf_of)
+        key, digest = job_key(whose.tenant, whose.user, wish.id), wish_digest(whose, wish)
+        known = known_digest(state, key) or batch.get(key)
+        if known is not None:
+            reason = "" if known == digest else RejectReason.ID_REUSED
+            verdicts.append(Verdict(job=key, reason=reason, message=REJECT_SENTENCES[RejectReason.ID_REUSED] if reason else ""))
+            continue
+        policy = f"{whose.tenant}/{whose.policy}"
+        pending, fresh = admitted[policy], admitted[whose.tenant]
+        fact = judge(state, whose, wish, now, pending=pending, fresh=fresh, batch=batch, seal=lambda *_: "")
+        if isinstance(fact, f.JobRejectedV1):
+            verdicts.append(Verdict(job=key, reason=fact.reason, message=fact.message))
+            continue
+        batch[key] = digest
+        admitted.update((policy, whose.tenant))
+        verdicts.append(Verdict(job=key))
+    return TrialAnswer(verdicts=tuple(verdicts))

@@ -1,0 +1,164 @@
+"""Tokens of the embedded issuer: who has one, one for somebody, and an end to them. The token itself is told once, and kept by nobody.
+
+Strategy: whoever is no provider sees and touches the tokens of the tenant's own people and service accounts only: those of the provider's
+people, whom facts name in the tenant `default`, and those of nodes are not there for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.api import tokens_pb2 as pb
+from headrace.contracts.durations import SECOND, DurationError, parse_duration
+from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
+from headrace.contracts.tokens import NODE_TENANT, Grant, RevokeRequest, TokenRequest, TokenRole, TokensRequest
+from headrace.governance.api import filters, names, paging
+from headrace.governance.api.applying import plan_message
+from headrace.governance.api.faults import invalid, not_found
+from headrace.governance.api.looking import look_into
+from headrace.governance.api.messages import moment
+from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
+from headrace.identity.directory import is_known
+from headrace.identity.roles import GRANTED_BY_TENANTS, authorize_grant
+
+if TYPE_CHECKING:
+    from headrace.contracts.tokens import TokenView
+    from headrace.governance.api.office import Call
+    from headrace.governance.decide import Wish
+
+_OWN, _PROVIDERS = "tenants/*/tokens/*", "tokens/*"
+
+
+async def list_tokens(request: Any, call: Call) -> pb.ListTokensResponse:
+    """A page of them: of a tenant, or of everybody."""
+    tenant = _tenant(request.parent)
+    page = paging.page_of(request.page_size, request.page_token, call.method, request.parent, request.filter)
+    passes = filters.parse(request.filter, pb.Token.DESCRIPTOR.fields_by_name)
+    found = {one.id: one for one in tokens_of(call.office.state, TokensRequest()).tokens if not tenant or _owner(one) == tenant}
+    answer = pb.ListTokensResponse(sequence=str(call.office.state.sequence))
+    for name in paging.behind(sorted(found), page.last):
+        message = _message(found[name], call)
+        if passes is not None and not passes(look_into(message)):
+            continue
+        if len(answer.tokens) == page.size:
+            answer.next_page_token = page.token(answer.tokens[-1].name.rpartition("/")[2])
+            break
+        answer.tokens.append(message)
+    return answer
+
+
+async def get_token(request: Any, call: Call) -> pb.Token:
+    """One of them."""
+    return _message(_found(request.name, call), call)
+
+
+async def create_token(request: Any, call: Call) -> pb.Token:
+    """State it, and sign it when that holds."""
+    office, wanted, tenant = call.office, request.token, _tenant(request.parent)
+    authorize_grant(call.caller, wanted.role, tenant)
+    asked = TokenRequest(role=wanted.role, handle=wanted.handle, tenant=tenant, lifetime=_lifetime(wanted.lifetime))
+    now = office.clock()
+    grant = grant_of(asked, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
+    if isinstance(grant, str):
+        field, _, message = grant.partition(": ")
+        raise invalid(f"token.{'lifetime' if field == 'expires' else field}", message)
+    _check_place(grant, tenant)
+    await call.decided(granting(grant, call.caller.author, request.reason), validate_only=request.validate_only)
+    made = pb.Token(
+        name=_name(grant.id, tenant),
+        role=grant.role,
+        handle=grant.handle,
+        author=call.caller.author,
+        create_time=moment(grant.issued_at * SECOND),
+        expire_time=moment(grant.expires_at * SECOND),
+        sequence=str(office.state.sequence),
+    )
+    if not request.validate_only:
+        made.bearer = await asyncio.to_thread(office.sign, grant)
+    return made
+
+
+async def revoke_token(request: Any, call: Call) -> Any:
+    """It is to count no more."""
+    found = _found(request.name, call)
+    return await _revoke(revoking(RevokeRequest(token=found.id, reason=request.reason), call.caller.author), request, call)
+
+
+async def revoke_bearer(request: Any, call: Call) -> Any:
+    """Nothing that somebody has been given is to count any more."""
+    tenant, handle = _tenant(request.parent), names.check_id(request.handle, "handle")
+    if not call.caller.is_provider and not _is_tenants_own(tenant, handle, call):
+        raise not_found("bearer", handle)
+    wish = revoking(
+        RevokeRequest(tenant=tenant or NODE_TENANT, handle=handle, reason=request.reason), call.caller.author, within=tenant
+    )
+    return await _revoke(wish, request, call)
+
+
+async def _revoke(wish: Wish, request: Any, call: Call) -> Any:
+    answer = await call.decided(wish, validate_only=request.validate_only)
+    return plan_message(answer, call.office.state.sequence)
+
+
+def _tenant(parent: str) -> str:
+    """Of which tenant; empty: of none."""
+    return names.parts_of(parent, "tenants/*", "parent")[0] if parent else ""
+
+
+def _lifetime(text: str) -> int:
+    try:
+        return parse_duration(text) if text else 0
+    except DurationError as error:
+        raise invalid("token.lifetime", str(error)) from None
+
+
+def _check_place(grant: Grant, tenant: str) -> None:
+    """A token has to be made where it belongs."""
+    if bool(tenant) != (grant.role in GRANTED_BY_TENANTS):
+        where = f"/v1/{_name('', 'acme').rstrip('/')}" if not tenant else "/v1/tokens"
+        raise invalid("token.role", f"tokens of this role are made under {where}")
+
+
+def _is_tenants_own(tenant: str, handle: str, call: Call) -> bool:
+    """Whether a bearer is one of the tenant's people or service accounts, and nobody of the provider's."""
+    state = call.office.state
+    if any(
+        _owner(one) != tenant and (one.tenant, one.handle) == (tenant, handle)
+        for one in tokens_of(state, TokensRequest()).tokens
+    ):
+        return False
+    return is_known(state, TokenRole.USER, tenant, handle) or is_known(state, TokenRole.SERVICE_ACCOUNT, tenant, handle)
+
+
+def _found(name: str, call: Call) -> TokenView:
+    tenant, token = (
+        names.parts_of(name, _OWN) if name.startswith(f"{names.TENANTS}/") else ("", *names.parts_of(name, _PROVIDERS))
+    )
+    found = next((one for one in tokens_of(call.office.state, TokensRequest()).tokens if one.id == token), None)
+    if found is None or _owner(found) != tenant:
+        raise not_found("token", name)
+    return found
+
+
+def _owner(view: TokenView) -> str:
+    """The tenant whose it is; empty: the provider's."""
+    return view.tenant if view.role in GRANTED_BY_TENANTS else ""
+
+
+def _name(token: str, tenant: str) -> str:
+    return f"tenants/{tenant}/tokens/{token}" if tenant else f"tokens/{token}"
+
+
+def _message(view: TokenView, call: Call) -> pb.Token:
+    return pb.Token(
+        name=_name(view.id, _owner(view)),
+        role=view.role,
+        handle=view.handle,
+        author=call.told(view.author),
+        create_time=moment(view.created_at),
+        expire_time=moment(view.expires_at),
+        revoke_time=moment(view.revoked_at),
+        sequence=str(call.office.state.sequence),
+    )

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from headrace.admission.judge import Asker, wish_digest
+from headrace.admission.trial import tried
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.codec import Malformed, encode
+from headrace.contracts.ids import IdError, make_job_id
+from headrace.contracts.queries import TrialRequest
+from headrace.contracts.subjects import by, submit
+from headrace.contracts.wishes import JobWish, JobWishes
+from tests.unit.allocator.history import START, History, gpus, policy
+from tests.unit.domain.snapshot import differences, snapshot
+
+ANN = Asker("default", "ann", "ml", "one")
+QUEUE = submit(*ANN[:4])
+KNOWN = JobWish(id=make_job_id(START // 1_000, bytes(10)), command=("a",))
+
+
+def wish(number: int, **said: object) -> JobWish:
+    return JobWish(**{"id": make_job_id(START // 1_000, bytes([0] * 9 + [number])), "command": ("a",), **said})
+
+
+@pytest.fixture
+def told() -> History:
+    history = History()
+    history.say(f.PolicyAppliedV1(author="a.b", policy=policy("ml", max_pending=2, limit=gpus(8))), by="governance")
+    fact = f.JobAdmittedV1(
+        job=f"default.ann.{KNOWN.id}", policy="ml", profile="one", request={GPU: GPU_UNITS}, digest=wish_digest(ANN, KNOWN)
+    )
+    history.say(fact, by="admission")
+    return history
+
+
+def verdicts(told: History, *wishes: JobWish, subject: str = QUEUE) -> list[tuple[str, str]]:
+    """(handle and id, reason) of each; the state is left alone."""
+    before = snapshot(told.state)
+    message = encode(wishes[0]) if len(wishes) == 1 else encode(JobWishes(jobs=wishes))
+    answer = tried(told.state, TrialRequest(subject=subject, message=msgspec.Raw(message)), told.now)
+    assert differences(snapshot(told.state), before) == []
+    return [(one.job.partition(".")[2], one.reason) for one in answer.verdicts]
+
+
+def test_each_wish_is_judged_as_if_those_before_it_had_been_admitted(told):
+    asked = [wish(1), wish(2), wish(3, request={"gpu": "64"})]
+    assert verdicts(told, *asked) == [
+        (f"ann.{asked[0].id}", ""),
+        (f"ann.{asked[1].id}", "TOO_MANY_PENDING"),  # one waits, and the first would
+        (f"ann.{asked[2].id}", "BEYOND_PROFILE"),
+    ]
+
+
+def test_a_job_that_is_there_is_one_already_and_its_id_good_for_nothing_else(told):
+    other = msgspec.structs.replace(KNOWN, name="other")
+    twice = (wish(1), wish(1), wish(1, name="another"))
+    assert verdicts(told, KNOWN) == [(f"ann.{KNOWN.id}", "")]
+    assert verdicts(told, other) == [(f"ann.{KNOWN.id}", "ID_REUSED")]
+    assert [reason for _, reason in verdicts(told, *twice)] == ["", "", "ID_REUSED"]
+    assert verdicts(told, wish(1, id="x")) == [("", "MALFORMED")]
+
+
+def test_who_speaks_for_whom_is_judged_alike(told):
+    first = wish(1)
+    assert verdicts(told, first, subject=by(QUEUE, "acme", "boss")) == [(f"ann.{first.id}", "")]
+    assert verdicts(told, wish(2, on_behalf_of="ann"), subject=submit("default", "ci", "ml", "one"))[0][1] == "NOT_ALLOWED"
+
+
+def test_what_cannot_be_read_is_refused_as_a_whole(told):
+    with pytest.raises(IdError):
+        tried(told.state, TrialRequest(subject="hr.submit.x", message=msgspec.Raw(encode(KNOWN))), told.now)
+    with pytest.raises(Malformed):
+        tried(told.state, TrialRequest(subject=QUEUE, message=msgspec.Raw(json.dumps({"jobs": []}).encode())), told.now)
