@@ -21,7 +21,7 @@ COVERED_ELSEWHERE = {
     **{
         f"services/headrace/governance/api/{name}.py": "tests/integration/test_api.py"
         for name in (
-            *("accounts", "applying", "books", "history", "hosting", "jobmessages", "jobs", "kinds", "nodes", "office"),
+            *("accounts", "applying", "books", "history", "hosting", "jobmessages", "jobs", "nodes", "office"),
             *("queues", "server", "submitting", "system", "watching", "written"),
         )
     },

@@ -1,0 +1,47 @@
+"""The services of the API over a decider that states at once what it is asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.governance.api.office import Call
+from headrace.identity.caller import Caller, Role
+from headrace.service.answering import Refused
+
+NOW = 1_700_000_000_000_000
+ROOT = Caller(Role.PROVIDER_ADMIN, "default", "root")
+
+
+class Office(SimpleNamespace):
+    """What the services of the API find there; what was signed and destroyed is written down."""
+
+    def __init__(self, site) -> None:
+        self.signed: list[object] = []
+        self.destroyed: list[str] = []
+        super().__init__(state=site.state, clock=lambda: NOW, now=lambda: NOW, destroy=self.destroyed.append)
+        self._site = site
+
+    def sign(self, grant) -> str:
+        self.signed.append(grant)
+        return "the.signed.token"
+
+    async def decide(self, wish):
+        decision = wish(self.state, NOW)
+        if decision.code:
+            raise Refused(decision.code, decision.error, decision.answer)
+        if decision.facts:
+            self._site.say(*decision.facts)
+        return decision.answer
+
+
+@pytest.fixture
+def office(site) -> Office:
+    return Office(site)
+
+
+@pytest.fixture
+def call(office):
+    """The call of a method as somebody; the provider's administrator where nobody is named."""
+    return lambda method, caller=ROOT: Call(caller, method, 5.0, office)
