@@ -43,6 +43,12 @@ _REASONS = {
     504: "TOO_SLOW",
 }
 
+_SILENT = {
+    "path_normalization_failed": (400, "the path cannot be read: it has an escaped slash, or an escape that is none"),
+    "query_missing_content_type": (405, "no path knows QUERY; /openapi.json lists what each does"),
+}
+"""Where the gateway itself has no message, by its own name for the trouble: the status and what to say."""
+
 
 class Tls(NamedTuple):
     """Files of a certificate and its key."""
@@ -111,6 +117,9 @@ def _manager(descriptors: str) -> Config:
             "idle_timeout": "300s",
             "headers_with_underscores_action": "REJECT_REQUEST",
         },
+        "http_protocol_options": {
+            "allow_custom_methods": True
+        },  # a verb that nobody knows is refused like any other: by its path
         "http2_protocol_options": {
             "max_concurrent_streams": STREAMS_MAX,
             "initial_stream_window_size": 1024 * 1024,
@@ -199,15 +208,22 @@ def _routes() -> Iterator[Config]:
 def _local_replies() -> Config:
     """What the gateway says by itself, in the words of the API."""
 
-    def body(code: int, reason: str) -> Config:
+    def body(code: int, reason: str, message: str = "%LOCAL_REPLY_BODY%") -> Config:
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "headrace.dev"}
-        return {"json_format": {"code": code, "message": "%LOCAL_REPLY_BODY%", "details": [info]}}
+        return {"json_format": {"code": code, "message": message, "details": [info]}}
 
     def status(value: int) -> Config:
         comparison = {"op": "EQ", "value": {"default_value": value, "runtime_key": "none"}}
         return {"status_code_filter": {"comparison": comparison}}
 
+    def detail(text: str) -> Config:
+        said = {"@type": f"{_TYPE}access_loggers.filters.cel.v3.ExpressionFilter"}
+        return {"extension_filter": _named("cel", said | {"expression": f"response.code_details == '{text}'"})}
+
     mappers = [
+        {"filter": detail(one), "status_code": http, "body_format_override": body(_CODES[http], _REASONS[http], message)}
+        for one, (http, message) in _SILENT.items()
+    ] + [
         {"filter": status(http), "body_format_override": body(code, _REASONS.get(http, "REFUSED"))}
         for http, code in _CODES.items()
     ]

@@ -55,3 +55,15 @@ def test_with_a_certificate_it_speaks_tls():
     socket = config["static_resources"]["listeners"][0]["filter_chains"][0]["transport_socket"]["typed_config"]
     (certificate,) = socket["common_tls_context"]["tls_certificates"]
     assert certificate["certificate_chain"] == {"filename": "/tls/cert.pem"}
+
+
+def test_what_it_says_by_itself_has_a_code_a_reason_and_a_message():
+    replies = manager(made())["local_reply_config"]
+    for one in (*(mapper["body_format_override"] for mapper in replies["mappers"]), replies["body_format"]):
+        said = one["json_format"]
+        assert all((said["code"], said["message"], said["details"][0]["reason"]))
+    silent = [mapper for mapper in replies["mappers"] if "extension_filter" in mapper["filter"]]
+    assert [(one["filter"]["extension_filter"]["typed_config"]["expression"], one["status_code"]) for one in silent] == [
+        ("response.code_details == 'path_normalization_failed'", 400),
+        ("response.code_details == 'query_missing_content_type'", 405),
+    ]
