@@ -18,6 +18,7 @@ WORLD = {
 
 SHELLS = (
     "headrace.bus",  # everything asynchronous starts here
+    "headrace.archive",  # reads and writes files
     "headrace.service",  # the loop around a pure decider
     "headrace.supervisor",  # starts and watches processes
     "headrace.cli",  # speaks to people

@@ -62,7 +62,7 @@ class Site:
     async def open_door(self) -> asyncio.Task[None]:
         """One more of those who answer whom to let in."""
         core, system = await self.login("callout"), await self.login("callout-system")
-        door = Door(core, Verifier(self.keys), self.account, Eviction(system))
+        door = Door(core, Verifier(self.keys), self.account, Eviction(system), JetStreamLog(core, LEDGER_STREAM))
         task = asyncio.create_task(door.run())
         self._doors.append(task)
         await self.until(door.ready.is_set)

@@ -19,6 +19,7 @@ from headrace.accounting.books import MEMORY, Books
 from headrace.accounting.database import Connection, Database, DatabaseAway, DatabaseRefused, T
 from headrace.accounting.rows import NOWHERE, Changes
 from headrace.accounting.schema import migrate
+from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
@@ -72,7 +73,8 @@ async def main(service: Service) -> None:
     if re.fullmatch("[A-Z]{3}", currency) is None:
         raise DatabaseRefused(f"{CURRENCY}: {currency!r} is no currency; write three letters of ISO 4217, such as EUR")
     fold = LedgerFold()
-    accounting = Accounting(JetStreamLog(service.connection, LEDGER_STREAM), fold, dsn, currency)
+    ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+    accounting = Accounting(ledger, fold, dsn, currency)
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
     gauge(

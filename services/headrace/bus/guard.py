@@ -18,6 +18,12 @@ parser.MSG_RE = re.compile(rb"\AMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r
 parser.HMSG_RE = re.compile(rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)[ \t]+(\d+)\r\n")
 
 
+class Headers(dict[str, str]):
+    """A message's headers, and their very bytes: `raw`. Empty where they cannot be read."""
+
+    raw = b""
+
+
 class GuardedClient(Client):
     """The client of nats-py, for processes that read what strangers publish."""
 
@@ -25,10 +31,14 @@ class GuardedClient(Client):
         await super()._process_msg(sid, _as_text(subject), _as_text(reply), data, headers)
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
-        try:
-            return await super()._process_headers(headers)
-        except (ValueError, IndexError):
+        if not headers:
             return None
+        try:
+            read = Headers(await super()._process_headers(headers) or {})
+        except (ValueError, IndexError):
+            read = Headers()
+        read.raw = bytes(headers)
+        return read
 
 
 def _as_text(raw: bytes) -> bytes:

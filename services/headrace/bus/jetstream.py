@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from headrace.bus.connection import ASK_TIMEOUT, Connection
-from headrace.bus.jetstream_reader import JetStreamReader
-from headrace.bus.log import LogRefused, LogUnavailable, Message, WrongLast
+from headrace.bus.jetstream_reader import JetStreamReader, as_message, as_stored
+from headrace.bus.log import LogRefused, LogUnavailable, Message, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
@@ -99,9 +99,13 @@ class JetStreamLog:
             raise _refusal(ack.error, subject)
         return ack.seq
 
-    async def read(self, after: int) -> JetStreamReader:
+    async def read(self, after: int) -> JetStreamReader[Message]:
         """See `Log.read`."""
-        return JetStreamReader(self._connection, self._stream, after, self.state, begins_late=self._begins_late)
+        return JetStreamReader(self._connection, self._stream, after, self.state, as_message, begins_late=self._begins_late)
+
+    async def read_stored(self, after: int) -> JetStreamReader[Stored]:
+        """As `read`, and each message whole."""
+        return JetStreamReader(self._connection, self._stream, after, self.state, as_stored, begins_late=self._begins_late)
 
     async def last(self, subject: str) -> Message | None:
         """See `Log.last`. The stream's leader answers, so that a writer sees what it has just written."""

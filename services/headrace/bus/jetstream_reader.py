@@ -16,14 +16,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import structlog
 from nats import errors
 
 from headrace.bus.connection import Connection
-from headrace.bus.log import LogBroken, LogError, LogUnavailable, Message
+from headrace.bus.guard import Headers
+from headrace.bus.log import LogBroken, LogError, LogUnavailable, Message, Stored
 from headrace.bus.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -75,8 +76,22 @@ class _Created(msgspec.Struct):
 _created = msgspec.json.Decoder(_Created)
 
 
-class JetStreamReader:
-    """See `Reader`. `state` asks the stream's leader where the stream begins and ends."""
+M = TypeVar("M", Message, Stored)
+
+
+def as_message(sequence: int, delivered: Msg, time: int) -> Message:
+    """A delivery as readers of facts see it; `time` in nanoseconds."""
+    return Message(sequence, delivered.subject, time // 1_000, delivered.data)
+
+
+def as_stored(sequence: int, delivered: Msg, time: int) -> Stored:
+    """A delivery whole."""
+    headers = delivered.headers
+    return Stored(sequence, delivered.subject, time, headers.raw if isinstance(headers, Headers) else b"", delivered.data)
+
+
+class JetStreamReader(Generic[M]):
+    """See `Reader`. `state` asks the stream's leader where the stream begins and ends; `told` makes of a delivery what is handed out."""
 
     def __init__(
         self,
@@ -84,6 +99,7 @@ class JetStreamReader:
         stream: str,
         after: int,
         state: Callable[[], Awaitable[State]],
+        told: Callable[[int, Msg, int], M],
         *,
         begins_late: bool,
         buffer_messages: int = BUFFER_MESSAGES,
@@ -91,9 +107,10 @@ class JetStreamReader:
         self._connection = connection
         self._stream = stream
         self._state = state
+        self._told: Callable[[int, Msg, int], M] = told
         self._begins_late = begins_late
         self._buffer_messages = buffer_messages
-        self._buffer: deque[Message] = deque()
+        self._buffer: deque[M] = deque()
         self._next = after + 1
         self._handed = after
         self._place = 0
@@ -120,7 +137,7 @@ class JetStreamReader:
         self._nudged = True
         self._wakeup.ring()
 
-    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
+    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[M]:
         """See `Reader.batch`."""
         loop = asyncio.get_running_loop()
         deadline = None if wait is None else loop.time() + wait
@@ -239,7 +256,7 @@ class JetStreamReader:
         elif len(self._buffer) >= self._buffer_messages:
             self._lose("the buffer is full")
         else:
-            self._buffer.append(Message(sequence, message.subject, int(tokens[base + 2]) // 1_000, message.data))
+            self._buffer.append(self._told(sequence, message, int(tokens[base + 2])))
             self._next = sequence + 1
             self._place += 1
             if self._wakeup.asleep:

@@ -45,6 +45,21 @@ class Message(NamedTuple):
     payload: bytes
 
 
+class Stored(NamedTuple):
+    """One stored message whole: `time` is the server's, in nanoseconds since 1970; `headers` are their bytes as sent, empty without."""
+
+    sequence: int
+    subject: str
+    time: int
+    headers: bytes
+    payload: bytes
+
+    @property
+    def message(self) -> Message:
+        """As readers of facts see it."""
+        return Message(self.sequence, self.subject, self.time // 1_000, self.payload)
+
+
 class Reader(Protocol):
     """An open read position. Messages come in order, without gaps, each exactly once."""
 

@@ -12,13 +12,15 @@ import msgspec
 import structlog
 from nats import errors
 
+from headrace.archive.by_subject import BySubject
+from headrace.archive.history import ARCHIVE
 from headrace.bus.connection import Connection, connect
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogUnavailable
 from headrace.bus.nkeys import AccountKey
 from headrace.bus.process import SYSTEM_PASSWORD, SYSTEM_USER, URL, Service
 from headrace.callout.eviction import Eviction
-from headrace.callout.following import SUBJECT, Follower
+from headrace.callout.following import SUBJECT, Follower, Source
 from headrace.callout.permits import Permit, permit
 from headrace.callout.questions import ASKED_ON, Question, Unreadable, keep_out, let_in, read_question
 from headrace.contracts.codec import encode
@@ -50,9 +52,9 @@ async def main(service: Service) -> None:
         name="callout",
     )
     try:
-        door = Door(
-            service.connection, Verifier.of(service.data), AccountKey.at(service.data / IDENTITY / ISSUER_KEY), Eviction(system)
-        )
+        ledger = BySubject(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+        key = AccountKey.at(service.data / IDENTITY / ISSUER_KEY)
+        door = Door(service.connection, Verifier.of(service.data), key, Eviction(system), ledger)
         await door.run()
     finally:
         await system.close()
@@ -61,7 +63,7 @@ async def main(service: Service) -> None:
 class Door:
     """Answers the server's questions, with what it follows."""
 
-    def __init__(self, connection: Connection, verifier: Verifier, key: AccountKey, eviction: Eviction) -> None:
+    def __init__(self, connection: Connection, verifier: Verifier, key: AccountKey, eviction: Eviction, ledger: Source) -> None:
         self._connection = connection
         self._verifier = verifier
         self._key = key
@@ -70,7 +72,7 @@ class Door:
         self.ready = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
-        self.follower = Follower(JetStreamLog(connection, LEDGER_STREAM), self._look_again.set)
+        self.follower = Follower(ledger, self._look_again.set)
 
     async def run(self) -> None:
         """Serve until cancelled."""

@@ -9,6 +9,7 @@ import sys
 import msgspec
 from msgspec.structs import replace
 
+from headrace.cli import archive
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
 from headrace.cli.books import add_everybody, add_times, times
 from headrace.cli.shown import local
@@ -18,7 +19,7 @@ from headrace.contracts.durations import format_time
 WITHIN = 60.0
 PAGE = 500
 
-VERBS = "log: what happened, who stated it, on what, and by which rule"
+VERBS = "log: what happened, who stated it, on what, and by which rule; export: all of it into files"
 
 
 def add(nouns: Nouns) -> None:
@@ -26,6 +27,7 @@ def add(nouns: Nouns) -> None:
     family = nouns.add_parser("audit", help="read the history", description=f"Read the history. {VERBS}.")
     verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     _add_log(verbs)
+    archive.add_export(verbs)
 
 
 def _add_log(verbs: Nouns) -> None:

@@ -9,7 +9,21 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headrace.cli import audit, books, documents, jobs, play, statement, submission, supply, system, tenant, token, whatif
+from headrace.cli import (
+    archive,
+    audit,
+    books,
+    documents,
+    jobs,
+    play,
+    statement,
+    submission,
+    supply,
+    system,
+    tenant,
+    token,
+    whatif,
+)
 from headrace.cli.arguments import Failed, Parser
 from headrace.client import HeadraceError
 from headrace.supervisor.installation import InstallationError
@@ -57,7 +71,7 @@ def parser() -> Parser:
     """All commands."""
     whole = Parser(prog="headrace", description="Headrace shares GPUs between teams.", epilog=EXAMPLES)
     nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for module in (system, documents, submission, jobs, supply, tenant, token, books, statement, audit, play, whatif):
+    for module in (system, documents, submission, jobs, supply, tenant, token, books, statement, audit, archive, play, whatif):
         module.add(nouns)
     return whole
 

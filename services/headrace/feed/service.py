@@ -16,6 +16,7 @@ import msgspec
 import structlog
 from nats import errors
 
+from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogUnavailable, Message
 from headrace.bus.loop import follow
@@ -256,6 +257,6 @@ async def _patiently(question: Callable[[], Awaitable[T]]) -> T:
 
 async def main(service: Service) -> None:
     """Run until cancelled."""
-    ledger = JetStreamLog(service.connection, LEDGER_STREAM)
+    ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     feed = JetStreamLog(service.connection, FEED_STREAM)
     await Feed(service.connection, ledger, feed, Keyring(service.data / KEYS).open).run()

@@ -8,6 +8,7 @@ import secrets
 
 from msgspec import structs
 
+from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.process import API, Service
 from headrace.bus.sealing import KEYS, Keyring
@@ -66,7 +67,7 @@ async def main(service: Service) -> None:
     deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
     keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
     desk = Desk(deciding, keys, texts)
-    ledger = JetStreamLog(service.connection, LEDGER_STREAM)
+    ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     work = [deciding.run({**desk.handlers(), "records": records(ledger)})]
     address = os.environ.get(API)
     if address:

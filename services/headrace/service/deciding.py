@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.chain import Chain
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.loop import Draft, ServiceLoop
@@ -61,7 +62,7 @@ class Deciding:
         self.fold = LedgerFold()
         self.caught_up = asyncio.Event()
         self.decider = make(self.fold.state)
-        log = JetStreamLog(service.connection, LEDGER_STREAM)
+        log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         self.loop = ServiceLoop(
             log,
             self.fold,

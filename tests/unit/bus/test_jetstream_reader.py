@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.bus.connection import Connection
-from headrace.bus.jetstream_reader import JetStreamReader
+from headrace.bus.jetstream_reader import JetStreamReader, as_message
 from headrace.bus.log import LogBroken, LogUnavailable
 
 Deliver = Callable[[Any], Awaitable[None]]
@@ -70,7 +70,9 @@ class Server:
 
 def _reader(server: Server, after: int = 0, *, begins_late: bool = False, buffer: int = 100) -> JetStreamReader:
     connection = cast("Connection", server)
-    return JetStreamReader(connection, "LEDGER", after, server.state, begins_late=begins_late, buffer_messages=buffer)
+    return JetStreamReader(
+        connection, "LEDGER", after, server.state, as_message, begins_late=begins_late, buffer_messages=buffer
+    )
 
 
 async def _sequences(reader: JetStreamReader, limit: int = 100) -> list[int]:

@@ -34,7 +34,7 @@ class Scene:
         self.connection = FakeConnection()
         self.keys = SigningKeys(directory)
         self.ledger = Ledger()
-        self.door = Door(self.connection, Verifier(self.keys), AccountKey(Ed25519PrivateKey.generate()), None)
+        self.door = Door(self.connection, Verifier(self.keys), AccountKey(Ed25519PrivateKey.generate()), None, None)
         self.door.follower.directory.state = self.ledger.state
         self.late = []
         self.door.follower.catch_up = self.catch_up

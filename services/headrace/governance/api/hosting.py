@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.contracts.ids import is_token
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, telemetry
@@ -58,7 +59,7 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
             heard[node] = wall_clock()
 
     fold.listeners.append(note)
-    ledger = JetStreamLog(service.connection, LEDGER_STREAM)
+    ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     sources = Sources(fold.state, roster, history, ledger, service.connection, heard, wall_clock)
     office = Office(
         state=fold.state,

@@ -1,0 +1,132 @@
+"""The ledger whole: a log like the stream, whose readers begin in the archive where the stream has been purged.
+
+The seam: `purged` of the manifest says up to which record the stream has been let go of. A reader takes records up to there from the
+archive, sees that the stream's record there, if it still has it, is the same, and goes on behind it in the stream. Whatever does not fit
+raises `LogBroken`; nothing is skipped, and nothing is read twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.archive import manifest as manifests
+from headrace.archive.manifest import ArchiveBroken
+from headrace.bus.log import LogUnavailable, Message, Reader
+
+if TYPE_CHECKING:
+    from headrace.archive.reading import ArchiveReader
+    from headrace.bus.log import Log
+
+ARCHIVE = "archive"
+"""The directory of the archive, in an installation's data."""
+
+
+class WholeLedger:
+    """See `Log`. `stream` is what is left in the bus, `archive` the directory of what is not."""
+
+    def __init__(self, stream: Log, archive: Path) -> None:
+        self.stream = stream
+        self.archive = archive
+
+    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+        """See `Log.append`."""
+        return await self.stream.append(subject, payload, expected_last, message_id)
+
+    async def read(self, after: int) -> Reader:
+        """See `Log.read`; it has no beginning that is gone. Raises `ArchiveBroken`."""
+        purged = (await asyncio.to_thread(manifests.read, self.archive)).purged
+        if after >= purged:
+            return await self.stream.read(after)
+        return SeamlessReader(archived(self.archive, after, purged), self.stream)
+
+    async def last(self, subject: str) -> Message | None:
+        """See `Log.last`; a purge leaves the last record of every subject in the stream."""
+        return await self.stream.last(subject)
+
+    async def get(self, sequence: int) -> Message | None:
+        """See `Log.get`."""
+        found = await self.stream.get(sequence)
+        if found is None and 0 < sequence <= (await asyncio.to_thread(manifests.read, self.archive)).purged:
+            (found,) = await archived(self.archive, sequence - 1, sequence).batch(1)
+        return found
+
+    async def tip(self) -> int:
+        """See `Log.tip`."""
+        return await self.stream.tip()
+
+    async def now(self) -> int:
+        """See `Log.now`."""
+        return await self.stream.now()
+
+    async def purge_through(self, sequence: int) -> None:
+        """The ledger is never purged as other streams are: `retention` does it."""
+        raise PermissionError(f"the ledger keeps record {sequence}: it is purged by retention alone")
+
+
+class SeamlessReader:
+    """See `Reader`: from the archive, and behind its end from the stream."""
+
+    def __init__(self, archived: ArchiveReader, stream: Log) -> None:
+        self._archived = archived
+        self._stream = stream
+        self._last: Message | None = None
+        self._reader: Reader | None = None
+        self._woken = False
+        self._closed = False
+
+    @property
+    def buffered(self) -> int:
+        """See `Reader.buffered`; before the seam there is always more."""
+        return self._archived.buffered + 1 if self._reader is None else self._reader.buffered
+
+    def wake(self) -> None:
+        """See `Reader.wake`."""
+        if self._reader is None:
+            self._woken = True
+        else:
+            self._reader.wake()
+
+    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:
+        """See `Reader.batch`."""
+        if self._closed:
+            raise LogUnavailable("this reader has been closed")
+        if self._reader is None:
+            messages = await self._archived.batch(limit)
+            if messages:
+                self._last = messages[-1]
+                return messages
+            self._reader = await self._cross()
+        return await self._reader.batch(limit, wait)
+
+    async def close(self) -> None:
+        """See `Reader.close`."""
+        self._closed = True
+        await self._archived.close()
+        if self._reader is not None:
+            await self._reader.close()
+
+    async def _cross(self) -> Reader:
+        """Into the stream, behind the last record of the archive's part."""
+        seam = self._archived.through
+        there = await self._stream.get(seam)
+        if (
+            there is not None
+            and self._last is not None
+            and (there.subject, there.payload) != (self._last.subject, self._last.payload)
+        ):
+            raise ArchiveBroken(
+                f"record {seam} is another one in the stream than in the archive: one was changed, or they do not belong together"
+            )
+        reader = await self._stream.read(seam)
+        if self._woken:
+            reader.wake()
+        return reader
+
+
+def archived(directory: Path, after: int, through: int) -> ArchiveReader:
+    """A reader of a part of the archive."""
+    from headrace.archive.reading import ArchiveReader  # noqa: PLC0415 - who needs no archive is spared half a second and 40 MiB
+
+    return ArchiveReader(directory, after, through)

@@ -1,0 +1,105 @@
+"""Reads an archive: a piece at a time, each believed only if it is byte for byte what was written."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from hashlib import sha256
+from pathlib import Path
+
+from headrace.archive import manifest as manifests
+from headrace.archive.manifest import ArchiveBroken, Manifest, Piece
+from headrace.archive.table import NoTable, decode
+from headrace.bus.log import Message, Stored
+
+_WAY_OUT = "bring it back from a backup"
+
+
+def piece_of(manifest: Manifest, sequence: int) -> int:
+    """The place of the piece that has a record; as many as there are pieces where none has it."""
+    return bisect_left(manifest.pieces, sequence, key=lambda piece: piece.last)
+
+
+def read_piece(directory: Path, piece: Piece) -> list[Stored]:
+    """All records of a piece. Raises `ArchiveBroken` with the file, the month and the records that it should have."""
+    path = directory / piece.path
+    what = f"{path} (month {piece.month}, records {piece.first} to {piece.last})"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ArchiveBroken(f"{what} is missing from the archive: {_WAY_OUT}") from None
+    except OSError as error:
+        raise ArchiveBroken(f"{what} cannot be read: {error.strerror or error}") from None
+    if len(data) < piece.size:
+        raise ArchiveBroken(f"{what} is cut short: it has {len(data)} of {piece.size} bytes; {_WAY_OUT}")
+    if sha256(data).hexdigest() != piece.digest:
+        raise ArchiveBroken(f"{what} has been changed: its digest is not the one in {manifests.FILE}; {_WAY_OUT}")
+    try:
+        records = decode(data)
+    except NoTable as error:
+        raise ArchiveBroken(f"{what} cannot be read by this release: {error}") from None
+    if [record.sequence for record in records] != list(range(piece.first, piece.last + 1)):
+        raise ArchiveBroken(f"{what} has other records than its name and {manifests.FILE} say")
+    return records
+
+
+class ArchiveReader:
+    """A position in an archive; a `Reader` that ends: behind record `through` every batch is empty."""
+
+    def __init__(self, directory: Path, after: int, through: int) -> None:
+        self.through = through
+        self._directory = directory
+        self._position = after
+        self._ahead: list[Message] = []
+        self._place = 0
+
+    @property
+    def position(self) -> int:
+        """The last record handed out."""
+        return self._position
+
+    @property
+    def buffered(self) -> int:
+        """See `Reader.buffered`: all that is left is there."""
+        return max(0, self.through - self._position)
+
+    async def batch(self, limit: int = 1_000, wait: float | None = None) -> list[Message]:  # noqa: ARG002 - it never has to
+        """The next records; none where there are no more. Raises `ArchiveBroken`."""
+        if self._place == len(self._ahead):
+            if self._position >= self.through:
+                return []
+            self._ahead = await asyncio.to_thread(self._next_piece)
+            self._place = 0
+        messages = self._ahead[self._place : self._place + limit]
+        self._place += len(messages)
+        self._position = messages[-1].sequence
+        return messages
+
+    def wake(self) -> None:
+        """See `Reader.wake`; nobody waits here."""
+
+    async def close(self) -> None:
+        """See `Reader.close`."""
+        self._ahead, self._place, self._position = [], 0, self.through
+
+    def _next_piece(self) -> list[Message]:
+        """What comes next. An export may put a longer piece in place of the last one: then the list is read again."""
+        wanted = self._position + 1
+        manifest = manifests.read(self._directory)
+        while True:
+            place = piece_of(manifest, wanted)
+            if place == len(manifest.pieces):
+                raise ArchiveBroken(
+                    f"the archive {self._directory} ends at record {manifest.through}, but {wanted} is wanted of it"
+                )
+            piece = manifest.pieces[place]
+            try:
+                records = read_piece(self._directory, piece)
+            except ArchiveBroken:
+                now = manifests.read(self._directory)
+                if piece in now.pieces:
+                    raise
+                manifest = now
+            else:
+                last = min(piece.last, self.through)
+                return [record.message for record in records[wanted - piece.first : last - piece.first + 1]]

@@ -1,0 +1,124 @@
+"""A file of the archive as a table: each record is a row, with its bytes, and with columns for whoever looks at it with a query.
+
+Exact: `sequence`, `time` (the server's, nanoseconds), `subject`, `headers` and `payload` (bytes as stored), `digest` (of the payload).
+Told from those, for people: `writer`, `now`, `engine`, `as_of`, `cause`, and of its facts `kinds`, `tenants` and `jobs`.
+A record that cannot be read (it is void) has its bytes and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.bus.log import Stored
+from headrace.contracts.codec import Malformed, decode_record
+from headrace.contracts.ids import IdError, split_job_key
+from headrace.contracts.records import digest
+from headrace.contracts.subjects import ledger_writer
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("time", pa.timestamp("ns", "UTC"), nullable=False),
+        pa.field("subject", _WORD, nullable=False),
+        pa.field("headers", pa.binary(), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),
+        pa.field("writer", _WORD),
+        pa.field("now", pa.timestamp("us", "UTC")),
+        pa.field("engine", _WORD),
+        pa.field("as_of", pa.int64()),
+        pa.field("cause", pa.string()),
+        pa.field("kinds", pa.list_(pa.string())),
+        pa.field("tenants", pa.list_(pa.string())),
+        pa.field("jobs", pa.list_(pa.string())),
+    ]
+)
+EXACT = Stored._fields
+
+GROUP_ROWS = 16_384
+_YEARS_MAX = 2**62
+"""Microseconds; a node may state any time, and a column of moments has an end."""
+
+
+class NoTable(ValueError):
+    """The bytes are no file of an archive; the text says why."""
+
+
+def encode(records: Sequence[Stored]) -> bytes:
+    """A Parquet file of these records."""
+    columns: dict[str, list[Any]] = {field.name: [] for field in SCHEMA}
+    for record in records:
+        for name, value in _row(record).items():
+            columns[name].append(value)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd", row_group_size=GROUP_ROWS, version="2.6")
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def decode(data: bytes) -> list[Stored]:
+    """The records in a file, exactly. Raises `NoTable`."""
+    try:
+        table = pq.read_table(pa.BufferReader(data), columns=list(EXACT))
+        if sorted(table.column_names) != sorted(EXACT):
+            raise NoTable(f"it has not the columns {', '.join(EXACT)}")
+        plain = {"subject": pa.string(), "time": pa.int64()}
+        columns = (table.column(name).cast(plain.get(name, SCHEMA.field(name).type)) for name in EXACT)
+        return [Stored(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        raise NoTable(" ".join(str(error).split())[:200]) from error
+
+
+def _row(record: Stored) -> dict[str, Any]:
+    exact = record._asdict() | {"digest": digest(record.payload)}
+    told: dict[str, Any] = dict.fromkeys(("writer", "now", "engine", "as_of", "cause", "kinds", "tenants", "jobs"))
+    try:
+        told["writer"] = ledger_writer(record.subject)
+        read = decode_record(record.payload)
+    except (IdError, Malformed):
+        return exact | told
+    jobs = {key for fact in read.facts for key in _jobs(fact)}
+    return exact | {
+        "writer": told["writer"],
+        "now": read.now if read.now < _YEARS_MAX else None,
+        "engine": read.engine,
+        "as_of": read.as_of if read.as_of < 2**63 else None,
+        "cause": read.cause,
+        "kinds": _sorted(fact.__struct_config__.tag for fact in read.facts),
+        "tenants": _sorted([*map(_tenant_of_job, jobs), *map(_tenant, read.facts)]),
+        "jobs": _sorted(jobs),
+    }
+
+
+def _sorted(names: Iterable[Any]) -> list[str]:
+    return sorted({str(name) for name in names} - {""})
+
+
+def _jobs(fact: msgspec.Struct) -> Iterable[str]:
+    """The jobs that a fact is about; those of a plan stand in it one by one."""
+    job = getattr(fact, "job", "")
+    if isinstance(job, str):
+        yield job
+    for victim in getattr(fact, "victims", ()) or ():
+        yield getattr(victim, "job", "")
+
+
+def _tenant(fact: msgspec.Struct) -> str:
+    """Whose document or name a fact speaks of; empty for what no tenant owns."""
+    tenant = getattr(fact, "tenant", "")
+    if not tenant:
+        inner = (getattr(fact, name, None) for name in ("user", "group", "profile", "policy"))
+        tenant = next((getattr(document, "tenant", "") for document in inner if isinstance(document, msgspec.Struct)), "")
+    return tenant if isinstance(tenant, str) else getattr(tenant, "name", "")
+
+
+def _tenant_of_job(key: str) -> str:
+    try:
+        return split_job_key(key)[0]
+    except IdError:
+        return ""

@@ -1,0 +1,182 @@
+"""`headrace audit export` and `headrace archive`: the ledger as Parquet files, whether they are well, and what hangs on them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+
+from headrace.archive import manifest as manifests
+from headrace.archive.history import ARCHIVE
+from headrace.archive.manifest import Manifest
+from headrace.bus.connection import Connection, connect
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogError
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place
+from headrace.cli.shown import as_json
+from headrace.cli.tables import table
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.running import read_running
+
+
+def add(nouns: Nouns) -> None:
+    """The family."""
+    family = add_command(nouns, "archive", _nothing, "look after the archive of the ledger", "headrace archive check")
+    verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    verb = add_command(
+        verbs,
+        "status",
+        status,
+        "print the months that the archive has, and up to which record",
+        "headrace archive status --json",
+    )
+    _add_place(verb)
+    verb = add_command(
+        verbs,
+        "check",
+        check,
+        "read the whole archive and say what is missing, cut short or changed; exit 1 where anything is",
+        "headrace archive check\nheadrace archive check --archive /mnt/vault/headrace",
+    )
+    _add_place(verb)
+
+
+def add_export(verbs: Nouns) -> None:
+    """`headrace audit export`."""
+    verb = add_command(
+        verbs,
+        "export",
+        export,
+        "bring the archive up to the end of the ledger: every record, exactly, as Parquet files by month, each read back and compared",
+        """headrace audit export                                        into DATA/archive, which the installation reads itself
+        headrace audit export --archive /mnt/vault/headrace          a second one, kept apart
+        duckdb -c "SELECT time, writer, unnest(kinds) AS kind FROM '~/.local/share/headrace/archive/ledger/*/*.parquet'"
+
+        What has been archived already stays; only what is new is written. To be called once a day or so.""",
+    )
+    _add_place(verb)
+
+
+def _add_place(verb: Parser) -> None:
+    verb.add_argument("--archive", metavar="DIR", help="the archive's directory (default: DATA/archive)")
+    add_place(verb)
+    add_json(verb)
+
+
+def _nothing(args: argparse.Namespace) -> int:
+    raise AssertionError(args)
+
+
+def place_of(args: argparse.Namespace) -> Path:
+    """The directory that was named, or the installation's own."""
+    return Path(args.archive).expanduser().absolute() if args.archive else Installation(args.data).directory / ARCHIVE
+
+
+def say(what: str) -> Callable[[int, int], None]:
+    """Progress on one line, where somebody looks."""
+
+    def told(record: int, last: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{what}: record {record} of {last}\033[K\r", end="", file=sys.stderr, flush=True)
+
+    return told
+
+
+@asynccontextmanager
+async def operating(data: str | None) -> AsyncIterator[Connection]:
+    """Connected as the operator of an installation that is up. What the log complains of is one line."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    installation = Installation(data)
+    running = read_running(installation)
+    if running is None or not running.url:
+        raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
+    operator = installation.operator()
+    try:
+        connection = await connect(running.url, operator.name, operator.password, name="headrace")
+        try:
+            yield connection
+        finally:
+            await connection.close()
+    except LogError as error:
+        raise Failed(str(error)) from None
+
+
+async def export(args: argparse.Namespace) -> int:
+    """Once; what is interrupted goes on the next time."""
+    from headrace.archive.exporting import export as bring_up_to_date  # noqa: PLC0415 - half a second that others need not wait
+
+    directory = place_of(args)
+    async with operating(args.data) as connection:
+        before = manifests.read(directory).through
+        manifest = await bring_up_to_date(JetStreamLog(connection, LEDGER_STREAM), directory, say("archived"))
+    if args.json:
+        print(as_json(_told(directory, manifest) | {"before": before}))
+    elif manifest.through == before:
+        print(f"nothing is new: {directory} has every record up to {manifest.through}")
+    else:
+        print(f"records {before + 1} to {manifest.through} are archived and verified in {directory}")
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """From its manifest."""
+    directory = place_of(args)
+    manifest = _read(directory)
+    if args.json:
+        print(as_json(_told(directory, manifest)))
+    elif not manifest.pieces:
+        print(f"There is no archive in {directory}; `headrace audit export` makes one.")
+    else:
+        print(table(("MONTH", "FILES", "FROM", "THROUGH", "BYTES"), (list(row.values()) for row in _months(manifest))))
+        print(
+            f"\n{directory}; purged from the stream: " + (f"records 1 to {manifest.purged}" if manifest.purged else "nothing")
+        )
+    return 0
+
+
+async def check(args: argparse.Namespace) -> int:
+    """All of it."""
+    from headrace.archive.checking import check as look  # noqa: PLC0415 - see `export`
+
+    directory = place_of(args)
+    try:
+        manifest, troubles = await asyncio.to_thread(look, directory, say("read"))
+    except LogError as error:
+        raise Failed(str(error)) from None
+    if args.json:
+        print(as_json(_told(directory, manifest) | {"troubles": troubles}))
+    elif not troubles:
+        print(f"{directory}: {len(manifest.pieces)} files with records 1 to {manifest.through}, all as they were written")
+    if troubles:
+        raise Failed("\nheadrace: ".join(troubles))
+    return 0
+
+
+def _read(directory: Path) -> Manifest:
+    try:
+        return manifests.read(directory)
+    except LogError as error:
+        raise Failed(str(error)) from None
+
+
+def _told(directory: Path, manifest: Manifest) -> dict[str, object]:
+    return {"directory": str(directory), "through": manifest.through, "purged": manifest.purged, "months": _months(manifest)}
+
+
+def _months(manifest: Manifest) -> list[dict[str, object]]:
+    months: dict[str, dict[str, object]] = {}
+    for piece in manifest.pieces:
+        row = months.setdefault(piece.month, {"month": piece.month, "files": 0, "first": piece.first, "last": 0, "bytes": 0})
+        row |= {"files": _number(row["files"]) + 1, "last": piece.last, "bytes": _number(row["bytes"]) + piece.size}
+    return list(months.values())
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

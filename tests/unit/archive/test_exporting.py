@@ -1,0 +1,92 @@
+"""An export writes what is new, in files by month, and never takes for archived what it has not read back."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from headrace.archive import exporting, manifest
+from headrace.archive.exporting import alone, export
+from headrace.archive.manifest import ArchiveBroken
+from headrace.archive.reading import read_piece
+from tests.unit.archive.conftest import longer
+
+
+def held(directory):
+    return [record for piece in manifest.read(directory).pieces for record in read_piece(directory, piece)]
+
+
+async def test_every_record_lies_in_the_month_in_which_it_was_stored(stream, tmp_path):
+    said = []
+    made = await export(stream, tmp_path, lambda *told: said.append(told))
+    assert longer(made) == [("2026-09", 1, 1), ("2026-10", 2, 4), ("2026-11", 5, 6)]
+    assert (held(tmp_path), said) == (stream.stored, [(1, 6), (4, 6), (6, 6)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "lock", "manifest.json"]
+
+
+async def test_a_later_export_writes_what_is_new_and_a_small_file_grows(stream, archived):
+    before = {path: path.stat().st_mtime_ns for path in (archived / "ledger").glob("*/*.parquet")}
+    assert await export(stream, archived) == manifest.read(archived)
+    stream.state("2026-11-03T00:00:00", "allocator")
+    stream.state("2026-12-01T00:00:00", "allocator")
+    made = await export(stream, archived)
+    assert longer(made) == [("2026-09", 1, 1), ("2026-10", 2, 4), ("2026-11", 5, 7), ("2026-12", 8, 8)]
+    assert held(archived) == stream.stored
+    after = {path: path.stat().st_mtime_ns for path in (archived / "ledger").glob("*/*.parquet")}
+    assert len(before.items() & after.items()) == 2
+    assert sorted(after) == sorted(archived / piece.path for piece in made.pieces)
+
+
+async def test_files_are_not_larger_than_one_can_hold_in_memory(stream, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "PIECE_RECORDS", 2)
+    assert longer(await export(stream, tmp_path))[1:3] == [("2026-10", 2, 3), ("2026-10", 4, 4)]
+    monkeypatch.setattr(exporting, "PIECE_BYTES", 1)
+    monkeypatch.setattr(exporting, "PIECE_RECORDS", 1)
+    assert [piece[1:] for piece in longer(await export(stream, tmp_path / "b"))] == [(n, n) for n in range(1, 7)]
+
+
+async def test_what_an_interrupted_export_left_is_no_part_of_the_archive(stream, archived, monkeypatch):
+    stream.state("2026-11-03T00:00:00", "allocator")
+
+    def cut(*_):
+        raise OSError("no power")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(manifest, "write", cut)
+        with pytest.raises(ArchiveBroken, match="cannot be written"):
+            await export(stream, archived)
+    assert len(list((archived / "ledger").glob("*/*.parquet"))) == 4
+    assert held(archived) == stream.stored[:6]
+    await export(stream, archived)
+    assert (len(list((archived / "ledger").glob("*/*.parquet"))), held(archived)) == (3, stream.stored)
+
+
+async def test_a_file_that_does_not_hold_what_was_written_is_not_listed(stream, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "encode", lambda records: b"PAR1")
+    monkeypatch.setattr(exporting, "decode", lambda data: [])
+    with pytest.raises(ArchiveBroken, match="does not hold what was written into it"):
+        await export(stream, tmp_path)
+    assert manifest.read(tmp_path) == manifest.Manifest()
+
+
+async def test_an_archive_of_another_ledger_is_refused(stream, archived):
+    stream._messages[-1] = stream._messages[-1]._replace(payload=b"other")
+    with pytest.raises(ArchiveBroken, match="record 6 is another one in the ledger than in the archive"):
+        await export(stream, archived)
+    del stream._messages[-1]
+    with pytest.raises(ArchiveBroken, match="holds 6 records, but the ledger ends at 5"):
+        await export(stream, archived)
+
+
+async def test_one_export_at_a_time(stream, archived):
+    with alone(archived), pytest.raises(ArchiveBroken, match="is being written by another process"):
+        await export(stream, archived)
+
+
+async def test_what_only_a_forgotten_file_holds_is_left_alone(stream, archived):
+    month = archived / "ledger" / "month=2026-12"
+    month.mkdir()
+    shutil.copy(archived / manifest.read(archived).pieces[-1].path, month / "000000000007-000000000009.parquet")
+    await export(stream, archived)
+    assert (month / "000000000007-000000000009.parquet").exists()

@@ -1,0 +1,53 @@
+"""A file of the archive gives back every record exactly, and can be asked by any query engine."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.archive.table import NoTable, decode, encode
+from headrace.bus.log import Stored
+from headrace.contracts.records import digest
+from tests.unit.archive.conftest import JOB
+
+STORED = st.builds(
+    Stored,
+    sequence=st.integers(1, 2**62),
+    subject=st.sampled_from(("hr.ledger.allocator", "hr.ledger.node.gpu01", "odd \ufffd")),
+    time=st.integers(0, 2**62),
+    headers=st.binary(max_size=20),
+    payload=st.binary(max_size=40)
+    | st.just(b'{"by":"allocator","now":99999999999999999999,"engine":"x","as_of":1,"facts":[]}'),
+)
+
+
+@given(st.lists(STORED, min_size=1, max_size=5))
+def test_every_record_comes_back_exactly(records):
+    assert decode(encode(records)) == records
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(200) + b"PAR1"])
+def test_other_bytes_are_no_table(data):
+    with pytest.raises(NoTable):
+        decode(data)
+
+
+def test_duckdb_reads_the_whole_archive_and_its_columns_for_people(stream, archived):
+    rows = duckdb.sql(
+        f"SELECT sequence, epoch_ns(time), month, subject, headers, payload, digest, writer, kinds, tenants, jobs "
+        f"FROM read_parquet('{archived}/ledger/*/*.parquet', hive_partitioning = true) ORDER BY sequence"
+    ).fetchall()
+    exact = [
+        (each.sequence, each.time, each.subject, each.headers, each.payload, digest(each.payload)) for each in stream.stored
+    ]
+    assert [(*row[:2], *row[3:7]) for row in rows] == exact
+    assert [(row[2], *row[7:]) for row in rows] == [
+        ("2026-09", "governance", ["tenant.deleted.v1"], [], []),
+        ("2026-10", "governance", ["user.deleted.v1"], ["acme"], []),
+        ("2026-10", "allocator", ["job.ended.v1"], ["acme"], [JOB]),
+        ("2026-10", "node.gpu01", None, None, None),
+        ("2026-11", "allocator", [], [], []),
+        ("2026-11", "governance", ["tenant.deleted.v1"], [], []),
+    ]
