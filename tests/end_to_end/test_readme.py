@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
@@ -45,6 +46,12 @@ def test_every_command_of_the_tour_works_when_pasted(headrace, environment):
         said[" ".join(arguments[:2])] = done.stdout
     assert said["logs --user"] == "on gpu0:0.5\n"
     assert re.search(r"^state +pending$", said["why --user"], flags=re.MULTILINE)
+    data = Path(environment["HEADRACE_DATA"])
+    (query,) = re.findall(r"```sql\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    query = query.partition(";")[0].replace("'archive/", f"'{data}/archive/").replace("'acme'", "'default'")
+    with duckdb.connect() as asking:
+        kinds = {kind for (kind,) in asking.sql(f"SELECT kind FROM ({query})").fetchall()}
+    assert {"job.admitted.v1", "lease.granted.v1"} <= kinds
     if shutil.which("curl") is None or shutil.which("bash") is None:
         pytest.skip("the part about HTTP needs curl and bash, which are not installed here")
     answers = over_http(json.loads(headrace("status", "--json").stdout)["api"], environment)

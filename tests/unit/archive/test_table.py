@@ -35,10 +35,10 @@ def test_other_bytes_are_no_table(data):
 
 
 def test_duckdb_reads_the_whole_archive_and_its_columns_for_people(stream, archived):
-    rows = duckdb.sql(
-        f"SELECT sequence, epoch_ns(time), month, subject, headers, payload, digest, writer, kinds, tenants, jobs "
-        f"FROM read_parquet('{archived}/ledger/*/*.parquet', hive_partitioning = true) ORDER BY sequence"
-    ).fetchall()
+    query = f"""SELECT sequence, epoch_ns(time), month, subject, headers, payload, digest, writer, kinds, tenants, jobs
+        FROM read_parquet('{archived}/ledger/*/*.parquet', hive_partitioning = true) ORDER BY sequence"""
+    with duckdb.connect() as asking:
+        rows = asking.sql(query).fetchall()
     exact = [
         (each.sequence, each.time, each.subject, each.headers, each.payload, digest(each.payload)) for each in stream.stored
     ]
