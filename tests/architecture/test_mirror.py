@@ -17,6 +17,8 @@ COVERED_ELSEWHERE = {
     "contracts/headrace/contracts/queries.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/usage.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/why.py": "tests/unit/contracts/test_schemas.py",
+    # A real server on a real store, or nothing.
+    "services/headrace/supervisor/store.py": "tests/integration/test_verify.py",
     # The services of the API answer over gRPC, with a ledger behind them, or not at all.
     **{
         f"services/headrace/governance/api/{name}.py": "tests/integration/test_api.py"

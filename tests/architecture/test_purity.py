@@ -30,6 +30,7 @@ SHELLS = (
     "headrace.contracts.document_file",  # reads documents and scenarios
     "headrace.contracts.protos",  # runs protoc
     "headrace.contracts.schemas",  # writes the generated files
+    "headrace.audit.verify_reading",  # reads the log
     "headrace.simulate.command",  # reads the scenario file
     "headrace.simulate.whatif",  # plays two worlds
     "headrace.simulate.world",  # feeds the in-memory log, in virtual time

@@ -174,6 +174,14 @@ async def test_a_purged_stream_begins_at_the_first_message_there_is(twin: Twin) 
     await reader.close()
 
 
+async def test_the_first_message_behind_a_hole_is_found_on_whichever_subject(twin: Twin) -> None:
+    for n in range(3):
+        await twin.submit.append(f"{WISH}{n}", b"%d" % n, None)
+    await twin.submit.purge_through(2)
+    found = [await twin.submit.following(after) for after in (0, 2, 3)]
+    assert [message and (message.sequence, message.payload) for message in found] == [(3, b"2"), (3, b"2"), None]
+
+
 async def test_purging_beyond_the_end_skips_no_sequence(twin: Twin) -> None:
     await twin.submit.append(WISH, b"a", None)
     await twin.submit.purge_through(1_000)

@@ -53,3 +53,42 @@ class AuditAnswer(Value, frozen=True, kw_only=True):
     through: int
     lines: tuple[AuditLine, ...] = ()
     next: int = 0
+
+
+class Finding(Value, frozen=True, kw_only=True):
+    """Something that is not as it was written, or not as it would be decided: in the records `sequence` to `through`.
+
+    `kind`: `removed`, `inserted`, `repeated`, `moved`, `changed`, `restamped` (the time of storage is another), `unchained` (a record of a
+    service does not name the one before it), `void` (a record of a service that breaks the law), `seal` (a seal that is none), `decision`
+    (`recorded` was stated, `computed` is what this engine decides on the same prefix; facts that both have are left out).
+    """
+
+    kind: str
+    sequence: int
+    through: int
+    text: str
+    recorded: tuple[dict[str, Any], ...] = ()
+    computed: tuple[dict[str, Any], ...] = ()
+
+
+class VerifyReport(Value, frozen=True, kw_only=True):
+    """What was looked at, and what was found. Counts are of records, where they are not called `facts`.
+
+    `through`: the last record read. `voids`: void records by node. `recomputed` were decided again, `decision_facts` are their facts;
+    `other_engines`: decisions of other software, by its name; `observed`: what follows from more than the ledger holds (wishes of people,
+    observations of nodes), by writer. `folded`: decisions were followed up to there, and no further because of `stopped`, where it says
+    something. `found`: how many findings there are, of which `findings` are the first.
+    """
+
+    through: int = 0
+    records: int = 0
+    facts: int = 0
+    voids: dict[str, int] = {}
+    recomputed: int = 0
+    decision_facts: int = 0
+    other_engines: dict[str, int] = {}
+    observed: dict[str, int] = {}
+    folded: int = 0
+    stopped: str = ""
+    found: int = 0
+    findings: tuple[Finding, ...] = ()

@@ -122,8 +122,12 @@ class JetStreamLog:
         return Message(int(headers["Nats-Sequence"]), headers["Nats-Subject"], stamped, answer.data)
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """The first message on a subject (no wildcards) behind a sequence, from the stream's leader; None where there is none yet."""
+        """The first message on a subject behind a sequence, from the stream's leader; None where there is none yet."""
         return await self._look(msgspec.json.encode({"seq": after + 1, "next_by_subj": subject}))
+
+    async def following(self, after: int) -> Message | None:
+        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
+        return await self.next(">", after)
 
     async def tip(self) -> int:
         """See `Log.tip`."""

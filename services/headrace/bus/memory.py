@@ -106,6 +106,10 @@ class MemoryLog:
         """See `Log.get`."""
         return self._messages[sequence - self.first] if self.first <= sequence <= self.last_sequence else None
 
+    async def following(self, after: int) -> Message | None:
+        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
+        return next(iter(self.messages_after(after, 1)), None)
+
     async def tip(self) -> int:
         """See `Log.tip`."""
         return self.last_sequence

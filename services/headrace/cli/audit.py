@@ -13,13 +13,20 @@ from headrace.cli import archive
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
 from headrace.cli.books import add_everybody, add_times, times
 from headrace.cli.shown import local
+from headrace.cli.verify import add_verify
 from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
 from headrace.contracts.durations import format_time
 
 WITHIN = 60.0
 PAGE = 500
 
-VERBS = "log: what happened, who stated it, on what, and by which rule; export: all of it into files"
+VERBS = "; ".join(
+    (
+        "log: what happened, who stated it, on what, and by which rule",
+        "verify: whether that is what was written, and would be decided",
+        "export: all of it into files",
+    )
+)
 
 
 def add(nouns: Nouns) -> None:
@@ -28,6 +35,7 @@ def add(nouns: Nouns) -> None:
     verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     _add_log(verbs)
     archive.add_export(verbs)
+    add_verify(verbs)
 
 
 def _add_log(verbs: Nouns) -> None:

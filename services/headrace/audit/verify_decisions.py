@@ -1,0 +1,191 @@
+"""Whether what was decided follows from what was recorded: each decision is made again on the prefix that it was made on. Pure.
+
+Naive meaning: for each record of a deciding service, fold the ledger through its `as_of`, ask the service's decider at the record's `now`,
+and compare. All that is folded once, because the deciders leave the state as it is: messages are read so far ahead that whatever was
+decided on a prefix is known when the fold stands there.
+
+Only records of this engine's version are compared. What a service knew besides the ledger is no part of it: the wishes of people
+(admission, governance) and the silence of nodes (`node.lost`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
+
+from headrace.allocator.decide import Allocator
+from headrace.audit.findings import at
+from headrace.contracts.audit import Finding
+from headrace.contracts.codec import Malformed, decode_record
+from headrace.contracts.facts import NodeLostV1
+from headrace.contracts.subjects import NODE_WRITER
+from headrace.contracts.writers import ALLOCATOR, PREEMPTION
+from headrace.domain.fold.ledger import Ledger, LedgerBroken
+from headrace.preemption.decide import PreemptionWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.audit.findings import Findings
+    from headrace.audit.verify_chains import Head
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.records import Record
+    from headrace.domain.fold.ledger import StoredMessage
+    from headrace.domain.state import State
+
+AHEAD = 1_000
+"""Messages read ahead of the fold. A writer appends at once what it has decided, so others state little between."""
+SHOWN = 20
+"""Facts of a difference that are shown."""
+
+
+class Decider(Protocol):
+    """What a service's `decide` module gives."""
+
+    def decide(self, now: int) -> tuple[AnyFact, ...]:
+        """The facts to state at log time `now`."""
+
+
+DECIDERS: dict[str, Callable[[State], Decider]] = {ALLOCATOR: Allocator, PREEMPTION: PreemptionWatch}
+"""Whose decisions follow from the ledger alone."""
+OBSERVED = (NodeLostV1,)
+"""What they state that follows from more."""
+
+
+class _Due(NamedTuple):
+    sequence: int
+    now: int
+    message: StoredMessage
+
+
+class Decisions:
+    """Folds behind what it is given, and decides again. `engine`: whose records are compared."""
+
+    def __init__(self, engine: str, findings: Findings, ledger: Ledger | None = None) -> None:
+        self.ledger = Ledger() if ledger is None else ledger
+        self.recomputed = 0
+        self.decision_facts = 0
+        self.facts = 0
+        self.others: Counter[str] = Counter()
+        self.observed: Counter[str] = Counter()
+        self.broken = ""
+        """Why nothing more is folded; empty while all is well."""
+        self._deciders = {by: make(self.ledger.state) for by, make in DECIDERS.items()}
+        self._engine = engine
+        self._findings = findings
+        self._ahead: deque[StoredMessage] = deque()
+        self._due: dict[int, list[_Due]] = {}
+
+    @property
+    def folded(self) -> int:
+        """The last record folded."""
+        return self.ledger.sequence
+
+    def take(self, message: StoredMessage, head: Head | None) -> None:
+        """The next message, and its head where it has one."""
+        if self.broken:
+            return
+        self._ahead.append(message)
+        if head is not None and head.by in DECIDERS and head.engine == self._engine:
+            if head.as_of < self.ledger.sequence:
+                why = f"record {message.sequence} says that it was decided on record {head.as_of}, more than {AHEAD} before it"
+                self._stop(message.sequence, why)
+                return
+            self._due.setdefault(head.as_of, []).append(_Due(message.sequence, head.now, message))
+            if head.as_of == self.ledger.sequence:
+                self._decide()
+        if len(self._ahead) > AHEAD:
+            self._fold()
+
+    def finish(self) -> None:
+        """Nothing more comes for now: fold what was read ahead."""
+        while self._ahead and not self.broken:
+            self._fold()
+
+    def _fold(self) -> None:
+        message = self._ahead.popleft()
+        try:
+            record = self.ledger.read(message)
+        except LedgerBroken as broken:
+            self._stop(message.sequence, str(broken))
+            return
+        if record is not None:
+            self._count(record)
+        self._decide()
+
+    def _stop(self, sequence: int, why: str) -> None:
+        """There is no prefix to stand on any more."""
+        self.broken = why
+        self._ahead.clear()
+        if not self._findings.touches(sequence):
+            self._findings.add(at("void", sequence, why))
+
+    def _count(self, record: Record) -> None:
+        self.facts += len(record.facts)
+        if record.by in DECIDERS:
+            if record.engine != self._engine:
+                self.others[record.engine] += 1
+        elif not record.by.startswith(NODE_WRITER):
+            self.observed[record.by] += 1
+
+    def _decide(self) -> None:
+        """Make the decisions that were made on the prefix that is folded now, and compare."""
+        for due in self._due.pop(self.ledger.sequence, ()):
+            try:
+                record = decode_record(due.message.payload)
+            except Malformed:
+                continue  # folding it will say so
+            if record.by in DECIDERS:
+                self._compare(due.sequence, record)
+
+    def _compare(self, sequence: int, record: Record) -> None:
+        """What a decider remembers are memos, so one that remembers nothing decides where the two differ."""
+        self.recomputed += 1
+        self.decision_facts += len(record.facts)
+        recorded = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED))
+        if _same(recorded, self._deciders[record.by].decide(record.now)):
+            return
+        decider = self._deciders[record.by] = DECIDERS[record.by](self.ledger.state)
+        computed = decider.decide(record.now)
+        if not _same(recorded, computed):
+            self._findings.add(_difference(sequence, record, recorded, computed))
+
+
+def _same(recorded: tuple[AnyFact, ...], computed: tuple[AnyFact, ...]) -> bool:
+    """A round is one decision, in whatever order its facts stand."""
+    return recorded == computed or (
+        len(recorded) == len(computed) and Counter(map(_written, recorded)) == Counter(map(_written, computed))
+    )
+
+
+def _difference(sequence: int, record: Record, recorded: tuple[AnyFact, ...], computed: tuple[AnyFact, ...]) -> Finding:
+    stated, again = Counter(map(_written, recorded)), Counter(map(_written, computed))
+    only_stated, only_again = stated - again, again - stated
+    text = (
+        f"record {sequence} of {record.by}, decided on record {record.as_of}: {_many(only_stated)} recorded that this engine does not "
+        f"decide there, {_many(only_again)} decided that the record does not hold"
+    )
+    return Finding(
+        kind="decision",
+        sequence=sequence,
+        through=sequence,
+        text=text,
+        recorded=_shown(only_stated),
+        computed=_shown(only_again),
+    )
+
+
+def _written(fact: AnyFact) -> bytes:
+    """A fact by value: the order of its keys says nothing."""
+    return msgspec.json.encode(fact, order="sorted")
+
+
+def _many(facts: Counter[bytes]) -> str:
+    number = facts.total()
+    return "1 fact is" if number == 1 else f"{number or 'no'} facts are"
+
+
+def _shown(facts: Counter[bytes]) -> tuple[dict[str, Any], ...]:
+    return tuple(msgspec.json.decode(fact) for fact in list(facts.elements())[:SHOWN])

@@ -1,0 +1,55 @@
+"""Reading a ledger that may be damaged: whatever is still there, in order, holes left out.
+
+The readers of services stop at a hole, as they have to; who looks for damage goes on behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.bus.log import LogBroken
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from headrace.bus.log import Message, Reader
+
+BATCH = 500
+SILENCE = 2.0
+"""Seconds in which a reader gives nothing before it is looked whether the next message is there at all."""
+
+
+class Damaged(Protocol):
+    """A log in which messages may be missing."""
+
+    async def read(self, after: int) -> Reader:
+        """See `Log.read`."""
+
+    async def following(self, after: int) -> Message | None:
+        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
+
+
+async def what_is_there(log: Damaged, after: int, through: int) -> AsyncIterator[list[Message]]:
+    """The messages behind `after` up to `through`, in batches that are not empty. Raises `LogUnavailable`."""
+    reader = await log.read(after)
+    try:
+        while after < through:
+            try:
+                batch = await reader.batch(BATCH, SILENCE)
+            except LogBroken:
+                batch = []
+            if not batch:  # a hole, or something that cannot be delivered
+                await reader.close()
+                found = await log.following(after)
+                if found is None:
+                    return
+                batch = [found]
+                reader = await log.read(found.sequence)
+            batch = [message for message in batch if message.sequence <= through]
+            if batch:
+                after = batch[-1].sequence
+                yield batch
+            else:
+                return
+    finally:
+        await reader.close()

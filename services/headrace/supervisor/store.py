@@ -1,0 +1,71 @@
+"""The streams of an installation as they lie there, whether or not the rest of it runs: for whoever looks whether they are whole.
+
+Where `headrace up` runs, its server is asked; else a server is started on the data for as long as it is looked at, and nothing beside it,
+because services do not start on a ledger that is damaged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from headrace.bus.connection import connect
+from headrace.client.endpoint import find
+from headrace.contracts.trust import CA
+from headrace.supervisor import parts
+from headrace.supervisor.children import Children
+from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.ports import choose_port
+from headrace.supervisor.readiness import listens, until_ready
+from headrace.supervisor.running import Lock, read_running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from headrace.bus.connection import Connection
+    from headrace.supervisor.installation import Installation
+
+ANSWER_WITHIN = 10.0
+"""Seconds until a server that runs has let us in."""
+
+
+@asynccontextmanager
+async def open_store(installation: Installation) -> AsyncIterator[Connection]:
+    """A connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
+    if not any(installation.nats_store.glob("*")):
+        raise InstallationError(f"there is no ledger in {installation.directory}; name the installation with --data")
+    if read_running(installation) is not None:
+        async with _operator(installation, find(data=installation.directory).url) as connection:
+            yield connection
+        return
+    with Lock(installation):
+        port = choose_port(None, None)
+        installation.write_nats_config(port)
+        children = Children(installation.logs, lambda: None)
+        try:
+            (server,) = children.start(parts.nats_server(installation))
+            await until_ready(server, lambda: listens(port))
+            scheme = "nats" if installation.certificates() is None else "tls"
+            async with _operator(installation, f"{scheme}://{installation.settings().reached_as}:{port}") as connection:
+                yield connection
+        finally:
+            await children.stop()
+
+
+@asynccontextmanager
+async def _operator(installation: Installation, url: str) -> AsyncIterator[Connection]:
+    tls = installation.certificates()
+    if tls is not None and tls.ca:
+        os.environ.setdefault(CA, tls.ca)
+    operator = installation.operator()
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            connection = await connect(url, operator.name, operator.password, name="store")
+    except TimeoutError:
+        raise InstallationError(f"the NATS server at {url} does not answer; look into {installation.logs}") from None
+    try:
+        yield connection
+    finally:
+        await connection.close()

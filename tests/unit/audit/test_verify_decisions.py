@@ -1,0 +1,115 @@
+"""Decisions made again on the prefix they were made on."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from headrace.allocator.decide import Allocator
+from headrace.audit import verify_decisions
+from headrace.audit.findings import Findings
+from headrace.audit.verify_chains import head_of
+from headrace.audit.verify_decisions import Decisions
+from headrace.contracts import facts as f
+from headrace.simulate.world import ENGINE
+from tests.unit.audit.ledgers import SCENARIOS, of, played, rechained, record, rewritten
+
+
+def made_again(messages, engine=ENGINE):
+    """The decisions, when all has been read."""
+    decisions = Decisions(engine, Findings())
+    for message in messages:
+        decisions.take(message, head_of(message.payload))
+    decisions.finish()
+    return decisions
+
+
+def found(decisions):
+    return [(finding.kind, finding.sequence) for finding in decisions._findings.in_order()]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in SCENARIOS.glob("*.yaml")))
+def test_the_deciders_decide_the_same_on_every_scenario(name):
+    messages = played(name)
+    decisions = made_again(messages)
+    stated = [record(message) for message in messages if message.subject in ("hr.ledger.allocator", "hr.ledger.preemption")]
+    assert (found(decisions), decisions.broken, decisions.recomputed) == ([], "", len(stated))
+    assert decisions.decision_facts == sum(len(each.facts) for each in stated)
+    assert decisions.folded == len(messages)
+
+
+def test_another_choice_is_shown_with_what_would_have_been_chosen(written):
+    place = next(
+        at for at in of(written, "allocator") if any(isinstance(x, f.LeaseGrantedV1) for x in record(written[at]).facts)
+    )
+    granted = record(written[place])
+    other = tuple(structs.replace(fact, rule="R2") if isinstance(fact, f.LeaseGrantedV1) else fact for fact in granted.facts)
+    decisions = made_again(rechained([*written[:place], rewritten(written[place], facts=other), *written[place + 1 :]]))
+    first = decisions._findings.in_order()[0]
+    assert (first.kind, first.sequence) == ("decision", place + 1)
+    assert [fact["rule"] for fact in first.recorded] == ["R2"] * len(first.recorded) != []
+    assert [fact["type"] for fact in first.computed] == ["lease.granted.v1"] * len(first.recorded)
+    assert "R2" not in str(first.computed)
+
+
+def test_a_decision_that_was_left_out_is_found(written):
+    place = next(at for at in of(written, "allocator") if len(record(written[at]).facts) > 1)
+    fewer = rewritten(written[place], facts=record(written[place]).facts[:-1])
+    decisions = made_again(rechained([*written[:place], fewer, *written[place + 1 :]]))
+    first = decisions._findings.in_order()[0]
+    assert (first.sequence, first.recorded, len(first.computed)) == (place + 1, (), 1)
+
+
+def test_the_order_of_facts_in_a_round_is_none(written):
+    place = next(at for at in of(written, "allocator") if len(record(written[at]).facts) > 1)
+    turned = rewritten(written[place], facts=record(written[place]).facts[::-1])
+    messages = rechained([*written[:place], turned])
+    assert found(made_again(messages)) == []
+
+
+def test_other_software_is_counted_and_not_judged(written):
+    decisions = made_again(written, "headrace/99")
+    decided = len(of(written, "allocator")) + len(of(written, "preemption"))
+    assert (decisions.recomputed, dict(decisions.others), found(decisions)) == (0, {ENGINE: decided}, [])
+
+
+def test_what_people_wished_is_counted_by_who_took_it_down(written):
+    observed = made_again(written).observed
+    assert observed == {"admission": len(of(written, "admission")), "governance": len(of(written, "governance"))}
+
+
+def test_a_lost_node_is_an_observation(written):
+    place = of(written, "preemption")[0]
+    with_one = rewritten(written[place], facts=(*record(written[place]).facts, f.NodeLostV1(node="n", silent_for=1)))
+    assert found(made_again(rechained([*written[:place], with_one]))) == []
+
+
+def test_decisions_stop_where_there_is_no_prefix_to_stand_on(written):
+    decisions = made_again([*written[:5], *written[6:]])
+    assert (decisions.folded, found(decisions)) == (5, [("void", 7)])
+    assert decisions.broken == "after sequence 5 comes 7: records are missing"
+
+
+def test_a_record_on_a_prefix_that_is_long_gone_is_told(written, monkeypatch):
+    monkeypatch.setattr(verify_decisions, "AHEAD", 2)
+    _, _, place = of(written, "allocator")[:3]
+    late = rewritten(written[place], as_of=1)
+    decisions = made_again([*written[:place], late])
+    assert found(decisions) == [("void", place + 1)]
+    assert "more than 2 before it" in decisions.broken
+
+
+class Forgetful(Allocator):
+    """Remembers something that is not so: at its second look it decides nothing."""
+
+    looks = 0
+
+    def decide(self, now):
+        self.looks += 1
+        return () if self.looks > 1 else super().decide(now)
+
+
+def test_where_a_memo_is_stale_one_that_remembers_nothing_decides(written, monkeypatch):
+    monkeypatch.setitem(verify_decisions.DECIDERS, "allocator", Forgetful)
+    decisions = made_again(written)
+    assert (found(decisions), decisions.recomputed > 2) == ([], True)

@@ -1,0 +1,94 @@
+"""`headrace audit verify` on a ledger that governance hands out a page at a time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.cli import verify
+from headrace.cli.verify import shown
+from headrace.client import HeadraceError
+from headrace.contracts.audit import Finding, VerifyReport
+from headrace.contracts.queries import RecordsAnswer, StoredRecord
+from headrace.service.engine import ENGINE
+from headrace.simulate.world import ENGINE as SIMULATED
+from tests.unit.audit.ledgers import played
+
+
+@pytest.fixture(scope="module")
+def ledger():
+    return tuple(StoredRecord(**message._asdict()) for message in played("V02"))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """No installation on this machine; records are asked for."""
+    monkeypatch.setenv("HEADRACE_DATA", str(tmp_path))
+    monkeypatch.setattr(verify, "ENGINE", SIMULATED)
+
+
+def pages(ledger, size=4):
+    return lambda _service, _what, request, *_: RecordsAnswer(
+        tip=ledger[-1].sequence, records=tuple(record for record in ledger if record.sequence > request.after)[:size]
+    )
+
+
+def test_a_whole_ledger_is_read_page_by_page_and_nothing_is_found(headrace, ledger, elsewhere):
+    ran = headrace("audit verify", query=pages(ledger))
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[0] == f"records    {len(ledger)} read, through record {len(ledger)}"
+    assert ran.out.splitlines()[-1] == "Nothing found."
+    assert {call[1][:2] for call in ran.said} == {("governance", "records")}
+
+
+def test_a_finding_is_shown_and_fails(headrace, ledger, elsewhere):
+    ran = headrace("audit verify", query=pages(ledger[:5] + ledger[6:]))
+    assert ran.code == 1
+    assert "  6            removed    record 6 is missing: behind 5 comes 7" in ran.out.splitlines()
+    assert "           followed through record 5 and no further: after sequence 5 comes 7: records are missing" in ran.out
+
+
+def test_programs_get_the_report(headrace, ledger, elsewhere):
+    ran = headrace("audit verify --json --chains", query=pages(ledger))
+    assert json.loads(ran.out) == {"through": len(ledger), "records": len(ledger)}
+
+
+def test_decisions_of_other_software_are_counted(headrace, ledger, elsewhere, monkeypatch):
+    monkeypatch.setattr(verify, "ENGINE", "headrace/0.0")
+    assert f"by {SIMULATED}: not to be made again by headrace/0.0" in headrace("audit verify", query=pages(ledger)).out
+
+
+def test_who_may_not_ask_is_told(headrace, elsewhere):
+    ran = headrace("audit verify", query=HeadraceError("only an administrator may ask that"))
+    assert (ran.code, ran.err) == (1, "headrace: only an administrator may ask that\n")
+
+
+def test_everything_that_a_report_says_is_told_to_people():
+    finding = Finding(kind="decision", sequence=7, through=9, text="it differs", recorded=({"a": 1},), computed=({"b": 2},))
+    report = VerifyReport(
+        through=9,
+        records=9,
+        facts=20,
+        voids={"n1": 2},
+        recomputed=3,
+        decision_facts=5,
+        other_engines={"headrace/9": 4},
+        observed={"admission": 1},
+        folded=8,
+        stopped="a hole",
+        found=2,
+        findings=(finding,),
+    )
+    assert shown(report).splitlines() == [
+        "records    9 read, through record 9",
+        "void       2 records of nodes count for nothing (n1: 2)",
+        "decisions  3 made again, 5 of 20 facts",
+        f"           4 by headrace/9: not to be made again by {ENGINE}",
+        "           1 that follow from more than the ledger holds (admission: 1)",
+        "           followed through record 8 and no further: a hole",
+        "found      2, the first 1 of them:",
+        "  7-9          decision   it differs",
+        "    recorded  {'a': 1}",
+        "    computed  {'b': 2}",
+    ]
