@@ -135,9 +135,7 @@ def open_starts(family: str, layout: Layout, name: str) -> tuple[int, ...]:
     kind = FAMILIES[family].slices.get(name) if family else None
     if kind is None:
         return ()
-    slices = FAMILIES[family].slices
-    there = [slices[other] for _, other in layout if other in slices]
-    if sum(other.compute for other in there) + kind.compute > FAMILIES[family].compute:
+    if _computing(FAMILIES[family], layout) + kind.compute > FAMILIES[family].compute:
         return ()
     if sum(other == name for _, other in layout) >= kind.most:
         return ()
@@ -145,6 +143,18 @@ def open_starts(family: str, layout: Layout, name: str) -> tuple[int, ...]:
     for start, other in layout:
         taken |= run(family, start, other)
     return tuple(start for start in kind.starts if not taken & run(family, start, name))
+
+
+def _computing(family: Family, layout: Layout) -> int:
+    """The compute slices of what lies there. Where slices lie over each other, one kept where others leave, the most at any one time."""
+    most = [0] * (family.memory + 1)  # of what ends before each memory slice
+    for end in range(1, family.memory + 1):
+        most[end] = most[end - 1]
+        for start, name in layout:
+            kind = family.slices.get(name)
+            if kind is not None and start + kind.memory == end:
+                most[end] = max(most[end], most[start] + kind.compute)
+    return most[-1]
 
 
 @lru_cache(maxsize=65_536)

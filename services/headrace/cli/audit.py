@@ -20,12 +20,10 @@ from headrace.contracts.durations import format_time
 WITHIN = 60.0
 PAGE = 500
 
-VERBS = "; ".join(
-    (
-        "log: what happened, who stated it, on what, and by which rule",
-        "verify: whether that is what was written, and would be decided",
-        "export: all of it into files",
-    )
+VERBS = (
+    "log: what happened, who stated it, on what, and by which rule; "
+    "verify: whether that is what was written, and would be decided; "
+    "export: all of it into files"
 )
 
 

@@ -102,6 +102,26 @@ def test_slices_find_their_places_one_after_the_other(names, starts):  # R4, R20
     assert found == starts
 
 
+@pytest.mark.parametrize(
+    ("layout", "starts"),
+    [
+        pytest.param(
+            [(0, "3g.40gb"), *((at, "1g.10gb") for at in (0, 1, 2, 4, 5))], (6,), id="three leave where one of three comes"
+        ),
+        pytest.param(
+            [(4, "3g.40gb"), *((at, "1g.10gb") for at in (0, 1, 2, 4, 5, 6))], (3,), id="one is left now, and in the end"
+        ),
+        pytest.param(
+            [(4, "3g.40gb"), (6, "1g.10gb"), (0, "2g.20gb"), (2, "2g.20gb")], (), id="one is left now, and none in the end"
+        ),
+        pytest.param([(0, "4g.40gb"), (2, "1g.10gb"), (4, "3g.40gb")], (), id="the dearest of those that lie over each other"),
+    ],
+)
+def test_where_one_slice_is_kept_over_others_both_count_but_not_at_a_time(layout, starts):  # R16
+    lying = tuple(sorted(layout))
+    assert tuple(start for start in open_starts(H100, lying, "1g.10gb") if start not in {at for at, _ in layout}) == starts
+
+
 def test_an_unknown_family_takes_and_offers_nothing():
     asked = (open_starts("", EMPTY, "1g.10gb"), best_start("", EMPTY, "1g.10gb"), room("", EMPTY), most_of("", "1g.10gb"))
     assert (asked, run("", 0, "1g.10gb"), slices_of([""])) == (((), None, 0, 0), 0, [])

@@ -2,33 +2,61 @@
 
 What may end is a lease of a job that is preemptible, has a time limit or is on its way out already; whatever else runs stays. Of several
 choices the one is taken for which the least remains to be waited for: first by units that are not free yet, then by when the last of
-them is known to be, then by node. Nothing in the state is changed.
+them is known to be, then by node. Slices are waited for by geometry: a slice of a device is free when nothing lies in its run (R4).
+Nothing in the state is changed.
 """
 
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY, add_to
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
 from headrace.contracts.facts.fact import DeviceShare, Place
+from headrace.contracts.mig import EMPTY, FAMILIES, open_starts, put, room, run
 from headrace.domain.capacity import held_by
+from headrace.domain.devices import change, counted
 from headrace.domain.phases import limit_of, walking
 from headrace.domain.places.placement import may_hold
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from headrace.contracts.amounts import Amounts
+    from headrace.domain.devices import Charges, DeviceState
     from headrace.domain.requests import Shape
     from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState
+
+    Occupancy = Callable[[NodeState], Iterable["Occupant"]]
+    """Who holds what on a node."""
 
 UNKNOWN = 2**62
 """The end of what may end at any time, or never: after all that are known."""
 
 Wait = tuple[int, int]
 """Units of GPU that are not free yet, and when the last of them is known to be (log time; 0: all are free)."""
+
+
+EVERYWHERE = -1
+"""The run of what is no slice."""
+
+_Merit = tuple[Wait, int, int, int]
+"""What a slice waits for, less the placements it leaves open, the number of the device, less its start."""
+
+
+class Occupant(NamedTuple):
+    """What holds a place on a node, and when it is known to leave; `UNKNOWN`: some time; None: it is not to be counted on."""
+
+    place: Place
+    end: int | None
+
+
+def occupants(node: NodeState) -> Iterator[Occupant]:
+    """Those that hold leases on the node now."""
+    for lease in node.leases.values():
+        yield Occupant(held_by(lease), _end_of(lease) if may_end(lease) else None)
 
 
 def may_end(lease: LeaseState) -> bool:
@@ -47,25 +75,28 @@ def _end_of(lease: LeaseState) -> int:
     return UNKNOWN if limit is None else limit
 
 
-def awaited_places(job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-    """The places to keep for all replicas of `job`; None where it would not fit even then. Slices of devices are not waited for."""
+def awaited_places(job: JobRecord, pool: PoolState, on: Occupancy = occupants) -> tuple[Place, ...] | None:
+    """The places to keep for all replicas of `job`; None where it would not fit even then. `on`: who is on a node."""
     request = job.request
-    if request.shape.mig or not _sums_would_fit(pool, request.total):
+    stays = _Stays(pool, on)
+    if not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
         return None
     offers: list[tuple[Wait, str, _Prospect]] = []
     for node in pool.nodes.values():
         if may_hold(node, job):
-            prospect = _Prospect(node, request.shape)
+            prospect = (_Sliced if request.shape.mig else _Prospect)(node, request.shape, tuple(on(node)))
             if prospect.wait is not None:
                 offers.append((prospect.wait, node.name, prospect))
     heapq.heapify(offers)
     places: list[Place] = []
     while offers and len(places) < request.replicas:
         _, name, prospect = heapq.heappop(offers)
-        places.append(Place(node=name, devices=prospect.take(), amounts=request.lease_amounts(len(places))))
+        amounts = request.lease_amounts(len(places))
+        places.append(Place(node=name, devices=prospect.take(amounts.get(GPU, 0)), amounts=amounts))
         if prospect.wait is not None:
             heapq.heappush(offers, (prospect.wait, name, prospect))
-    return tuple(places) if len(places) == request.replicas else None
+    whole = len(places) == request.replicas and (not request.shape.mig or stays.leave_room_for_slices(places))
+    return tuple(places) if whole else None
 
 
 def still_awaited(pool: PoolState, places: Iterable[Place]) -> bool:
@@ -79,42 +110,77 @@ def still_awaited(pool: PoolState, places: Iterable[Place]) -> bool:
 def _would_be_free(node: NodeState, places: list[Place]) -> bool:
     if not node.grantable:
         return False
-    cpu, memory, units = _when_all_have_ended(node)
-    kept: Amounts = {}
+    on = tuple(occupants(node))
+    cpu, memory, units = _when_all_have_ended(node, on)
+    cut = _cut_when_all_have_ended(node, on)
     for place in places:
         cpu -= place.amounts.get(CPU, 0)
         memory -= place.amounts.get(MEMORY, 0)
-        add_to(kept, {share.device: share.units for share in place.devices})
-    return cpu >= 0 and memory >= 0 and all(units.get(device, 0) >= asked for device, asked in kept.items())
+        for share in place.devices:
+            if not share.mig:
+                units[share.device] = units.get(share.device, 0) - share.units
+            elif share.device not in cut or not cut[share.device].could_give(share):
+                return False
+            else:
+                cut[share.device].take(share, 1)
+    return (
+        cpu >= 0
+        and memory >= 0
+        and all(units[share.device] >= 0 for place in places for share in place.devices if not share.mig)
+    )
 
 
-def _when_all_have_ended(node: NodeState) -> tuple[int, int, dict[str, int]]:
-    """cpu, memory and units of each device that would be open on the node."""
+def _when_all_have_ended(node: NodeState, on: Iterable[Occupant]) -> tuple[int, int, dict[str, int]]:
+    """The cpu, memory and units of each device that would be open on the node."""
     cpu, memory = node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated
     units = {device.name: 0 if device.mig or device.unfit else device.free - device.nominated for device in node.devices}
-    for lease in node.leases.values():
-        if may_end(lease):
-            held = held_by(lease)
-            cpu += held.amounts.get(CPU, 0)
-            memory += held.amounts.get(MEMORY, 0)
-            for share in held.devices:
+    for place, end in on:
+        if end is not None:
+            cpu += place.amounts.get(CPU, 0)
+            memory += place.amounts.get(MEMORY, 0)
+            for share in place.devices:
                 if not share.mig:
                     units[share.device] = units.get(share.device, 0) + share.units
     return cpu, memory, units
 
 
-def _sums_would_fit(pool: PoolState, total: Amounts) -> bool:
-    """Whether the pool's ceilings leave room beside what stays, and beside what is nominated."""
-    stays: Amounts = dict(pool.nominated)
-    for node in pool.nodes.values():
-        for lease in node.leases.values():
-            if not may_end(lease):
-                add_to(stays, held_by(lease).amounts)
-    return all(
-        stays.get(key, 0) + amount <= pool.usable.get(key, 0)
-        for key, amount in total.items()
-        if amount and key in pool.governed
-    )
+def _cut_when_all_have_ended(node: NodeState, on: Iterable[Occupant]) -> dict[str, DeviceState]:
+    """The devices in MIG mode, by name, as they would be."""
+    there = {device.name: replace(device) for device in node.devices if device.mig}
+    for place, end in on if there else ():
+        for share in place.devices:
+            if end is not None and share.device in there:
+                there[share.device].take(share, -1)
+    return there
+
+
+class _Stays:
+    """What is to stay in a pool, and what is nominated there, as the pool counts it (R4)."""
+
+    def __init__(self, pool: PoolState, on: Occupancy) -> None:
+        self._pool = pool
+        self._amounts: Amounts = dict(pool.nominated)
+        self._cut: Charges = dict(pool.cut.nominated)
+        for node in pool.nodes.values():
+            for place, end in on(node):
+                if end is None:
+                    add_to(self._amounts, counted(self._cut, place, 1))
+
+    def leave_room_for(self, total: Amounts, *, sliced: bool) -> bool:
+        """Whether the pool's ceilings leave room for so much more; how slices count there depends on where they go."""
+        asked = {
+            key: amount
+            for key, amount in total.items()
+            if amount and key in self._pool.governed and not (sliced and key == GPU)
+        }
+        return all(self._fits(key, amount) for key, amount in asked.items())
+
+    def leave_room_for_slices(self, places: Iterable[Place]) -> bool:
+        """The same of GPUs, for slices in these places."""
+        return self._fits(GPU, change(self._cut, places))
+
+    def _fits(self, key: str, amount: int) -> bool:
+        return self._amounts.get(key, 0) + amount <= self._pool.usable.get(key, 0)
 
 
 class _Prospect:
@@ -122,32 +188,41 @@ class _Prospect:
 
     __slots__ = ("_cpu", "_ends", "_last", "_memory", "_names", "_now", "_picked", "_shape", "_then", "wait")
 
-    def __init__(self, node: NodeState, shape: Shape) -> None:
+    def __init__(self, node: NodeState, shape: Shape, on: tuple[Occupant, ...]) -> None:
         self._shape = shape
-        self._names = [device.name for device in node.devices]
-        self._now = [device.open for device in node.devices]
-        cpu, memory, units = _when_all_have_ended(node)
-        self._then = [units[name] for name in self._names]
+        cpu, memory, units = _when_all_have_ended(node, on)
         self._cpu = [node.cpu_free - node.cpu_nominated, cpu]
         self._memory = [node.memory_free - node.memory_nominated, memory]
-        ends: dict[str, int] = {}
-        self._last = 0
-        for lease in node.leases.values():
-            if may_end(lease):
-                end = _end_of(lease)
-                self._last = max(self._last, end)
-                for share in held_by(lease).devices:
-                    ends[share.device] = max(end, ends.get(share.device, 0))
-        self._ends = [ends.get(name, 0) for name in self._names]
-        self._picked: list[int] = []
+        self._last = max((occupant.end for occupant in on if occupant.end is not None), default=0)
         self.wait: Wait | None = None
+        self._see(node, units, on)
         self._look()
 
+    def _see(self, node: NodeState, units: dict[str, int], on: tuple[Occupant, ...]) -> None:
+        """Note the devices as they are, as they would be, and when the last on each ends."""
+        ends: dict[str, int] = {}
+        for place, end in on:
+            for share in place.devices if end is not None else ():
+                ends[share.device] = max(end or 0, ends.get(share.device, 0))
+        self._names = [device.name for device in node.devices]
+        self._now = [device.open for device in node.devices]
+        self._then = [units[name] for name in self._names]
+        self._ends = [ends.get(name, 0) for name in self._names]
+        self._picked: list[int] = []
+
     def _look(self) -> None:
-        """Which devices one more replica would take: what is free first, then what is free soonest."""
+        """What one more replica would wait for on the devices that it would take, and for cpu and memory."""
         shape, self.wait = self._shape, None
         if self._cpu[1] < shape.cpu or self._memory[1] < shape.memory:
             return
+        wait = self._choose()
+        if wait is not None:
+            short = self._cpu[0] < shape.cpu or self._memory[0] < shape.memory
+            self.wait = wait[0], max(wait[1], self._last) if short else wait[1]
+
+    def _choose(self) -> Wait | None:
+        """Which devices: what is free first, then what is free soonest."""
+        shape = self._shape
         each = GPU_UNITS if shape.whole else shape.fraction
         count = shape.whole or (1 if shape.fraction else 0)
         fitting = sorted(
@@ -156,26 +231,80 @@ class _Prospect:
             if self._then[number] >= each
         )
         if len(fitting) < count:
-            return
+            return None
         chosen = fitting[:count]
         self._picked = sorted(number for *_, number in chosen)
-        until = max((end for _, end, _, _ in chosen), default=0)
-        if self._cpu[0] < shape.cpu or self._memory[0] < shape.memory:
-            until = max(until, self._last)
-        self.wait = sum(missing for missing, *_ in chosen), until
+        return sum(missing for missing, *_ in chosen), max((end for _, end, _, _ in chosen), default=0)
 
     def _until(self, number: int, each: int) -> int:
         return 0 if self._now[number] >= each else self._ends[number]
 
-    def take(self) -> tuple[DeviceShare, ...]:
-        """Put one replica here."""
-        shape = self._shape
-        each = GPU_UNITS if shape.whole else shape.fraction
-        taken = tuple(DeviceShare(device=self._names[number], units=each) for number in self._picked)
-        for number in self._picked:
-            self._now[number] = max(0, self._now[number] - each)
-            self._then[number] -= each
-        for host, need in ((self._cpu, shape.cpu), (self._memory, shape.memory)):
+    def take(self, units: int) -> tuple[DeviceShare, ...]:
+        """Put one replica here; `units` are what it is charged."""
+        taken = self._take(units)
+        for host, need in ((self._cpu, self._shape.cpu), (self._memory, self._shape.memory)):
             host[0], host[1] = max(0, host[0] - need), host[1] - need
         self._look()
         return taken
+
+    def _take(self, _units: int) -> tuple[DeviceShare, ...]:
+        each = GPU_UNITS if self._shape.whole else self._shape.fraction
+        for number in self._picked:
+            self._now[number] = max(0, self._now[number] - each)
+            self._then[number] -= each
+        return tuple(DeviceShare(device=self._names[number], units=each) for number in self._picked)
+
+
+class _Sliced(_Prospect):
+    """The same for a slice (R4)."""
+
+    __slots__ = ("_best", "_layouts", "_lying", "_there")
+
+    def _see(self, node: NodeState, _units: dict[str, int], on: tuple[Occupant, ...]) -> None:
+        """Note the devices as they would be, the layouts as they are, and what will leave each: (the run it lies in, when)."""
+        there = _cut_when_all_have_ended(node, on)
+        self._there = [device for device in there.values() if device.layout is not None]
+        self._layouts = {device.name: device.layout for device in node.devices}
+        self._lying: dict[str, list[tuple[int, int]]] = {}
+        for place, end in on:
+            for share in place.devices if end is not None else ():
+                device = there.get(share.device)
+                if device is not None and end is not None:
+                    lies = run(device.family, share.start, share.mig) if share.mig else EVERYWHERE
+                    self._lying.setdefault(share.device, []).append((lies, end))
+        self._best: _Merit | None = None
+
+    def _choose(self) -> Wait | None:
+        """Which device and start: where the least has to leave, and soonest; of equal ones what leaves the most open (R20)."""
+        self._best = min((merit for number in range(len(self._there)) for merit in self._merits(number)), default=None)
+        return None if self._best is None else self._best[0]
+
+    def _merits(self, number: int) -> Iterator[_Merit]:
+        device, name = self._there[number], self._shape.mig
+        layout, now = device.layout, self._layouts[device.name]
+        for start in open_starts(device.family, layout, name) if layout is not None else ():
+            wait = 0, 0
+            if now is None or start not in open_starts(device.family, now, name):
+                wait = self._wait_at(device, run(device.family, start, name))
+            yield wait, -room(device.family, put(layout or EMPTY, start, name)), number, -start
+
+    def _wait_at(self, device: DeviceState, wanted: int) -> Wait:
+        """For whom a slice in this run waits: those who lie in it, or, where nobody does, all of the device."""
+        lying = self._lying.get(device.name, [])
+        blocking = [one for one in lying if one[0] & wanted] or lying
+        taken = 0
+        for lies, _ in blocking:
+            taken |= lies & wanted
+        units = GPU_UNITS * (taken or wanted).bit_count() // FAMILIES[device.family].memory
+        return units, max((end for _, end in blocking), default=0)
+
+    def _take(self, units: int) -> tuple[DeviceShare, ...]:
+        if self._best is None:
+            return ()
+        _, _, number, start = self._best
+        device = self._there[number]
+        share = DeviceShare(device=device.name, units=units, mig=self._shape.mig, start=-start)
+        device.take(share, 1)
+        now = self._layouts[device.name]
+        self._layouts[device.name] = None if now is None else put(now, share.start, share.mig)
+        return (share,)

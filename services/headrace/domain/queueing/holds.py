@@ -7,10 +7,15 @@ kept from it out of reach meanwhile, and back again.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from headrace.contracts.amounts import CPU, GPU, MEMORY
+from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
+from headrace.domain.devices import counted
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.ranking import is_inside, rank
 from headrace.domain.scopes import over_capacity
@@ -18,9 +23,9 @@ from headrace.domain.scopes import over_capacity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.facts.fact import DeviceShare
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import JobRecord, NodeState, PoolState, State
     from headrace.domain.takings import Hold
 
 
@@ -30,48 +35,71 @@ class OutOfReach:
     What leases still hold of the places comes free there and then; of the sums it is nobody's to keep before that.
     """
 
-    __slots__ = ("_hold", "_pool", "_state", "_sums")
+    __slots__ = ("_free", "_hold", "_pool", "_state")
 
     def __init__(self, state: State, pool: PoolState, hold: Hold) -> None:
         self._state = state
         self._pool = pool
         self._hold = hold
-        self._sums = _free_of(state, hold)
+        self._free = _free_of(state, hold)
         capacity.keep(state, hold.places, 1)
-        capacity.add([pool.use], self._sums, 1)
+        self._count(1)
 
     def end(self) -> None:
         """Everything is as it was."""
         capacity.keep(self._state, self._hold.places, -1)
-        capacity.add([self._pool.use], self._sums, -1)
+        self._count(-1)
+
+    def _count(self, sign: int) -> None:
+        use = self._pool.use
+        for place in self._free:
+            capacity.add([use], counted(self._pool.cut.use, place, sign), sign)
 
 
-def _free_of(state: State, hold: Hold) -> Amounts:
-    """What of the kept amounts is free now: of what belongs to nodes that which is open there, all of the rest."""
-    total: Amounts = {}
-    left: dict[str, dict[str, int]] = {}
+def _free_of(state: State, hold: Hold) -> list[Place]:
+    """What of the kept places is free now: of what belongs to nodes that which is open there, all of the rest."""
+    free: list[Place] = []
+    there: dict[str, _Open] = {}
     for place in hold.places:
-        opens = left.get(place.node)
+        node = state.nodes.get(place.node)
+        opens = there.get(place.node)
         if opens is None:
-            opens = left[place.node] = _open_on(state, place.node)
-        asked = {**{f"{GPU}/{share.device}": share.units for share in place.devices}, **place.amounts}
-        asked.pop(GPU, None)
-        for key, amount in asked.items():
-            free = min(amount, opens.get(key, 0)) if key in (CPU, MEMORY) or key.startswith(f"{GPU}/") else amount
-            opens[key] = opens.get(key, 0) - free
-            name = key.partition("/")[0] if key.startswith(f"{GPU}/") else key
-            total[name] = total.get(name, 0) + free
-    return {key: amount for key, amount in total.items() if amount}
+            opens = there[place.node] = _Open(node)
+        free.append(opens.take(place))
+    return free
 
 
-def _open_on(state: State, name: str) -> Amounts:
-    """cpu, memory, and the units of each device as `gpu/<device>`, that are open on a node."""
-    node = state.nodes.get(name)
-    if node is None:
-        return {}
-    opens = {f"{GPU}/{device.name}": device.open for device in node.devices}
-    cpu, memory = node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated
-    return {**opens, CPU: max(0, cpu), MEMORY: max(0, memory)}
+class _Open:
+    """What is open on a node, less what was taken of it; of one that is gone nothing is."""
+
+    def __init__(self, node: NodeState | None) -> None:
+        self._devices = {device.name: replace(device) for device in node.devices} if node is not None else {}
+        self._host = {CPU: 0, MEMORY: 0}
+        if node is not None:
+            self._host = {CPU: node.cpu_free - node.cpu_nominated, MEMORY: node.memory_free - node.memory_nominated}
+
+    def take(self, place: Place) -> Place:
+        """As much of the place as is open."""
+        amounts = dict(place.amounts)
+        for key, left in self._host.items():
+            if key in amounts:
+                amounts[key] = min(amounts[key], max(0, left))
+                self._host[key] = left - amounts[key]
+        shares = tuple(share for share in map(self._take, place.devices) if share.units)
+        if GPU in amounts:
+            amounts[GPU] = sum(share.units for share in shares)
+        return Place(node=place.node, devices=shares, amounts=amounts)
+
+    def _take(self, share: DeviceShare) -> DeviceShare:
+        """Of a slice all of it or nothing."""
+        device = self._devices.get(share.device)
+        units = 0
+        if device is not None:
+            units = (share.units if device.could_give(share) else 0) if share.mig else min(share.units, device.open)
+        part = msgspec.structs.replace(share, units=units)
+        if device is not None and units:
+            device.take(part, 1)
+        return part
 
 
 def rank_in_line(state: State, job: JobRecord, pool: PoolState) -> Rank | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, JOB
+from headrace.contracts import documents as d
+from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
 from headrace.contracts.durations import MINUTE
 from headrace.domain.places.awaited import awaited_places, still_awaited
-from tests.unit.domain.site import HALF, Site, gpus, place, pool
+from tests.unit.domain.site import HALF, Site, gpus, place, policy, pool, profile, slice_at
 
 
 def spots(site: Site, job) -> list[tuple[str, list[str]]] | None:
@@ -129,3 +130,79 @@ def test_what_is_nominated_on_a_device_whose_lease_is_overdue_does_not_end_what_
 
     assert [share.device for spot in places for share in spot.devices] == ["gpu2"]
     assert still_awaited(hall, places)
+
+
+ONE, SEVENTH = "1g.10gb", GPU_UNITS // 7
+
+
+def cut(count: int = 1, **said: object) -> Site:
+    """GPUs in slices, and profiles of a seventh and a half of one."""
+    site = Site(**said)
+    site.law(profile("seventh", {GPU: SEVENTH}, mig=ONE), profile("part", {GPU: HALF}, mig="3g.40gb"))
+    site.law(policy("dev", profiles=(d.PolicyProfile(name="seventh"), d.PolicyProfile(name="part"))))
+    site.node("n1", count, model="H100-80GB", mig=True)
+    return site
+
+
+def lie(site: Site, name: str, start: int, device: int = 0, kind: str = ONE, units: int = SEVENTH, **said: object):
+    return site.run(name, slice_at("n1", kind, start, units, device), queue="dev/seventh", mig=kind, **said)
+
+
+def parts(site: Site, job) -> list[tuple[str, int]] | None:
+    places = awaited_places(job, site.state.pools["hall"])
+    return None if places is None else [(share.device, share.start) for spot in places for share in spot.devices]
+
+
+def test_a_slice_is_kept_where_the_least_lies_in_its_run_and_then_where_that_ends_first():  # R4
+    site = cut(count=2)
+    for device, start, limit in ((0, 0, None), (0, 1, None), (0, 4, 10), (1, 0, None), (1, 5, 5)):
+        lie(site, f"s{device}{start}", start, device, time_limit=limit and limit * MINUTE)
+    assert parts(site, site.admit("a", "dev/part", mig="3g.40gb")) == [("gpu1", 4)]
+
+    lie(site, "s16", 6, 1, time_limit=5 * MINUTE)
+    assert parts(site, site.admit("b", "dev/part", mig="3g.40gb")) == [("gpu0", 4)]
+
+
+def test_a_slice_that_stays_is_in_the_way_of_all_that_would_lie_over_it():
+    site = cut()
+    lie(site, "firm", 5, preemptible=False)
+    lie(site, "lent", 0)
+    assert parts(site, site.admit("a", "dev/part", mig="3g.40gb")) == [("gpu0", 0)]
+
+    lie(site, "other", 1, preemptible=False)
+    assert parts(site, site.admit("b", "dev/part", mig="3g.40gb")) is None
+
+
+def test_where_not_the_room_but_the_engine_is_taken_whoever_has_it_is_waited_for():
+    site = cut()
+    lie(site, "me", 0, kind=f"{ONE}+me")
+    places = awaited_places(site.admit("a", "dev/seventh", mig=f"{ONE}+me"), site.state.pools["hall"])
+
+    assert [(share.device, share.start) for spot in places for share in spot.devices] == [("gpu0", 6)]
+
+
+def test_the_replicas_of_a_gang_of_slices_lie_beside_each_other():
+    site = cut(count=2)
+    lie(site, "s", 0)
+    lie(site, "t", 0, 1)
+    gang = site.admit("g", "dev/part", mig="3g.40gb", replicas=3)
+
+    assert parts(site, gang) == [("gpu0", 4), ("gpu1", 4), ("gpu0", 0)]
+
+
+def test_a_cut_gpu_counts_once_in_the_pools_sum_whatever_its_slices_are_charged():  # R4
+    for ceiling, found in ((GPU_UNITS, [("gpu0", 4)]), (GPU_UNITS - 1, None)):
+        site = cut(pools=(pool(capacity={GPU: ceiling}),))
+        lie(site, "four", 0, kind="4g.40gb", units=4 * SEVENTH, preemptible=False)
+        assert parts(site, site.admit("a", "dev/part", mig="3g.40gb")) == found
+
+
+def test_a_slice_that_is_kept_is_awaited_until_one_that_stays_lies_over_it():
+    site = cut()
+    hall, kept = site.state.pools["hall"], (slice_at("n1", "3g.40gb", 4, HALF),)
+    lie(site, "lent", 5)
+    seen = [still_awaited(hall, kept), still_awaited(hall, (slice_at("n1", "3g.40gb", 4, HALF, 3),))]
+    lie(site, "firm", 6, preemptible=False)
+    seen.append(still_awaited(hall, kept))
+
+    assert seen == [True, False, False]

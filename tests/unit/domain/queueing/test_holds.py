@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.domain.queueing.holds import OutOfReach, as_seen_by, holds_before, rank_in_line
-from tests.unit.domain.site import Site, place, policy, pool
+from tests.unit.domain.site import HALF, Site, place, policy, pool, profile, slice_at
 from tests.unit.domain.snapshot import differences, snapshot
 
 
@@ -60,6 +61,26 @@ def test_of_the_sums_no_more_is_kept_than_is_free_of_the_places_now():
     out.end()
 
     assert (use[GPU], use["job"]) == (2 * GPU_UNITS, 2)
+
+
+def test_a_kept_slice_counts_in_the_sums_once_nothing_lies_in_its_run_and_a_cut_gpu_with_no_more_than_one():  # R4
+    site = Site()
+    site.law(profile("cut", {GPU: HALF}, mig="3g.40gb"), policy("dev", profiles=(d.PolicyProfile(name="cut"),)))
+    site.node("n1", 1, model="H100-80GB", mig=True)
+    four = site.run("f", slice_at("n1", "4g.40gb", 0, 72_000), queue="dev/cut", mig="4g.40gb")
+    holder = site.admit("h", "dev/cut", mig="3g.40gb")
+    hall, seen = site.state.pools["hall"], []
+    for start in (4, 0):
+        site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "3g.40gb", start, HALF),)), by="allocator")
+        out = OutOfReach(site.state, hall, site.state.holds[holder.key])
+        seen.append((hall.use[GPU], site.state.nodes["n1"].devices[0].layout))
+        out.end()
+    site.leave(four)
+    before = snapshot(site.state)
+    OutOfReach(site.state, hall, site.state.holds[holder.key]).end()
+
+    assert seen == [(GPU_UNITS, ((0, "4g.40gb"), (4, "3g.40gb"))), (72_000, ((0, "3g.40gb"), (0, "4g.40gb")))]
+    assert differences(snapshot(site.state), before) == []
 
 
 def test_who_stands_in_no_line_has_no_rank_and_is_kept_from_nothing():
