@@ -7,7 +7,7 @@ The question it answers: *what runs on this node, and what became of it?*
   lease.overran, lease.rung, lease.suspended, lease.resumed, checkpoint.registered, lease.ended.
 - `core` decides, purely, what follows from what happened: the life of a lease and its ladder (R28).
 - `executor` does what the core asks for, with `runtimes` (processes), `devices` (GPUs), `enforcement` (what keeps it to its part),
-  `environment`, `workspace`, `checkpoints`, `outputs`.
+  `environment`, `workspace` (and `spares`), `checkpoints`, `outputs`.
 - `link` is the wire; `ledger` states the facts, in order, exactly once; `journal` has all that must be known when the executor has died.
 - Every job is kept by a small process of its own (`runtimes.process`): killed, upgraded or restarted, the executor leaves jobs running,
   and takes them over again; `leftovers` finds what ran on without anybody.

@@ -5,6 +5,7 @@
     <data>/logs/<job>.<attempt>.<rank>.log   its output, there from the first byte on; with later pieces in ...log.d/ (`runtimes.output`)
     <data>/kept/<job>.<attempt>.<rank>       what its keeper wrote down: only the executor's own account can
     <checkpoints>/<job>.<attempt>/           for its checkpoints; the replicas of one attempt share it
+    <data>/spare/                            directories that were left empty, for the next job of the same account (`spares`)
 
 Strategy: everything that a job leaves is kept for its owner and pruned by age (`retention`); what is empty goes at once. Nothing
 is synced to disk, because after a power cut no job is left that could need it.
@@ -18,9 +19,13 @@ from typing import NamedTuple
 
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.accounts import Account
+from headrace.node_executor.spares import CHECKPOINTS as SAVED
+from headrace.node_executor.spares import CONTROL, WORK, Spares
 
 PREEMPT, FINISHED, HOOK, CHECKPOINTS = "preempt.json", "finished", "hook", "checkpoints"
-_CONTROL_FILES = (PREEMPT, FINISHED, HOOK, CHECKPOINTS)
+_CONTROL_FILES = frozenset({PREEMPT, FINISHED, HOOK, CHECKPOINTS})
+OPEN, CLOSED = 0o755, 0o700
+"""Of directories of jobs that run as we do, and as accounts of their own."""
 
 
 class Paths(NamedTuple):
@@ -72,6 +77,9 @@ class Workspace:
         self._elsewhere = bool(checkpoints)
         for directory in (self.leases, self.logs, self.checkpoints):
             os.makedirs(directory, 0o755, exist_ok=True)
+        self._mask = os.umask(0o022)
+        os.umask(self._mask)
+        self._spares = Spares(f"{data}/spare")
         if others:
             for directory, mode in ((data, 0o711), (self.leases, 0o711), (self.logs, 0o700)):
                 os.chmod(directory, mode)
@@ -81,7 +89,7 @@ class Workspace:
         control = f"{self.leases}/{self.name(order)}"
         return Paths(
             control,
-            "" if order.workdir else f"{control}/work",
+            "" if order.workdir else f"{control}/{WORK}",
             f"{self.checkpoints}/{order.job}.{order.attempt}",
             self.log(order.job, order.attempt, order.rank),
             shared=order.replicas > 1,
@@ -98,21 +106,25 @@ class Workspace:
 
     def make(self, paths: Paths, account: Account | None = None) -> None:
         """Make the directories of a lease, as this account's own. Raises `OSError`."""
-        for directory in (paths.control, paths.work, paths.checkpoints):
-            if directory:
+        uid, mode = (os.geteuid(), OPEN) if account is None else (account.uid, CLOSED)
+        mode &= ~self._mask
+        if not (paths.work and self._spares.take(CONTROL, uid, mode, paths.control)):
+            for directory in filter(None, (paths.control, paths.work)):
                 _make(directory, account)
+        if paths.shared or paths.elsewhere or not self._spares.take(SAVED, uid, mode, paths.checkpoints):
+            _make(paths.checkpoints, account)
 
     def tidy(self, paths: Paths) -> None:
         """The lease is over: remove what is empty, and our own files. Never raises."""
-        if not paths.shared:
+        if not paths.shared and (paths.elsewhere or not self._spares.keep(SAVED, paths.checkpoints)):
             _remove(paths.checkpoints)
-        if paths.work:
-            _remove(paths.work)
-        if not _remove(paths.control):
-            for name in _CONTROL_FILES:
-                with contextlib.suppress(OSError):
-                    os.unlink(f"{paths.control}/{name}")
-            _remove(paths.control)
+        with contextlib.suppress(OSError):
+            for name in _CONTROL_FILES.intersection(os.listdir(paths.control)):
+                os.unlink(f"{paths.control}/{name}")
+        if paths.work and self._spares.keep(CONTROL, paths.control):
+            return
+        for directory in filter(None, (paths.work, paths.control)):
+            _remove(directory)
 
 
 def used(directory: str) -> int:
@@ -133,7 +145,7 @@ def used(directory: str) -> int:
 
 def _make(directory: str, account: Account | None) -> None:
     try:
-        os.mkdir(directory, 0o755 if account is None else 0o700)
+        os.mkdir(directory, OPEN if account is None else CLOSED)
     except FileExistsError:
         if account is None or os.stat(directory).st_uid == account.uid:
             return
@@ -141,9 +153,6 @@ def _make(directory: str, account: Account | None) -> None:
         os.chown(directory, account.uid, account.gid, follow_symlinks=False)
 
 
-def _remove(directory: str) -> bool:
-    try:
+def _remove(directory: str) -> None:
+    with contextlib.suppress(OSError):
         os.rmdir(directory)
-    except OSError:
-        return False
-    return True

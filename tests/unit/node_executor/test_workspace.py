@@ -10,7 +10,11 @@ NAME = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3.1"
 
 
 def tree(directory: Path) -> set[str]:
-    return {str(path.relative_to(directory)) for path in directory.rglob("*")} - {"leases", "logs", "checkpoints"}
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if "spare" not in path.parts} - {
+        "leases",
+        "logs",
+        "checkpoints",
+    }
 
 
 def test_a_lease_has_its_own_places(tmp_path, make_order) -> None:
@@ -36,6 +40,18 @@ def test_a_lease_that_left_nothing_leaves_nothing(tmp_path, make_order) -> None:
     workspace.tidy(paths)
     workspace.tidy(paths)
     assert tree(tmp_path) == set()
+
+
+def test_the_next_job_of_the_same_account_gets_what_was_left_empty(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    first, second = (workspace.paths(make_order(attempt=attempt)) for attempt in (1, 2))
+    workspace.make(first)
+    numbers = [Path(path).stat().st_ino for path in (first.control, first.work, first.checkpoints)]
+    Path(first.finished).touch()
+    workspace.tidy(first)
+    workspace.make(second)
+    assert [Path(path).stat().st_ino for path in (second.control, second.work, second.checkpoints)] == numbers
+    assert [path.name for path in Path(second.control).iterdir()] == ["work"]
 
 
 def test_what_the_job_made_stays(tmp_path, make_order) -> None:

@@ -311,13 +311,14 @@ static void kill_all(struct job *job, pid_t pid) {
     kill_children();
 }
 
+/* What the job left behind is looked for only if there is anything: that takes longer than all the rest. */
 static void collect(struct job *job) {
     for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) >= 0;) {
         if (pid > 0) continue;
-        struct timespec moment = {0, 2000000};
-        nanosleep(&moment, NULL);
         kill_children();
         kill_group(job);
+        struct timespec moment = {0, 2000000};
+        nanosleep(&moment, NULL);
     }
 }
 
@@ -352,7 +353,8 @@ static int keep(struct job *job, pid_t pid, int signals, int output, int state) 
         }
     }
     long long ended = now_us();
-    kill_all(job, pid); /* its number is taken until it is collected, so this hits nobody else */
+    kill(-pid, SIGKILL); /* its number is taken until it is collected, so this hits nobody else */
+    kill_group(job);
     collect(job);
     if (output >= 0) for (int left = 64; left && pass_on(output, &log, job) > 0; left--) continue;
     char text[64];
