@@ -59,8 +59,9 @@ class Spares:
             return False
         there.pop()
         self._count -= 1
-        with contextlib.suppress(OSError):
-            os.utime(to)
+        if kind == CONTROL:  # these are pruned by their age
+            with contextlib.suppress(OSError):
+                os.utime(to)
         return True
 
     def keep(self, kind: str, path: str) -> bool:

@@ -118,6 +118,8 @@ class Workspace:
         """The lease is over: remove what is empty, and our own files. Never raises."""
         if not paths.shared and (paths.elsewhere or not self._spares.keep(SAVED, paths.checkpoints)):
             _remove(paths.checkpoints)
+        if paths.work and self._spares.keep(CONTROL, paths.control):
+            return
         with contextlib.suppress(OSError):
             for name in _CONTROL_FILES.intersection(os.listdir(paths.control)):
                 os.unlink(f"{paths.control}/{name}")

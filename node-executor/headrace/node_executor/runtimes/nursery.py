@@ -134,37 +134,44 @@ class _Line:
         self._orders.setblocking(False)
         self._reports.setblocking(False)
         self._unsent = bytearray()
+        self._is_full = False
         self._waiting: dict[str, Told] = {}
         self.closed = False
-        loop.add_reader(self._reports, self._read)
+        loop.add_reader(self._reports.fileno(), self._read)
 
     def send(self, payload: bytes, order: str, told: Told) -> None:
         self._waiting[order] = told
         if not self._unsent:
-            self._loop.add_writer(self._orders, self._write)
+            self._loop.call_soon(self._write)  # those that are ordered in one turn of the loop go together
         self._unsent += payload
-        self._write()
 
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
-        self._loop.remove_reader(self._reports)
-        self._loop.remove_writer(self._orders)
+        self._loop.remove_reader(self._reports.fileno())
+        self._loop.remove_writer(self._orders.fileno())
         self._orders.close()
         self._reports.close()
         self._process.wait()
 
     def _write(self) -> None:
+        if self.closed:
+            return
         try:
             while self._unsent:
                 sent = self._orders.send(memoryview(self._unsent)[:_PIECE])
                 del self._unsent[:sent]
         except BlockingIOError:
+            if not self._is_full:
+                self._is_full = True
+                self._loop.add_writer(self._orders.fileno(), self._write)
             return
         except OSError:  # it is gone: the end of its reports says the rest
             self._unsent.clear()
-        self._loop.remove_writer(self._orders)
+        if self._is_full:
+            self._is_full = False
+            self._loop.remove_writer(self._orders.fileno())
 
     def _read(self) -> None:
         while True:

@@ -150,15 +150,13 @@ def find_program(command: tuple[str, ...], env: dict[str, str], directory: str) 
         raise CannotStart("there is no command, or it has a NUL byte in it", COMMAND_NOT_FOUND)
     if "/" in name:
         return os.path.join(directory, name)
-    found = ""
-    for folder in env.get("PATH", os.defpath).split(":"):
-        path = os.path.join(directory, folder, name)
+    places = [os.path.join(directory, folder, name) for folder in env.get("PATH", os.defpath).split(":")]
+    for path in places:
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
+    for path in reversed(places):
         if os.path.isfile(path):
-            found = path
-    if found:
-        raise CannotStart(f"{found} is not executable", COMMAND_UNUSABLE)
+            raise CannotStart(f"{path} is not executable", COMMAND_UNUSABLE)
     raise CannotStart(f"command not found: {name}", COMMAND_NOT_FOUND)
 
 
