@@ -31,7 +31,9 @@ SHELLS = (
     "headrace.contracts.protos",  # runs protoc
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.audit.verify_reading",  # reads the log
+    "headrace.simulate.abreast",  # plays two worlds in two processes
     "headrace.simulate.command",  # reads the scenario file
+    "headrace.simulate.period",  # has two worlds played
     "headrace.simulate.whatif",  # plays two worlds
     "headrace.simulate.world",  # feeds the in-memory log, in virtual time
     "headrace.accounting.database",  # the books' database

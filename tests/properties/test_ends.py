@@ -12,6 +12,7 @@ from headrace.contracts.reasons import WaitReason
 from headrace.contracts.subjects import cancel
 from headrace.domain.state import FINAL, JobRecord, JobState
 from headrace.domain.why.waits import pools_of, wait_in
+from headrace.simulate.happenings import happen
 from headrace.simulate.scenario import Moment
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
@@ -29,10 +30,10 @@ NOT_FOR_ROOM = {
 def mend(world: World) -> None:
     """Every node is in service again, and starts what it should."""
     for name, node in list(world.state.nodes.items()):
-        world._carry_out(Moment(at=0, allow_starts=name))
-        world._carry_out(Moment(at=0, uncordon=name))
+        happen(world, Moment(at=0, allow_starts=name))
+        happen(world, Moment(at=0, uncordon=name))
         if not node.healthy:
-            world._carry_out(Moment(at=0, node_back=name))
+            happen(world, Moment(at=0, node_back=name))
     world.settle()
 
 
@@ -75,7 +76,7 @@ def test_every_admitted_job_ends_once_and_nothing_is_left_over(scenario) -> None
     assert {key: told for key, told in why.items() if None in told or told.isdisjoint(NOT_FOR_ROOM)} == {}
 
     for job in left:
-        world._wish(cancel(*job.key.split(".")), b"{}")
+        world.wish(cancel(*job.key.split(".")), b"{}")
     world.settle()
     facts = [fact for stated in world.history for fact in stated.facts]
     ends = Counter(fact.job for fact in facts if isinstance(fact, JobEndedV1 | JobDismissedV1))

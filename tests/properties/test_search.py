@@ -17,6 +17,7 @@ from headrace.domain.queueing.holds import as_seen_by
 from headrace.domain.reclaim.victims import NoPlan, Plan, review, search
 from headrace.domain.state import JobRecord, JobState, PoolState, State
 from headrace.preemption.decide import PreemptionWatch
+from headrace.simulate.happenings import happen
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
@@ -74,8 +75,8 @@ def ground(scenario: Scenario, asked: str) -> tuple[State, JobRecord | None, int
     world = World(scenario, judged=False)
     for _ in world.run():
         pass
-    world._happen(Moment(at=ASKED_AT, submit=Submit(name="p", queue=f"own/{asked}")))
-    world._append("admission", world.admission.decide(world.now))
+    happen(world, Moment(at=ASKED_AT, submit=Submit(name="p", queue=f"own/{asked}")))
+    world.append("admission", world.admission.decide(world.now))
     return world.state, world.state.jobs.get(world.names["p"]), world.now
 
 

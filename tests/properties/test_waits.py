@@ -116,7 +116,7 @@ def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_chang
             if name != GPU or not world.state.profile(job.tenant, profile).mig
         },
     )
-    world._wish(cancel(*job.key.split(".")), b"{}")
-    world._wish(submit(job.tenant, job.user, policy, profile), encode(wish))
+    world.wish(cancel(*job.key.split(".")), b"{}")
+    world.wish(submit(job.tenant, job.user, policy, profile), encode(wish))
     world.settle()
     assert world.state.jobs[key].state is not JobState.PENDING, (job.key, change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client, moment, span
 from headrace.cli.documents import read_files
@@ -13,29 +13,19 @@ from headrace.client import Client
 from headrace.contracts.codec import encode
 from headrace.contracts.document_tree import DocumentErrors
 from headrace.contracts.durations import format_time
-from headrace.contracts.queries import RecordsAnswer, RecordsRequest, StoredRecord
-from headrace.domain.fold.ledger import Ledger, LedgerBroken
-from headrace.domain.snapshot import copy_of
+from headrace.contracts.queries import RecordsAnswer, RecordsRequest
+from headrace.domain.fold.ledger import LedgerBroken
 
 if TYPE_CHECKING:
-    from headrace.simulate.aftermath import Aftermath
+    from collections.abc import Callable
+
     from headrace.simulate.changes import Changes
+    from headrace.simulate.period import Period
 
 PAGE_WITHIN = 60.0
 """Seconds for a page of the ledger."""
-
-
-class Point(NamedTuple):
-    """A place in the ledger: through a sequence, or through a moment of the server's time, microseconds; None: not by that."""
-
-    sequence: int | None = None
-    time: int | None = None
-
-    def is_before(self, record: StoredRecord) -> bool:
-        """Whether the record is beyond it."""
-        if self.sequence is not None:
-            return record.sequence > self.sequence
-        return self.time is not None and record.stamped > self.time
+BAR = 30
+"""Characters."""
 
 
 def add(nouns: Nouns) -> None:
@@ -63,11 +53,11 @@ def add(nouns: Nouns) -> None:
         help="documents as for `apply`; `submit:` and `nodes:` as in scenarios; `delete:`; - is standard input",
     )
     parser.add_argument(
-        "--at",
         "--from",
-        dest="at",
+        "--at",
+        dest="since",
         type=_point,
-        default=Point(),
+        default=(None, None),
         metavar="SEQ|TIME",
         help="when the changes come: a record, a moment or a span ago (default: now)",
     )
@@ -75,42 +65,41 @@ def add(nouns: Nouns) -> None:
         "--to",
         type=_point,
         metavar="SEQ|TIME",
-        help="play the jobs that really came until then, and no further (default: nobody new comes)",
+        help="play what really came until then, jobs, nodes and documents, and no further (default: nobody new comes)",
     )
     parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
     add_asker(parser)
 
 
-def _point(text: str) -> Point:
-    return Point(sequence=int(text)) if text.isdecimal() else Point(time=moment(text))
+def _point(text: str) -> tuple[int | None, int | None]:
+    """(sequence, microseconds since 1970), one of them None, for argparse."""
+    return (int(text), None) if text.isdecimal() else (None, moment(text))
 
 
 async def whatif(args: argparse.Namespace) -> int:
     """Read the changes and the ledger, play, show. Everything is worked out here: the services hand out records, and no more."""
-    from headrace.simulate.aftermath import Aftermath  # noqa: PLC0415 - the other commands need none of it
+    from headrace.simulate.abreast import PlayLost  # noqa: PLC0415 - the other commands need none of it
     from headrace.simulate.difference import as_text  # noqa: PLC0415
-    from headrace.simulate.whatif import compare_from  # noqa: PLC0415
-    from headrace.simulate.world import Refused, Unrest  # noqa: PLC0415
+    from headrace.simulate.happenings import Refused  # noqa: PLC0415
+    from headrace.simulate.period import NoPeriod, Period, Point  # noqa: PLC0415
+    from headrace.simulate.world import Unrest  # noqa: PLC0415
 
     changes = _changes(args.file)
-    async with client(args) as hr:
-        ledger = await _fold(hr, Ledger(), args.at)
-        state, sequence = ledger.state, ledger.sequence
-        now = max(state.now, args.at.time or (0 if args.at.sequence is not None else time.time_ns() // 1_000))
-        aftermath = None if args.to is None else Aftermath(now)
-        if aftermath is not None:
-            state = copy_of(state)
-            await _fold(hr, ledger, args.to, aftermath)
-            if ledger.now <= now:
-                raise Failed("--to: the ledger holds nothing between --from and there")
     try:
-        found = compare_from(
-            state, changes, now, span=args.span if aftermath is None else ledger.now - now, aftermath=aftermath
-        )
+        until = None if args.to is None else Point(*args.to)
+        period = Period(Point(*args.since), until, time.time_ns() // 1_000)
+        async with client(args) as hr:
+            await _read(hr, period)
+        found = period.compare(changes, span=args.span, progress=_bar("playing both"))
+    except NoPeriod as wrong:
+        raise Failed(f"--{wrong}") from None
+    except PlayLost as lost:
+        raise Failed(str(lost)) from None
     except (Refused, Unrest) as stop:
         lines = str(stop).splitlines()
         print("\n".join(f"headrace: {line}" for line in lines), file=sys.stderr)
         raise Failed from None
+    sequence, now = period.start
     title = f"From record {sequence}, {format_time(now)}, with {', '.join(args.file)}"
     print(encode(found).decode() if args.json else as_text(found, title))
     return 0
@@ -125,22 +114,36 @@ def _changes(files: list[str]) -> Changes:
         raise Failed(f"the files together: {wrong.errors[0]}") from None
 
 
-async def _fold(hr: Client, ledger: Ledger, point: Point, aftermath: Aftermath | None = None) -> Ledger:
-    """The ledger folded on through the point, or to its end; what comes meanwhile is noted in the `aftermath`."""
+async def _read(hr: Client, period: Period) -> None:
+    """Let it read the ledger, page by page, for as long as it wants more."""
+    show = _bar("reading the ledger")
     while True:
-        answer = await hr.query("governance", "records", RecordsRequest(after=ledger.sequence), RecordsAnswer, PAGE_WITHIN)
-        if point.sequence is not None and point.sequence > answer.tip:
-            raise Failed(f"--at, --to: the ledger ends with record {answer.tip}, {point.sequence} is not there yet")
+        request = RecordsRequest(after=period.sequence)
+        answer = await hr.query("governance", "records", request, RecordsAnswer, PAGE_WITHIN)
         for record in answer.records:
-            if point.is_before(record):
-                return ledger
             try:
-                folded = ledger.read(record)
+                period.read(record)
             except LedgerBroken as broken:
                 raise Failed(f"the ledger is damaged: {broken}") from None
-            if aftermath is not None and folded is not None:
-                aftermath.note(folded, ledger.state)
-        if ledger.sequence >= answer.tip:
-            return ledger
-        if sys.stderr.isatty():
-            print(f"reading the ledger: {ledger.sequence} of {answer.tip} records", end="\r", file=sys.stderr, flush=True)
+            if period.is_over:
+                break
+        if period.is_over or period.sequence >= answer.tip:
+            period.end(answer.tip)
+            show(1_000)
+            return
+        show(1_000 * period.sequence // answer.tip)
+
+
+def _bar(what: str) -> Callable[[int], None]:
+    """A bar on standard error, where a person looks at that: `playing both  [######    ]  61 %`; told how much is done, in thousandths."""
+    shown = -1
+
+    def show(done: int) -> None:
+        nonlocal shown
+        if done // 10 == shown or not sys.stderr.isatty():
+            return
+        shown = done // 10
+        end = "\r" if done < 1_000 else "\r" + " " * (len(what) + BAR + 12) + "\r"
+        print(f"{what}  [{'#' * (BAR * done // 1_000):{BAR}}] {shown:3} %", end=end, file=sys.stderr, flush=True)
+
+    return show

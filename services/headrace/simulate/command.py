@@ -16,9 +16,10 @@ from headrace.domain.why.explain import explain
 from headrace.simulate.changes import read_changes
 from headrace.simulate.difference import as_text
 from headrace.simulate.expectations import differences, state_of
+from headrace.simulate.happenings import Refused
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.whatif import FOR, compare
-from headrace.simulate.world import START, Refused, Unrest, World
+from headrace.simulate.world import START, Unrest, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from headrace.accounting.costs import decimal
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.durations import HOUR, SECOND, format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from headrace.simulate.outcome import Outcome, Tale
+    from headrace.simulate.outcome import Tale
+    from headrace.simulate.toll import Tally, Used
+
+    _Part = tuple[list[Tale], list[Used]]
+    """The jobs of a group or policy, and what was used on its name."""
 
 MOVED_MAX = 1_000
 """Jobs told of those whose start moved; the rest are counted."""
@@ -25,17 +30,22 @@ _GPU_SECOND = GPU_UNITS * SECOND
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """What came of some jobs. Waits, in whole seconds, are from admission to the first start of those that started for the first time.
 
-    `waiting`: not started by the end, nor refused. GPU time in whole GPU-seconds.
+    `waiting`: not started by the end, nor refused. GPU time in whole GPU-seconds: `used` of these jobs; `reserved` and `borrowed` as the
+    books would split it (R17). `cost`: in the currency of the installation, of every key that has a price.
     """
 
     starts: int = 0
     waiting: int = 0
     refused: int = 0
     wait_mean: int = 0
+    wait_p95: int = 0
     wait_max: int = 0
     preemptions: int = 0
     lost: int = 0
     used: int = 0
+    reserved: int = 0
+    borrowed: int = 0
+    cost: str = "0.000000"
 
 
 class Sides(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +53,22 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
 
     before: Numbers
     after: Numbers
+
+
+class PoolNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a pool's GPUs: those it had and those that were used, in whole GPU-seconds; `percent` used of them, such as 83.4."""
+
+    had: int = 0
+    used: int = 0
+    percent: str = "0.0"
+    cost: str = "0.000000"
+
+
+class PoolSides(msgspec.Struct, frozen=True, kw_only=True):
+    """The same pool as it is, and changed."""
+
+    before: PoolNumbers
+    after: PoolNumbers
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,61 +83,123 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `at`: where the two part, `span`: how long they were played from there, microseconds. `moved`: those that moved most."""
+    """The answer. `at`: where the two part, `span`: how long they were played from there, microseconds. `moved`: those that moved most.
+
+    `recorded`: what the ledger itself says of the time that is played again, to be held against `total.before`.
+    """
 
     at: int
     span: int
     assumptions: tuple[str, ...]
     total: Sides
+    groups: dict[str, Sides]
     policies: dict[str, Sides]
+    pools: dict[str, PoolSides]
     moved: tuple[Moved, ...]
     moved_in_all: int
+    recorded: Numbers | None = None
 
 
-def difference(
-    before: Outcome, after: Outcome, names: tuple[Mapping[str, str], Mapping[str, str]], moment: tuple[int, int], at: int
-) -> Difference:
-    """What the changes make. `names`: job key to the name it is called by, on each side; `moment`: log times of parting and end."""
-    here, there = names
-    old = {here.get(key, key): tale for key, tale in before.tales.items()}
-    new = {there.get(key, key): tale for key, tale in after.tales.items()}
-    policies = sorted({tale.queue[:2] for tale in (*old.values(), *new.values())})
+class Side(NamedTuple):
+    """One of the two: what came of it, what that used, and what each job is called, by its key."""
+
+    tales: Mapping[str, Tale]
+    tally: Tally
+    names: Mapping[str, str]
+
+
+def difference(before: Side, after: Side, moment: tuple[int, int], at: int) -> Difference:
+    """What the changes make. `moment`: log times of parting and end."""
+    old, new = (_by_name(side) for side in (before, after))
     moved = [row for name in {**old, **new} if (row := _moved(name, old.get(name), new.get(name), moment[0])) is not None]
     moved.sort(key=lambda row: (-_distance(row, moment[1] - moment[0]), row.job))
     return Difference(
         at=at,
         span=moment[1] - moment[0],
         assumptions=(),
-        total=Sides(before=_numbers(old.values()), after=_numbers(new.values())),
-        policies={
-            _policy_name(policy): Sides(before=_numbers(_of(policy, old)), after=_numbers(_of(policy, new)))
-            for policy in policies
-        },
+        total=Sides(before=numbers_of(before), after=numbers_of(after)),
+        groups=_each(before, after, _group_of),
+        policies=_each(before, after, _policy_of),
+        pools=_pools(before.tally, after.tally),
         moved=tuple(moved[:MOVED_MAX]),
         moved_in_all=len(moved),
     )
 
 
-def _of(policy: tuple[str, str], tales: Mapping[str, Tale]) -> list[Tale]:
-    return [tale for tale in tales.values() if tale.queue[:2] == policy]
+def _by_name(side: Side) -> dict[str, Tale]:
+    return {side.names.get(key, key): tale for key, tale in side.tales.items()}
 
 
-def _policy_name(policy: tuple[str, str]) -> str:
-    return policy[1] if policy[0] == DEFAULT_TENANT else "/".join(policy)
+def _group_of(tenant: str, policy: str, group: str) -> str:
+    """The policy's own name where it has no group, as in a scenario."""
+    return _shown_name(tenant, group or policy)
 
 
-def _numbers(tales: Iterable[Tale]) -> Numbers:
-    told = list(tales)
-    waits = [tale.started_at - tale.admitted_at for tale in told if tale.started_at is not None]
+def _policy_of(tenant: str, policy: str, _group: str) -> str:
+    return _shown_name(tenant, policy)
+
+
+def _shown_name(tenant: str, name: str) -> str:
+    return name if tenant == DEFAULT_TENANT else f"{tenant}/{name}"
+
+
+def _each(before: Side, after: Side, name_of: Callable[[str, str, str], str]) -> dict[str, Sides]:
+    """By group or policy, sorted by name."""
+    there = [_parted(side, name_of) for side in (before, after)]
+    nothing: _Part = ([], [])
+    return {
+        name: Sides(before=_numbers(*there[0].get(name, nothing)), after=_numbers(*there[1].get(name, nothing)))
+        for name in sorted({**there[0], **there[1]})
+    }
+
+
+def _parted(side: Side, name_of: Callable[[str, str, str], str]) -> dict[str, _Part]:
+    parts: dict[str, _Part] = {}
+    for tale in side.tales.values():
+        parts.setdefault(name_of(*tale.queue[:2], tale.group), ([], []))[0].append(tale)
+    for place, used in side.tally.used.items():
+        parts.setdefault(name_of(place.tenant, place.policy, place.group), ([], []))[1].append(used)
+    return parts
+
+
+def _pools(before: Tally, after: Tally) -> dict[str, PoolSides]:
+    return {
+        name: PoolSides(before=_pool(name, before), after=_pool(name, after)) for name in sorted({**before.had, **after.had})
+    }
+
+
+def _pool(name: str, tally: Tally) -> PoolNumbers:
+    had, here = tally.had.get(name, 0), [used for place, used in tally.used.items() if place.pool == name]
+    used = sum(one.reserved + one.borrowed for one in here)
+    per_mille = 1_000 * used // had if had else 0
+    return PoolNumbers(
+        had=had // _GPU_SECOND,
+        used=used // _GPU_SECOND,
+        percent=f"{per_mille // 10}.{per_mille % 10}",
+        cost=decimal(sum(one.cost for one in here)),
+    )
+
+
+def numbers_of(side: Side) -> Numbers:
+    """What came of all jobs of one side."""
+    return _numbers(list(side.tales.values()), list(side.tally.used.values()))
+
+
+def _numbers(told: list[Tale], used: list[Used]) -> Numbers:
+    waits = sorted(tale.started_at - tale.admitted_at for tale in told if tale.started_at is not None)
     return Numbers(
         starts=sum(tale.starts for tale in told),
         waiting=sum(_is_waiting(tale) for tale in told),
         refused=sum(bool(tale.refused) for tale in told),
         wait_mean=sum(waits) // max(1, len(waits)) // SECOND,
-        wait_max=max(waits, default=0) // SECOND,
+        wait_p95=waits[len(waits) * 95 // 100] // SECOND if waits else 0,
+        wait_max=waits[-1] // SECOND if waits else 0,
         preemptions=sum(tale.preemptions for tale in told),
         lost=sum(tale.lost for tale in told) // _GPU_SECOND,
         used=sum(tale.used for tale in told) // _GPU_SECOND,
+        reserved=sum(one.reserved for one in used) // _GPU_SECOND,
+        borrowed=sum(one.borrowed for one in used) // _GPU_SECOND,
+        cost=decimal(sum(one.cost for one in used)),
     )
 
 
@@ -150,11 +238,14 @@ def _distance(row: Moved, span: int) -> int:
 
 
 def as_text(found: Difference, title: str) -> str:
-    """The table of policies, the jobs that moved most, and what was assumed."""
-    heads = ("POLICY", "STARTS", "WAITING", "REFUSED", "MEAN WAIT", "MAX WAIT", "PREEMPTED", "LOST GPU-H", "USED GPU-H")
-    rows = [[name, *_cells(sides)] for name, sides in found.policies.items()]
-    rows += [["in all", *_cells(found.total)]] if len(rows) > 1 else []
-    blocks = [f"{title}, played {_rough(found.span)} on. Each as it is -> with the changes.", _table(heads, rows)]
+    """The tables of groups and pools, the jobs that moved most, and what was assumed."""
+    rows = {**found.groups, **({"in all": found.total} if len(found.groups) > 1 else {})}
+    blocks = [
+        f"{title}, played {_rough(found.span)} on. Each as it is -> with the changes.",
+        _table(_WAIT_HEADS, [[name, *_wait_cells(sides)] for name, sides in rows.items()]),
+        _table(_USE_HEADS, [[name, *_use_cells(sides)] for name, sides in rows.items()]),
+        _table(_POOL_HEADS, [[name, *_pool_cells(sides)] for name, sides in found.pools.items()]),
+    ]
     shown = found.moved[:SHOWN_MAX]
     if shown:
         jobs = [[row.job, row.queue, _shown(row.before, row.before_is), _shown(row.after, row.after_is)] for row in shown]
@@ -163,22 +254,65 @@ def as_text(found: Difference, title: str) -> str:
         blocks.append(_table(("JOB", "QUEUE", "STARTS", "WITH THE CHANGES"), jobs) + more)
     else:
         blocks.append("No start moves.")
+    blocks += [_recorded(found.recorded, found.total.before)] if found.recorded is not None else []
     blocks += [f"Assumed: {'; '.join(found.assumptions)}."] if found.assumptions else []
     return "\n\n".join(blocks)
 
 
-def _cells(sides: Sides) -> list[str]:
+def _recorded(real: Numbers, played: Numbers) -> str:
+    """How near the play as it is comes to what was."""
+    pairs = (
+        ("starts", str(real.starts), str(played.starts)),
+        ("mean wait", _rough(real.wait_mean * SECOND), _rough(played.wait_mean * SECOND)),
+        ("preempted", str(real.preemptions), str(played.preemptions)),
+        ("used GPU-h", _hours(real.used), _hours(played.used)),
+    )
+    told = ", ".join(f"{name} {was} ({again})" for name, was, again in pairs)
+    return f"What the ledger says of that time, and in brackets what came of it when it was played again as it was: {told}."
+
+
+_WAIT_HEADS = ("GROUP", "STARTS", "WAITING", "REFUSED", "MEAN WAIT", "95 % WAIT", "MAX WAIT", "PREEMPTED", "LOST GPU-H")
+_USE_HEADS = ("GROUP", "USED GPU-H", "RESERVED", "BORROWED", "COST")
+_POOL_HEADS = ("POOL", "HAS GPU-H", "USED GPU-H", "USED %", "COST")
+
+
+def _wait_cells(sides: Sides) -> list[str]:
     before, after = sides.before, sides.after
     return [
         _cell(str(before.starts), str(after.starts)),
         _cell(str(before.waiting), str(after.waiting)),
         _cell(str(before.refused), str(after.refused)),
         _cell(_rough(before.wait_mean * SECOND), _rough(after.wait_mean * SECOND)),
+        _cell(_rough(before.wait_p95 * SECOND), _rough(after.wait_p95 * SECOND)),
         _cell(_rough(before.wait_max * SECOND), _rough(after.wait_max * SECOND)),
         _cell(str(before.preemptions), str(after.preemptions)),
         _cell(_hours(before.lost), _hours(after.lost)),
-        _cell(_hours(before.used), _hours(after.used)),
     ]
+
+
+def _use_cells(sides: Sides) -> list[str]:
+    before, after = sides.before, sides.after
+    return [
+        _cell(_hours(before.used), _hours(after.used)),
+        _cell(_hours(before.reserved), _hours(after.reserved)),
+        _cell(_hours(before.borrowed), _hours(after.borrowed)),
+        _cell(_money(before.cost), _money(after.cost)),
+    ]
+
+
+def _pool_cells(sides: PoolSides) -> list[str]:
+    before, after = sides.before, sides.after
+    return [
+        _cell(_hours(before.had), _hours(after.had)),
+        _cell(_hours(before.used), _hours(after.used)),
+        _cell(before.percent, after.percent),
+        _cell(_money(before.cost), _money(after.cost)),
+    ]
+
+
+def _money(cost: str) -> str:
+    """Cut to hundredths: what is exact stands in the JSON."""
+    return cost[:-4]
 
 
 def _cell(before: str, after: str) -> str:

@@ -9,7 +9,8 @@ its `duration` before it.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
@@ -18,6 +19,8 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.subjects import node_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Ladder
     from headrace.simulate.scenario import Nodes, Submit
@@ -49,6 +52,11 @@ class Run:
     """What the checkpoint it resumed from had saved, microseconds of work."""
 
 
+def _next_end(behaviour: Submit, ended: int) -> tuple[int | None, int]:
+    """How long the next attempt works, what it resumes from included, and its exit code; the last that is known holds for all after it."""
+    return behaviour.ends[min(ended, len(behaviour.ends) - 1)] if behaviour.ends else (behaviour.duration, 0)
+
+
 @dataclass(slots=True, eq=False)
 class Machines:
     """All simulated nodes. `behaviours` says how each job (by key) behaves; the world fills it.
@@ -57,8 +65,13 @@ class Machines:
     """
 
     behaviours: dict[str, Submit] = field(default_factory=dict)
-    runs: dict[tuple[str, int, int], Run] = field(default_factory=dict)
+    runs: dict[tuple[str, int], dict[int, Run]] = field(default_factory=dict)
+    """By job and attempt, then by rank."""
     nodes: dict[str, Nodes] = field(default_factory=dict)
+    suspending: frozenset[str] = frozenset()
+    """Nodes from elsewhere that are known to be able to suspend jobs."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """How many attempts of a job have ended by themselves."""
     troubles: dict[str, str] = field(default_factory=dict)
     lost: dict[str, list[Run]] = field(default_factory=dict)
     saved: dict[str, int] = field(default_factory=dict)
@@ -84,12 +97,13 @@ class Machines:
             return
         behaviour = self.behaviours[fact.job]
         done = self.saved.get(fact.resume_from, 0)
-        ends = None if behaviour.duration is None else now + max(0, behaviour.duration - done)
-        run = Run(fact.job, fact.attempt, fact.rank, fact.node, behaviour, now, ends, done_before=done)
+        duration, exit_code = _next_end(behaviour, self.ended.get(fact.job, 0))
+        ends = None if duration is None else now + max(0, duration - done)
+        run = Run(fact.job, fact.attempt, fact.rank, fact.node, behaviour, now, ends, exit_code, done_before=done)
         if self.troubles.get(fact.node) == "refuse":
             self._say_ended(run, now, "refused", message="it was told to refuse")
             return
-        self.runs[run.job, run.attempt, run.rank] = run
+        self._add(run)
         if self.troubles.get(fact.node) == "stall":
             run.stalled = True
             return
@@ -100,7 +114,21 @@ class Machines:
             self._at(now + behaviour.checkpoint_every, "checkpoint", run)
 
     def _runs_of(self, job: str, attempt: int) -> list[Run]:
-        return [run for run in self.runs.values() if (run.job, run.attempt) == (job, attempt)]
+        return list(self.runs.get((job, attempt), {}).values())
+
+    def _all_runs(self) -> Iterator[Run]:
+        for runs in self.runs.values():
+            yield from runs.values()
+
+    def _add(self, run: Run) -> None:
+        self.runs.setdefault((run.job, run.attempt), {})[run.rank] = run
+
+    def _remove(self, run: Run) -> None:
+        run.over = True
+        runs = self.runs[run.job, run.attempt]
+        del runs[run.rank]
+        if not runs:
+            del self.runs[run.job, run.attempt]
 
     def _stop(self, run: Run, ladder: Ladder, now: int) -> None:
         if run.suspended is not None:
@@ -111,8 +139,7 @@ class Machines:
             run.suspends = run.suspends and ladder.then == "suspend"
             return
         if run.stalled:
-            run.over = True
-            del self.runs[run.job, run.attempt, run.rank]
+            self._remove(run)
             self._say_ended(run, now, "never_started")
             return
         run.stopping = True
@@ -122,11 +149,12 @@ class Machines:
             self._save(run, now)
         leaves = now + run.behaviour.abort_takes
         if run.ends is not None and run.ends <= leaves:
-            run.finished = True
+            run.finished = not run.exit_code
             return
         run.exit_code = 143
-        nodes = self.nodes.get(run.node)  # of a node that is there from elsewhere nobody knows whether it can
-        run.suspends = ladder.then == "suspend" and nodes is not None and nodes.suspends
+        nodes = self.nodes.get(run.node)
+        can = run.node in self.suspending if nodes is None else nodes.suspends
+        run.suspends = ladder.then == "suspend" and can
         self._at(leaves, "end", run)
 
     def _suspend(self, run: Run, now: int) -> None:
@@ -150,29 +178,26 @@ class Machines:
 
     def _kill(self, run: Run, now: int) -> None:
         """It has had its grace, and has no devices to save anything from."""
-        run.over = True
-        del self.runs[run.job, run.attempt, run.rank]
+        self._remove(run)
         self._say_ended(run, now, "killed", stopping=True)
 
     def finish(self, job: str, now: int, exit_code: int) -> None:
         """The job's processes end by themselves now."""
-        for run in [run for run in self.runs.values() if run.job == job and not run.over]:
+        for run in [run for run in self._all_runs() if run.job == job and not run.over]:
             run.exit_code = exit_code
             self._at(now, "end", run)
 
     def lose(self, node: str) -> None:
         """Everything on the node stops without a word."""
-        gone = [run for run in self.runs.values() if run.node == node]
+        gone = [run for run in self._all_runs() if run.node == node]
         self.lost.setdefault(node, []).extend(gone)
         for run in gone:
-            run.over = True
-            del self.runs[run.job, run.attempt, run.rank]
+            self._remove(run)
 
     def register(self, nodes: Nodes, name: str, now: int) -> AnyFact:
         """What the node says when it comes up; what ran on it when it was lost, it says after that, is gone."""
         self.nodes[name] = nodes
-        for run in self.lost.pop(name, ()):
-            self._say_ended(run, now, "lost")
+        self.return_of(name, now)
         devices = tuple(
             Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig)
             for number in range(nodes.gpus)
@@ -188,6 +213,31 @@ class Machines:
             at=now,
         )
 
+    def return_of(self, name: str, now: int) -> None:
+        """A node that was lost comes up: what ran on it then is gone."""
+        for run in self.lost.pop(name, ()):
+            self._say_ended(run, now, "lost")
+
+    def copy(self) -> Machines:
+        """The same, to go on by itself."""
+        runs: dict[int, Run] = {}
+
+        def mine(run: Run) -> Run:
+            return runs.setdefault(id(run), copy(run))
+
+        return replace(
+            self,
+            behaviours=dict(self.behaviours),
+            runs={key: {rank: mine(run) for rank, run in of.items()} for key, of in self.runs.items()},
+            nodes=dict(self.nodes),
+            ended=dict(self.ended),
+            troubles=dict(self.troubles),
+            lost={node: [mine(run) for run in gone] for node, gone in self.lost.items()},
+            saved=dict(self.saved),
+            _due=[(at, order, what, mine(run), stint) for at, order, what, run, stint in self._due],
+            _stated=list(self._stated),
+        )
+
     def next_due(self) -> int | None:
         """When the next thing happens on a node by itself."""
         while self._due and (self._due[0][3].over or self._due[0][3].stint != self._due[0][4]):
@@ -200,7 +250,7 @@ class Machines:
 
     def adopt(self, run: Run, now: int, *, started: bool) -> None:
         """A lease that is there already; `started`: it has said so."""
-        self.runs[run.job, run.attempt, run.rank] = run
+        self._add(run)
         if not started:
             self._state(run, f.LeaseStartedV1(job=run.job, attempt=run.attempt, rank=run.rank, at=now, isolation="simulated"))
         if run.ends is not None and run.suspended is None:
@@ -230,14 +280,15 @@ class Machines:
         self._state(run, f.CheckpointRegisteredV1(job=run.job, attempt=run.attempt, uri=uri, step=run.checkpoints, at=now))
 
     def _end(self, run: Run, now: int) -> None:
-        run.over = True
-        del self.runs[run.job, run.attempt, run.rank]
+        self._remove(run)
+        if run.rank == 0 and (run.finished or not run.stopping):
+            self.ended[run.job] = self.ended.get(run.job, 0) + 1
         ended = f.LeaseEndedV1(
             job=run.job,
             attempt=run.attempt,
             rank=run.rank,
             outcome="exited",
-            exit_code=0 if run.finished else run.exit_code,
+            exit_code=run.exit_code,
             finished=run.finished,
             stopping=run.stopping,
             exited_at=now,

@@ -28,6 +28,7 @@ class Tale:
     """
 
     queue: Queue
+    group: str
     admitted_at: int
     started_at: int | None = None
     had_started: bool = False
@@ -48,8 +49,9 @@ class _Held(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """The tales of all jobs that were there at the beginning, or came, by job key."""
+    """The tales of all jobs that were there at the beginning, or came, by job key. `state`: the fold, which has read what is noted."""
 
+    state: State
     tales: dict[str, Tale] = field(default_factory=dict)
     _held: dict[tuple[str, int], _Held] = field(default_factory=dict)
     _parked: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -58,14 +60,14 @@ class Outcome:
     _undone: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _to_start: dict[str, int] = field(default_factory=dict)
 
-    def begin(self, state: State, now: int) -> None:
+    def begin(self, now: int) -> None:
         """What is there when the run begins, at log time `now`: jobs that wait, and leases that are held."""
-        for job in state.jobs.values():
+        for job in self.state.jobs.values():
             if job.ended_at:
                 continue
-            self.tales[job.key] = Tale(
-                (*job.policy.key, job.profile), job.admitted_at, had_started=any(past.started_at for past in job.attempts)
-            )
+            started = any(past.started_at for past in job.attempts)
+            group = job.policy.document.group
+            self.tales[job.key] = Tale((*job.policy.key, job.profile), group, job.admitted_at, had_started=started)
             for rank, lease in job.leases.items():
                 units = lease.amounts.get(GPU, 0)
                 if lease.suspended_at:
@@ -88,7 +90,7 @@ class Outcome:
         """One fact of the run, at log time `at`."""
         match fact:
             case f.JobAdmittedV1():
-                self.tales[fact.job] = Tale((fact.job.split(".")[0], fact.policy, fact.profile), at)
+                self.tales[fact.job] = self._tale(fact, at)
             case f.JobRejectedV1():
                 self._rejected(fact, at)
             case f.JobDismissedV1():
@@ -118,6 +120,11 @@ class Outcome:
         for job, rank in list(self._held):
             self._release(job, rank, at)
 
+    def _tale(self, fact: f.JobAdmittedV1 | f.JobRejectedV1, at: int) -> Tale:
+        tenant = fact.job.split(".")[0]
+        policy = self.state.policies.get((tenant, fact.policy))
+        return Tale((tenant, fact.policy, fact.profile), "" if policy is None else policy.document.group, at)
+
     def _release(self, job: str, rank: int, at: int) -> None:
         held, tale = self._held.pop((job, rank), None), self.tales.get(job)
         if held is None or tale is None:
@@ -145,7 +152,8 @@ class Outcome:
 
     def _rejected(self, fact: f.JobRejectedV1, at: int) -> None:
         if fact.job not in self.tales:
-            self.tales[fact.job] = Tale((fact.job.split(".")[0], fact.policy, fact.profile), at, refused=fact.reason, over=True)
+            tale = self.tales[fact.job] = self._tale(fact, at)
+            tale.refused, tale.over = fact.reason, True
 
     def _dismissed(self, fact: f.JobDismissedV1) -> None:
         tale = self.tales.get(fact.job)

@@ -87,6 +87,8 @@ class Submit(Part, frozen=True, kw_only=True):
     request: dict[str, str] = {}
     image: str = ""
     command: tuple[str, ...] = ("simulated",)
+    ends: tuple[tuple[int, int], ...] = ()
+    """Where a real history is played again: the work and the exit code of each attempt that ended by itself; no file says so."""
 
 
 class Delete(Part, frozen=True, kw_only=True):
@@ -138,7 +140,8 @@ class Moment(Part, frozen=True, kw_only=True):
     refused: str = ""
     expect: Expect | None = None
     stated: tuple[AnyFact, ...] = ()
-    """What admission stated then, where a real history is played again; no file says so."""
+    """What was stated then, where a real history is played again, and `by` whom (empty: admission); no file says so."""
+    by: str = ""
 
 
 class Scenario(Part, frozen=True, kw_only=True):
@@ -187,7 +190,7 @@ def _check_submit(submit: Submit) -> Iterator[Complaint]:
 
 
 def _check_moment(moment: Moment) -> Iterator[Complaint]:
-    fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused"))
+    fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused", "by"))
     happenings = [name for name in fields if getattr(moment, name) not in (None, "", ())]
     if not happenings:
         yield (

@@ -5,7 +5,8 @@ Two beginnings: a scenario at one of its moments, and the state of an installati
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -14,82 +15,131 @@ from headrace.contracts.documents import Documents, PreemptionTerms
 from headrace.contracts.durations import DAY
 from headrace.domain.snapshot import copy_of
 from headrace.domain.state import HOLDING, JobState
-from headrace.domain.why.ends import Ends
+from headrace.simulate.abreast import abreast, seldom_collected
 from headrace.simulate.aftermath import Aftermath, KnownEnds
-from headrace.simulate.difference import called, difference
+from headrace.simulate.difference import Side, called, difference
+from headrace.simulate.happenings import Refused
 from headrace.simulate.machines import Run
 from headrace.simulate.names import numbered
 from headrace.simulate.outcome import Outcome
-from headrace.simulate.scenario import Scenario, Submit
-from headrace.simulate.world import Refused, World
+from headrace.simulate.scenario import Scenario
+from headrace.simulate.toll import Toll, priced_keys
+from headrace.simulate.world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.contracts.facts import AnyFact
     from headrace.domain.state import JobRecord, LeaseState, State
+    from headrace.domain.why.ends import Ends
     from headrace.simulate.changes import Changes
     from headrace.simulate.difference import Difference
 
 FOR = 7 * DAY
 """How far both are played, unless told otherwise; earlier if nothing is left to happen in either."""
 
-BY_LIMITS = "a job ends at its time limit"
-BY_HISTORY = "one without a limit after the mean run time of its queue in the last hour"
+BY_LIMITS = "a job whose end is not known ends at its time limit"
+BY_HISTORY = "one without a limit after the mean of the longer runs of its queue"
 NEVER = "one of which neither is known runs on"
 GRACES = "who is told to stop takes its whole grace"
+LEAVES = "who is told to stop leaves as it, or others of its policy, really did, else takes its whole grace"
 ANEW = "who starts again begins anew"
 NOBODY_NEW = "nobody else submits anything"
-AS_THEY_CAME = "jobs come, and are cancelled, when they really were, and run as long as they really did where that is known"
-THE_REST_STAYS = "documents and nodes stay as they were at the beginning, the changes aside"
+AT_ONCE = "nodes start what they are told to at once, and refuse nothing"
+AS_THEY_CAME = "jobs come, and are cancelled, when they really were"
+AS_THEY_RAN = "they run as long, end as, and save as often as was seen of them"
+AS_IT_WAS_WRITTEN = "nodes come and go, and documents are written, as they really were, the changed ones aside"
+REFUSED_STAYS = "what was refused stays refused, and is not asked again"
+
+FREEZE_AFTER = 200_000
+"""Objects made between two looks for garbage: plays make much, and little of it in circles."""
+
+Progress = Callable[[int], None]
+"""Told how much of both plays is done, in thousandths."""
 
 
-class _Player(NamedTuple):
+def _ignore(_thousandths: int) -> None:
+    """Nobody wants to know."""
+
+
+class _Player:
     """One of the two worlds, and what is told of it."""
 
-    world: World
-    outcome: Outcome
+    def __init__(self, world: World, keys: frozenset[str]) -> None:
+        self.world = world
+        self._outcome = Outcome(world.state)
+        self._toll = Toll(world.state, keys)
+        self._began = world.now
+        self._outcome.begin(world.now)
+        self._toll.begin(world.now)
+        world.listeners += (self._outcome.note, self._toll.note)
 
-    def play(self, until: int) -> None:
-        """To the end of the timeline, and on until nothing is left to happen."""
+    def play(self, until: int, progress: Progress) -> int:
+        """To the end of the timeline, and on until nothing is left to happen; log time there."""
+        step = max(1, (until - self._began) // 1_000)
+        due = self._began + step
+
+        def look(_fact: AnyFact, now: int) -> None:
+            nonlocal due
+            if now >= due:
+                due = now + step
+                progress((now - self._began) // step)
+
+        self.world.listeners.append(look)
         self.world.settle()
         for _ in self.world.play(until - self.world.start):
             pass
         self.world.play_out(until)
+        return self.world.now
 
-    def tell(self, end: int) -> Outcome:
+    def tell(self, end: int) -> Side:
         """What came of it by the log time `end`."""
-        for stated in self.world.history:
-            for fact in stated.facts:
-                self.outcome.note(fact, self.world.start + stated.at)
-        self.outcome.end(end)
-        return self.outcome
-
-    def names(self) -> dict[str, str]:
-        """What each job is called: by its name in a file, else by user and id."""
+        self._outcome.end(end)
+        self._toll.end(end)
         named = {key: name for name, key in self.world.names.items()}
-        return {key: named.get(key) or called(key) for key in self.outcome.tales}
+        names = {key: named.get(key) or called(key) for key in self._outcome.tales}
+        return Side(self._outcome.tales, self._toll.tally(), names)
 
 
-def compare(world: World, changes: Changes, *, span: int = FOR) -> Difference:
-    """The changes come at the world's moment; both go on for `span` at most. Raises `Refused` and `Unrest`; the world is left as it is."""
+def compare(
+    world: World, changes: Changes, *, span: int = FOR, to_the_end: bool = False, progress: Progress = _ignore
+) -> Difference:
+    """The changes come at the world's moment; both go on for `span` at most. Raises `Refused` and `Unrest`; the world is left as it is.
+
+    `to_the_end`: what is held counts until the end of the span, even where nothing is left to happen before.
+    """
     _look_for_clashes(world, changes)
     parting = world.now
-    as_is, changed = (_Player(world.fork(), Outcome()) for _ in range(2))
-    for player in (as_is, changed):
-        player.outcome.begin(world.state, parting)
+    keys = priced_keys(_documents(world, changes))
+    as_is, changed = (_Player(world.fork(), keys) for _ in range(2))
     changed.world.change(changes)
-    for player in (as_is, changed):
-        player.play(parting + span)
-    end = max(as_is.world.now, changed.world.now)
-    sides = (as_is.tell(end), changed.tell(end))
-    return difference(*sides, (as_is.names(), changed.names()), (parting, end), parting - world.start)
+    with seldom_collected(FREEZE_AFTER):
+        end, (before, after) = abreast(as_is, changed, parting + span, progress, least=parting + span if to_the_end else 0)
+    return difference(before, after, (parting, end), parting - world.start)
+
+
+def _documents(world: World, changes: Changes) -> Iterator[object]:
+    """Every document that is, or comes to be, in force in one of the two."""
+    state = world.state
+    yield from (pool.document for pool in state.pools.values())
+    yield from (tenant.document for tenant in state.tenants.values())
+    yield from (*changes.documents.pools, *changes.documents.tenants)
+    for moment in world.scenario.timeline:
+        for documents in (moment.apply,) if moment.apply is not None else ():
+            yield from (*documents.pools, *documents.tenants)
+        for fact in moment.stated:
+            yield getattr(fact, "pool", None) or getattr(fact, "tenant", None)
 
 
 def _look_for_clashes(world: World, changes: Changes) -> None:
     """What is supposed to come must be told from what is there, or will be."""
     rows = (*(moment.submit for moment in world.scenario.timeline if moment.submit is not None),)
     jobs = {name for row in rows for name in numbered(row.name, row.count)}
+    moments = world.scenario.timeline
+    nodes = {fact.node for moment in moments for fact in moment.stated if isinstance(fact, f.NodeRegisteredV1)}
     lines = [
         f"{sort} {name}: there is one of that name already; give it another"
-        for sort, there, wanted in (("job", jobs, changes.submit), ("node", world.state.nodes.keys(), changes.nodes))
+        for sort, there, wanted in (("job", jobs, changes.submit), ("node", nodes | world.state.nodes.keys(), changes.nodes))
         for row in wanted
         for name in numbered(row.name, row.count)
         if name in there
@@ -99,46 +149,48 @@ def _look_for_clashes(world: World, changes: Changes) -> None:
 
 
 def compare_from(
-    state: State, changes: Changes, now: int, *, span: int = FOR, aftermath: Aftermath | None = None
+    state: State,
+    changes: Changes,
+    now: int,
+    *,
+    span: int = FOR,
+    aftermath: Aftermath | None = None,
+    progress: Progress = _ignore,
 ) -> Difference:
     """The same from the state of an installation at log time `now`, with what has to be assumed about its jobs.
 
-    With an `aftermath`, what really came then comes in both.
+    With an `aftermath`, what really came then comes in both, and both are played to the end of the span.
     """
     came = Aftermath(now) if aftermath is None else aftermath
-    ends = KnownEnds(state, now, came.runs)
+    ends = KnownEnds(state, now, came)
     world = _world_of(state, ends, now, came)
-    found = compare(world, changes, span=span)
-    known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history else (BY_LIMITS, NEVER)
-    others = (NOBODY_NEW,) if aftermath is None else (AS_THEY_CAME, THE_REST_STAYS)
-    return structs.replace(found, assumptions=(*known, GRACES, ANEW, *others))
+    found = compare(world, changes, span=span, to_the_end=aftermath is not None, progress=progress)
+    known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history or aftermath is not None else (BY_LIMITS, NEVER)
+    if aftermath is None:
+        return structs.replace(found, assumptions=(*known, GRACES, ANEW, AT_ONCE, NOBODY_NEW))
+    seen = (AS_THEY_CAME, AS_THEY_RAN, *known, LEAVES, AT_ONCE)
+    return structs.replace(found, assumptions=(*seen, AS_IT_WAS_WRITTEN, REFUSED_STAYS))
 
 
 def _world_of(state: State, ends: Ends, now: int, came: Aftermath) -> World:
     """A world that goes on from a state: every job behaves as is known of its kind, what holds leases is on its node already."""
     scenario = Scenario(documents=Documents(), timeline=tuple(came.moments))
-    world = World(scenario, state=copy_of(state), start=max(now, state.now))
-    spans: dict[tuple[object, ...], Submit] = {}
+    world = World(scenario, state=copy_of(state), start=max(now, state.now), long=True)
+    world.machines.suspending = frozenset(came.suspending)
     for job in state.jobs.values():
         if job.ended_at:
             continue
-        terms = job.policy.document.preemption
-        grace = terms.callback_grace + terms.term_grace
-        kind = (job.queue, ends.span(job), grace)
-        world.machines.behaviours[job.key] = spans.setdefault(
-            kind, Submit(name="job", queue=job.queue, duration=kind[1], abort_takes=grace)
-        )
+        queue = (*job.policy.key, job.profile)
+        world.machines.behaviours[job.key] = came.behaviour(job.key, queue, job.policy.document.preemption, ends.span(job))
         if job.state in HOLDING:
             _adopt(world, job, ends)
     for fact in came.came():
-        policy = state.policies.get((fact.job.split(".")[0], fact.policy))
+        tenant = fact.job.split(".")[0]
+        policy = state.policies.get((tenant, fact.policy))
         terms = PreemptionTerms() if policy is None else policy.document.preemption
-        world.machines.behaviours[fact.job] = Submit(
-            name="job",
-            queue=f"{fact.policy}/{fact.profile}",
-            duration=came.runs.get(fact.job, fact.time_limit),
-            abort_takes=terms.callback_grace + terms.term_grace,
-        )
+        queue = (tenant, fact.policy, fact.profile)
+        duration = came.usual(queue, fact.job) if fact.time_limit is None else fact.time_limit
+        world.machines.behaviours[fact.job] = came.behaviour(fact.job, queue, terms, duration)
     return world
 
 

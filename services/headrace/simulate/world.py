@@ -7,65 +7,55 @@ the next thing that is due.
 
 from __future__ import annotations
 
-from copy import deepcopy
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.admission.decide import Admission
 from headrace.allocator.decide import Allocator
 from headrace.bus.memory import MemoryLog
-from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
 from headrace.contracts.document_tree import path_of
-from headrace.contracts.documents import DEFAULT_TENANT
+from headrace.contracts.documents import DEFAULT_TENANT, Profile
 from headrace.contracts.durations import format_duration
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.implied import spelled_out
-from headrace.contracts.queries import DeleteRequest, ForceRequest, NodeRequest
+from headrace.contracts.queries import DeleteRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
-from headrace.contracts.subjects import cancel, ledger, node_writer, requeue, submit
+from headrace.contracts.subjects import ledger, node_writer, submit
 from headrace.contracts.wishes import After, JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
+from headrace.domain.fold.apply import apply as fold
 from headrace.domain.fold.ledger import Ledger
+from headrace.domain.requests import asked_by
 from headrace.domain.snapshot import copy_of
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
-from headrace.governance.forcing import forcing
-from headrace.governance.nodes import confirming_empty, cordoning, draining
-from headrace.governance.objects import applied, placed
+from headrace.governance.objects import applied, full_name, placed
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
 from headrace.governance.zones import known_zones, offsets_of
 from headrace.preemption.decide import PreemptionWatch
+from headrace.simulate.happenings import AUTHOR, Refused, happen
 from headrace.simulate.machines import Machines
 from headrace.simulate.names import entitled_member, find_policy, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Documents
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import State
-    from headrace.governance.decide import Decision, Wish
+    from headrace.governance.decide import Decision
+    from headrace.governance.objects import Name
     from headrace.simulate.changes import Changes
-    from headrace.simulate.scenario import Delete, Expect, Moment, Scenario, Submit
+    from headrace.simulate.scenario import Delete, Expect, Scenario, Submit
 
 START = 1_767_225_600_000_000
 """Virtual time begins at 2026-01-01T00:00:00Z."""
 ENGINE = "simulate"
 ROUNDS_MAX = 100_000
-AUTHOR = "default.scenario"
 HYPOTHETICAL = 1 << 79
 """Where the numbers of jobs that are only supposed begin, so that those of the others are the same with and without them."""
-
-
-_NODE_WISHES: dict[str, Callable[[NodeRequest, str], Wish]] = {
-    "cordon": partial(cordoning, cordon=True),
-    "uncordon": partial(cordoning, cordon=False),
-    "drain": draining,
-    "confirm_empty": confirming_empty,
-}
-_TROUBLES = {"refuse_starts": "refuse", "stall_starts": "stall", "allow_starts": ""}
 
 
 ZONES = Zones(offsets_of, known_zones)
@@ -73,10 +63,6 @@ ZONES = Zones(offsets_of, known_zones)
 
 class Unrest(Exception):
     """The deciders did not come to rest (R31)."""
-
-
-class Refused(Exception):
-    """Governance does not let the scenario's documents, or a deletion, be written: a line for each reason."""
 
 
 class Stated(NamedTuple):
@@ -88,16 +74,39 @@ class Stated(NamedTuple):
     facts: tuple[AnyFact, ...]
 
 
+class _Decider(Protocol):
+    def decide(self, now: int) -> Iterable[AnyFact]: ...
+
+
+class _Rest(NamedTuple):
+    """When somebody had nothing to say: until one of these is another, there is nothing to ask."""
+
+    sequence: int
+    now: int
+    wishes: int
+
+
 class World:
     """One run. `history` holds everything stated, `names` the key of each job by its name in the file.
 
     `judged` False: documents come into force as they are, even where governance would refuse them, and what it would not delete stays;
-    for trying the rules on worlds that nobody may write.
+    for trying the rules on worlds that nobody may write. `long`: what is stated is folded as it is, without codec, checks and log, and
+    kept by nobody: for plays of days of work. `listeners` hear each fact when it has been folded, and when (log time).
     """
 
-    def __init__(self, scenario: Scenario, *, judged: bool = True, state: State | None = None, start: int = START) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        judged: bool = True,
+        state: State | None = None,
+        start: int = START,
+        long: bool = False,
+    ) -> None:
         self.scenario = scenario
         self.judged = judged
+        self.long = long
+        self.listeners: list[Callable[[AnyFact, int], None]] = []
         self.start = self.now = start
         self.ledger = Ledger(state)
         self.state = self.ledger.state
@@ -108,7 +117,18 @@ class World:
         self.allocator = Allocator(self.state)
         self.preemption = PreemptionWatch(self.state)
         self.governance = Governance(self.state, ZONES)
+        self._turns: tuple[tuple[str, _Decider], ...] = (
+            (ADMISSION, self.admission),
+            (ALLOCATOR, self.allocator),
+            (PREEMPTION, self.preemption),
+            (GOVERNANCE, self.governance),
+        )
+        self._rests: dict[str, _Rest] = {}
         self.machines = Machines()
+        self.otherwise: frozenset[Name] = frozenset()
+        """Objects that changes have written or removed: what was really written about them is passed over."""
+        self.former: dict[tuple[str, str], Amounts] = {}
+        """What a replica of a profile that changes have written took before."""
         self.history: list[Stated] = []
         self.names: dict[str, str] = {}
         self._submitted = 0
@@ -117,9 +137,9 @@ class World:
 
     def fork(self) -> World:
         """A world of its own that goes on from here; its history begins here."""
-        other = World(self.scenario, judged=self.judged, state=copy_of(self.state), start=self.start)
+        other = World(self.scenario, judged=self.judged, state=copy_of(self.state), start=self.start, long=self.long)
         other.now = self.now
-        other.machines = deepcopy(self.machines)
+        other.machines = self.machines.copy()
         other.names = dict(self.names)
         other._submitted, other._position = self._submitted, self._position
         return other
@@ -131,10 +151,10 @@ class World:
 
     def begin(self) -> None:
         """What is there before the first moment."""
-        self._apply(self.scenario.documents)
+        self.apply(self.scenario.documents)
         for nodes in self.scenario.nodes:
             for name in numbered(nodes.name, nodes.count):
-                self._append(node_writer(name), [self.machines.register(nodes, name, self.now)])
+                self.append(node_writer(name), [self.machines.register(nodes, name, self.now)])
 
     def play(self, through: int | None = None) -> Iterator[tuple[int, Expect]]:
         """Go on along the timeline, to its end or through the moments up to `through` (microseconds since the start)."""
@@ -148,7 +168,7 @@ class World:
                 if moment.expect is not None:
                     expected.append(moment.expect)
                 else:
-                    self._happen(moment)
+                    happen(self, moment)
                 self._position += 1
             self.settle()
             for expect in expected:
@@ -192,13 +212,20 @@ class World:
         self.machines.pass_time(self.now)
 
     def settle(self) -> None:
-        """Everybody takes turns until nobody has anything to say."""
+        """Everybody takes turns until nobody has anything to say.
+
+        Who had nothing to say is asked again when something is new: a decision is a function of state and time.
+        """
         for _ in range(ROUNDS_MAX):
             spoken = self._nodes_speak()
-            spoken |= self._append(ADMISSION, self.admission.decide(self.now))
-            spoken |= self._append(ALLOCATOR, self.allocator.decide(self.now))
-            spoken |= self._append(PREEMPTION, self.preemption.decide(self.now))
-            spoken |= self._append(GOVERNANCE, self.governance.decide(self.now))
+            for by, decider in self._turns:
+                rest = _Rest(self.state.sequence, self.now, len(self.admission.waiting))
+                if self._rests.get(by) == rest:
+                    continue
+                if self.append(by, decider.decide(self.now)):
+                    spoken = True
+                else:
+                    self._rests[by] = rest
             if not spoken:
                 return
         raise Unrest(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - self.start)}")
@@ -209,11 +236,11 @@ class World:
             by_writer.setdefault(writer, []).append(fact)
         for writer, facts in by_writer.items():
             for start in range(0, len(facts), RECORD_FACTS_MAX):
-                self._append(writer, facts[start : start + RECORD_FACTS_MAX])
+                self.append(writer, facts[start : start + RECORD_FACTS_MAX])
         self.machines.pass_time(self.now)
         return bool(by_writer)
 
-    def _append(self, by: str, facts: Iterable[AnyFact]) -> bool:
+    def append(self, by: str, facts: Iterable[AnyFact]) -> bool:
         """State facts as one record, through codec, log and fold; False when there are none."""
         stated = tuple(facts)
         if not stated:
@@ -227,108 +254,71 @@ class World:
             prev="" if by.startswith("node.") else prev,
             facts=stated,
         )
-        sequence = self.log.append_now(ledger(by), encode(record), last)
-        (message,) = self.log.messages_after(sequence - 1)
-        if self.ledger.read(message) is None:
-            raise AssertionError(self.ledger.void_reason)
-        self.history.append(Stated(sequence, self.now - self.start, by, stated))
+        if self.long:
+            sequence = self.state.sequence + 1
+            self.state.writers[by] = (sequence, "")
+            fold(self.state, record, sequence)
+        else:
+            sequence = self.log.append_now(ledger(by), encode(record), last)
+            (message,) = self.log.messages_after(sequence - 1)
+            if self.ledger.read(message) is None:
+                raise AssertionError(self.ledger.void_reason)
+            self.history.append(Stated(sequence, self.now - self.start, by, stated))
         for _, fact in spelled_out(stated):
             self.machines.hear(fact, self.now)
+            for hear in self.listeners:
+                hear(fact, self.state.now)
         return True
 
     def change(self, changes: Changes) -> None:
         """What would be otherwise is so from now on: documents, deletions, nodes, jobs. `Refused` where governance would not have it."""
+        written = [place.name for place in placed(changes.documents)]
+        self.otherwise = frozenset((*written, *(full_name(wish.kind, wish.name, _owner(wish)) for wish in changes.delete)))
+        for one in written:
+            profile = self.state.profiles.get((one.tenant, one.name)) if one.kind == "profile" else None
+            if profile is not None and isinstance(profile.document, Profile):
+                asked = asked_by(self.state, profile.document)
+                self.former[one.tenant, one.name] = {key: amount for key, amount in asked.items() if amount}
         for nodes in changes.nodes:
             for name in numbered(nodes.name, nodes.count):
-                self._append(node_writer(name), [self.machines.register(nodes, name, self.now)])
+                self.append(node_writer(name), [self.machines.register(nodes, name, self.now)])
         if any(getattr(changes.documents, kind) for kind in changes.documents.__struct_fields__):
-            self._apply(changes.documents)
+            self.apply(changes.documents)
         for wish in changes.delete:
-            self._delete(wish)
+            self.delete(wish)
         submitted, self._submitted = self._submitted, HYPOTHETICAL
         for row in changes.submit:
-            self._submit(row)
+            self.submit(row)
         self._submitted = submitted
 
-    def _happen(self, moment: Moment) -> None:
-        if not moment.refused:
-            self._carry_out(moment)
-            return
-        where = f"timeline[{self.scenario.timeline.index(moment)}].refused"
-        try:
-            self._carry_out(moment)
-        except Refused as refusal:
-            if moment.refused not in str(refusal):
-                raise Refused(f"{where}: it is refused in other words: {refusal}") from None
-        else:
-            raise Refused(f"{where}: nothing refuses it")
-
-    def _carry_out(self, moment: Moment) -> None:
-        self._append(ADMISSION, moment.stated)
-        if moment.submit is not None:
-            self._submit(moment.submit)
-        self._wish_of_jobs(moment)
-        if moment.finish:
-            self.machines.finish(self.names[moment.finish], self.now, 0)
-        if moment.fail:
-            self.machines.finish(self.names[moment.fail], self.now, 1)
-        if moment.node_lost:
-            self.machines.lose(moment.node_lost)
-            self._append(PREEMPTION, [f.NodeLostV1(node=moment.node_lost, silent_for=0)])
-        if moment.node_back:
-            nodes = self.machines.nodes[moment.node_back]
-            self._append(node_writer(moment.node_back), [self.machines.register(nodes, moment.node_back, self.now)])
-        if moment.force:
-            request = ForceRequest(job=self.names[moment.force], force=True, reason="scenario")
-            self._decided(forcing(request, AUTHOR)(self.state, self.now))
-        self._happen_to_node(moment)
-        if moment.node_joins is not None:
-            for name in numbered(moment.node_joins.name, moment.node_joins.count):
-                self._append(node_writer(name), [self.machines.register(moment.node_joins, name, self.now)])
-        if moment.apply is not None:
-            self._apply(moment.apply, f"timeline[{self.scenario.timeline.index(moment)}].apply.")
-        if moment.delete is not None:
-            self._delete(moment.delete)
-        self.machines.pass_time(self.now)
-
-    def _wish_of_jobs(self, moment: Moment) -> None:
-        for name, subject in ((moment.cancel, cancel), (moment.requeue, requeue)):
-            if name:
-                self._wish(subject(*self.names[name].split(".")), b"{}")
-
-    def _happen_to_node(self, moment: Moment) -> None:
-        """What an administrator does with a node, and what ails it."""
-        for name, made in _NODE_WISHES.items():
-            if node := getattr(moment, name):
-                self._decided(made(NodeRequest(node=node), AUTHOR)(self.state, self.now))
-        for name, trouble in _TROUBLES.items():
-            if node := getattr(moment, name):
-                self.machines.troubles[node] = trouble
-
-    def _decided(self, decision: Decision) -> None:
+    def decided(self, decision: Decision) -> None:
+        """State what governance decided; `Refused` where that is no."""
         if decision.error and self.judged:
             raise Refused(decision.error)
-        self._append(GOVERNANCE, decision.facts)
+        self.append(GOVERNANCE, decision.facts)
 
-    def _apply(self, documents: Documents, where: str = "") -> None:
+    def apply(self, documents: Documents, where: str = "") -> None:
+        """Documents are to be in force; `where` stands before what is wrong with one of them."""
         if not self.judged:
-            self._append(GOVERNANCE, as_law(documents))
+            self.append(GOVERNANCE, as_law(documents))
             return
         plan = make_plan(self.state, documents, AUTHOR, groups=False, zones=ZONES, now=self.now)
         if plan.errors:
             raise Refused("\n".join(f"{where}{error}" if path_of(error) else error for error in plan.errors))
-        self._append(GOVERNANCE, plan.facts)
+        self.append(GOVERNANCE, plan.facts)
 
-    def _delete(self, wish: Delete) -> None:
+    def delete(self, wish: Delete) -> None:
+        """An object is to be gone."""
         request = DeleteRequest(kind=wish.kind, name=wish.name, tenant=_owner(wish), mode=wish.mode)
         removal = remove(self.state, request, AUTHOR)
         if removal.error and not self.judged:
             return
         if removal.error:
             raise Refused(removal.error)
-        self._append(GOVERNANCE, removal.facts)
+        self.append(GOVERNANCE, removal.facts)
 
-    def _submit(self, jobs: Submit) -> None:
+    def submit(self, jobs: Submit) -> None:
+        """Jobs are submitted, for admission to judge."""
         policy, profile = jobs.queue.split("/")
         found = find_policy(self.state, policy, jobs.tenant)
         tenant = found.document.tenant if found is not None else jobs.tenant or DEFAULT_TENANT
@@ -350,9 +340,10 @@ class World:
                 after=tuple(After(job=self.names.get(other, other)) for other in jobs.after),
                 request=dict(jobs.request),
             )
-            self._wish(submit(tenant, user, policy, profile), encode(wish))
+            self.wish(submit(tenant, user, policy, profile), encode(wish))
 
-    def _wish(self, subject: str, payload: bytes) -> None:
+    def wish(self, subject: str, payload: bytes) -> None:
+        """A message on SUBMIT."""
         sequence = self.submits.append_now(subject, payload, None)
         self.admission.waiting += self.submits.messages_after(sequence - 1)
 

@@ -53,7 +53,7 @@ def test_the_ledger_is_folded_page_by_page_and_played_on(headrace, ledger, chang
     assert (ran.code, ran.err) == (0, "")
     assert [request.after for _, (_, _, request, *_), _ in ran.said] == list(range(0, len(ledger), 3))
     assert (found["total"]["before"]["starts"], found["total"]["after"]["starts"]) == (2, 3)
-    assert "a job ends at its time limit" in found["assumptions"]
+    assert "a job whose end is not known ends at its time limit" in found["assumptions"]
 
 
 def test_the_moment_is_a_record_or_a_time(headrace, ledger, changes):
@@ -71,8 +71,8 @@ def test_the_moment_is_a_record_or_a_time(headrace, ledger, changes):
 def test_the_text_says_from_where_and_what_is_assumed(headrace, ledger, changes):
     out = headrace(f"whatif -f {changes} --at {len(ledger)}", query=pages(ledger)).out
     assert out.startswith(f"From record {len(ledger)}, 2026-01-01T00:02:00.000Z, with {changes}, played ")
-    assert out.splitlines()[2].startswith("POLICY  STARTS  WAITING")
-    assert out.splitlines()[-1].startswith("Assumed: a job ends at its time limit; ")
+    assert out.splitlines()[2].startswith("GROUP  STARTS  WAITING")
+    assert out.splitlines()[-1].startswith("Assumed: a job whose end is not known ends at its time limit; ")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_text_says_from_where_and_what_is_assumed(headrace, ledger, changes)
             "nodes: [{{name: n}}]", "", "headrace: node n: there is one of that name already; give it another\n", id="a node"
         ),
         pytest.param(
-            "nodes: [{{name: m}}]", "--at 999", "headrace: --at, --to: the ledger ends with record ", id="a record to come"
+            "nodes: [{{name: m}}]", "--at 999", "headrace: --from: the ledger ends with record ", id="a record to come"
         ),
     ],
 )
@@ -105,11 +105,12 @@ def test_a_damaged_ledger_is_told(headrace, ledger, changes):
 def test_the_real_jobs_of_a_time_are_played_again(headrace, ledger, changes):
     ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:00:30Z --to 2026-01-01T00:02:30Z --json", query=pages(ledger))
     found = json.loads(ran.out)
-    assert (ran.err, found["span"]) == ("", 90_000_000)
+    assert (ran.err, found["span"]) == ("", 120_000_000)
     assert (found["total"]["before"]["waiting"], found["total"]["after"]["waiting"]) == (2, 2)
-    assert found["assumptions"][-1].startswith("documents and nodes stay as they were")
+    assert found["assumptions"][-1].startswith("what was refused stays refused")
+    assert found["recorded"] == found["total"]["before"] | {"reserved": 0, "borrowed": 0}
 
 
 def test_a_time_in_which_nothing_came_is_told(headrace, ledger, changes):
     ran = headrace(f"whatif -f {changes} --from 2026-01-01T00:09:30Z --to {len(ledger)}", query=pages(ledger, size=100))
-    assert ran.err == "headrace: --to: the ledger holds nothing between --from and there\n"
+    assert ran.err == "headrace: --to: the ledger holds nothing between the beginning and there\n"

@@ -138,8 +138,14 @@ def test_what_if_prints_both_runs_side_by_side(changes, capsys):
         == """\
 a.yaml at 0s, with c.yaml, played 2h on. Each as it is -> with the changes.
 
-POLICY  STARTS  WAITING  REFUSED  MEAN WAIT  MAX WAIT    PREEMPTED  LOST GPU-H  USED GPU-H
-q       3 -> 4  0        0        3s -> 15s  10s -> 30s  0          0.00        0.00 -> 0.01
+GROUP  STARTS  WAITING  REFUSED  MEAN WAIT  95 % WAIT   MAX WAIT    PREEMPTED  LOST GPU-H
+all    3 -> 4  0        0        3s -> 15s  10s -> 30s  10s -> 30s  0          0.00
+
+GROUP  USED GPU-H    RESERVED  BORROWED      COST
+all    0.00 -> 0.01  0.00      0.00 -> 0.01  0.00
+
+POOL  HAS GPU-H  USED GPU-H    USED %  COST
+hall  4.00       0.00 -> 0.01  0.2     0.00
 
 JOB    QUEUE  STARTS     WITH THE CHANGES
 extra  q/one  not there  after 0s

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Moved, Numbers, as_text, called, difference
-from headrace.simulate.outcome import Outcome, Tale
+from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Moved, Numbers, PoolNumbers, Side, as_text, called, difference
+from headrace.simulate.outcome import Tale
+from headrace.simulate.toll import Place, Tally, Used
 
 DEV = ("default", "dev", "one")
 AT = 1_000 * SECOND
 
 
-def compared(before, after, span=HOUR):
-    return difference(Outcome(before), Outcome(after), ({}, {}), (AT, AT + span), 0)
+UNUSED = Tally({}, {})
+
+
+def compared(before, after, span=HOUR, tallies=(UNUSED, UNUSED)):
+    return difference(Side(before, tallies[0], {}), Side(after, tallies[1], {}), (AT, AT + span), 0)
 
 
 def tale(start=None, **more):
-    return Tale(more.pop("queue", DEV), AT, started_at=None if start is None else AT + start, starts=start is not None, **more)
+    return Tale(
+        more.pop("queue", DEV),
+        more.pop("group", ""),
+        AT,
+        started_at=None if start is None else AT + start,
+        starts=start is not None,
+        **more,
+    )
 
 
 def test_numbers_are_of_each_policy_and_of_all():
@@ -24,10 +37,39 @@ def test_numbers_are_of_each_policy_and_of_all():
         {"a": tale(10 * SECOND), "b": tale(20 * SECOND, preemptions=2, lost=HOUR * GPU_UNITS)},
         {"a": tale(MINUTE), "b": tale(), "c": tale(queue=("acme", "ops", "two"), refused="NOT_ALLOWED", over=True)},
     )
-    assert found.policies["dev"].before == Numbers(starts=2, wait_mean=15, wait_max=20, preemptions=2, lost=3_600)
-    assert found.policies["dev"].after == Numbers(starts=1, waiting=1, wait_mean=60, wait_max=60)
+    assert found.policies["dev"].before == Numbers(starts=2, wait_mean=15, wait_p95=20, wait_max=20, preemptions=2, lost=3_600)
+    assert found.policies["dev"].after == Numbers(starts=1, waiting=1, wait_mean=60, wait_p95=60, wait_max=60)
     assert found.policies["acme/ops"].after == found.policies["acme/ops"].before.__class__(refused=1)
-    assert found.total.after == Numbers(starts=1, waiting=1, refused=1, wait_mean=60, wait_max=60)
+    assert found.total.after == Numbers(starts=1, waiting=1, refused=1, wait_mean=60, wait_p95=60, wait_max=60)
+
+
+def test_use_and_cost_are_of_each_group_policy_and_pool():
+    dev, ops = Place("default", "dev", "lab", "hall"), Place("default", "ops", "lab", "cloud")
+    gpu_hour = HOUR * GPU_UNITS
+    tallies = (
+        Tally({dev: Used(gpu_hour, gpu_hour, 7_500_000)}, {"hall": 4 * gpu_hour}),
+        Tally({dev: Used(gpu_hour, 0, 2_500_000), ops: Used(0, gpu_hour, 4_100_000)}, {"hall": 3 * gpu_hour, "cloud": 0}),
+    )
+    found = compared({"a": tale(5, group="lab")}, {"a": tale(5, group="lab")}, tallies=tallies)
+    assert list(found.groups) == ["lab"]
+    assert found.groups["lab"].before == Numbers(starts=1, reserved=3_600, borrowed=3_600, cost="7.500000")
+    assert found.groups["lab"].after == Numbers(starts=1, reserved=3_600, borrowed=3_600, cost="6.600000")
+    assert {name: (sides.before.cost, sides.after.cost) for name, sides in found.policies.items()} == {
+        "dev": ("7.500000", "2.500000"),
+        "ops": ("0.000000", "4.100000"),
+    }
+    assert found.pools["hall"].before == PoolNumbers(had=14_400, used=7_200, percent="50.0", cost="7.500000")
+    assert found.pools["hall"].after == PoolNumbers(had=10_800, used=3_600, percent="33.3", cost="2.500000")
+    assert found.pools["cloud"].after == PoolNumbers(had=0, used=3_600, percent="0.0", cost="4.100000")
+    assert "hall   4.00 -> 3.00  2.00 -> 1.00  50.0 -> 33.3  7.50 -> 2.50" in as_text(found, "what if")
+
+
+def test_what_the_ledger_says_stands_beside_what_came_of_it_again():
+    found = structs.replace(compared({"a": tale(MINUTE)}, {"a": tale(MINUTE)}), recorded=Numbers(starts=2, wait_mean=61))
+    assert as_text(found, "what if").endswith(
+        "in brackets what came of it when it was played again as it was:"
+        " starts 2 (1), mean wait 1m1s (1m), preempted 0 (0), used GPU-h 0.00 (0.00)."
+    )
 
 
 def test_the_jobs_whose_start_moved_most_come_first_and_never_is_far():

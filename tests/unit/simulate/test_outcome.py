@@ -29,8 +29,8 @@ def ended(attempt=1, rank=0):
 
 def told(*news, end=100, state=None):
     """The tale of the one job after facts at seconds."""
-    outcome = Outcome()
-    outcome.begin(state or State(), 0)
+    outcome = Outcome(state or State())
+    outcome.begin(0)
     for second, fact in news:
         outcome.note(fact, second * SECOND)
     outcome.end(end * SECOND)
@@ -100,8 +100,8 @@ def test_what_is_there_at_the_beginning_counts_from_then_on_and_loses_what_it_di
     site.node()
     running = site.run("a", place("n1", 0))
     waiting = site.admit("b", "dev/one")
-    outcome = Outcome()
-    outcome.begin(site.state, START + 10 * SECOND)
+    outcome = Outcome(site.state)
+    outcome.begin(START + 10 * SECOND)
     outcome.note(f.LeaseEndedV1(job=running.key, attempt=1, outcome="exited", exited_at=0, at=0), START + 30 * SECOND)
     outcome.note(f.JobRequeuedV1(job=running.key, attempt=1, cause="preempted"), START + 30 * SECOND)
     outcome.end(START + 60 * SECOND)
@@ -110,8 +110,16 @@ def test_what_is_there_at_the_beginning_counts_from_then_on_and_loses_what_it_di
     assert (outcome.tales[waiting.key].admitted_at, outcome.tales[waiting.key].used) == (START, 0)
 
 
+def test_a_job_that_comes_is_told_of_its_group():
+    site = Site(policy(group="all"))
+    outcome = Outcome(site.state)
+    outcome.note(ADMITTED, START)
+    outcome.note(f.JobRejectedV1(job=f"{JOB}x", policy="gone", profile="one", reason="UNKNOWN_QUEUE", message=""), START)
+    assert [tale.group for tale in outcome.tales.values()] == ["all", ""]
+
+
 def test_facts_about_jobs_that_nobody_knows_change_nothing():
-    outcome = Outcome()
+    outcome = Outcome(State())
     for fact in (granted(), started(), ended(), f.JobRequeuedV1(job=JOB, attempt=1, cause="failed")):
         outcome.note(fact, 0)
     outcome.end(10)

@@ -12,9 +12,10 @@ from headrace.contracts.records import Record
 from headrace.domain.snapshot import copy_of, dump
 from headrace.simulate.aftermath import Aftermath
 from headrace.simulate.changes import Changes, read_changes
+from headrace.simulate.happenings import Refused
 from headrace.simulate.scenario import Submit, read_scenario
-from headrace.simulate.whatif import AS_THEY_CAME, THE_REST_STAYS, compare, compare_from
-from headrace.simulate.world import Refused, World
+from headrace.simulate.whatif import AS_IT_WAS_WRITTEN, REFUSED_STAYS, compare, compare_from
+from headrace.simulate.world import World
 from tests.unit.domain.site import Site, gpus, place, policy
 
 
@@ -111,10 +112,11 @@ def test_in_an_installation_jobs_end_at_their_limits_or_never_and_that_is_said()
     made = installed()
     found = compare_from(made.state, changes("submit: [{name: boss, queue: ops/one, priority: 9, duration: 5m}]"), made.now)
     assert found.assumptions == (
-        "a job ends at its time limit",
+        "a job whose end is not known ends at its time limit",
         "one of which neither is known runs on",
         "who is told to stop takes its whole grace",
         "who starts again begins anew",
+        "nodes start what they are told to at once, and refuse nothing",
         "nobody else submits anything",
     )
     assert starts(found) == {"boss": (None, 9 * MINUTE), "ann.waits": (9 * MINUTE, 14 * MINUTE)}
@@ -133,7 +135,7 @@ def test_where_jobs_of_the_queue_have_ended_the_rest_run_as_long_as_they_did():
     made.run("other", place("n1", 1))
     waiting = made.admit("waits", "dev/one")
     found = compare_from(made.state, Changes(submit=(Submit(name="x", queue="dev/two", duration=SECOND),)), made.now)
-    assert "one without a limit after the mean run time of its queue in the last hour" in found.assumptions
+    assert "one without a limit after the mean of the longer runs of its queue" in found.assumptions
     assert waiting.state == "pending"
     assert found.total.before.starts == 1
     assert found.span == 8 * MINUTE + SECOND
@@ -187,12 +189,14 @@ def test_what_really_came_is_played_again_under_other_circumstances():
     gone = f.JobAdmittedV1(job="default.ann.gone", policy="ops", profile="two", request=gpus(2))
     then(10, lambda: said(late, gone))
     then(20, lambda: said(f.JobCancelRequestedV1(job=gone.job, by="ann")))
-    then(60, lambda: made.leave(limited))
+    left = f.LeaseEndedV1(job=limited.key, attempt=1, outcome="exited", exit_code=0, exited_at=0, at=0)
+    then(60, lambda: said(left, by="node.n1"))
     then(60, lambda: said(f.JobEndedV1(job=limited.key, attempt=1, state="succeeded", cause="exited"), by="allocator"))
 
+    aftermath.close(made.state)
     more = changes("nodes: [{name: n2, labels: {pool: hall}, gpus: 1, gpu_model: H100}]")
     found = compare_from(before, more, start, span=5 * MINUTE, aftermath=aftermath)
 
     assert starts(found) == {"ann.waits": (60 * SECOND, 0), "ann.late": (None, 60 * SECOND)}
-    assert (found.span, found.assumptions[-2:]) == (5 * MINUTE, (AS_THEY_CAME, THE_REST_STAYS))
+    assert (found.span, found.assumptions[-2:]) == (5 * MINUTE, (AS_IT_WAS_WRITTEN, REFUSED_STAYS))
     assert (found.total.before.waiting, found.total.after.waiting) == (1, 0)

@@ -9,8 +9,9 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.domain.snapshot import dump
 from headrace.simulate import world
+from headrace.simulate.happenings import Refused
 from headrace.simulate.scenario import read_scenario
-from headrace.simulate.world import START, Refused, Unrest
+from headrace.simulate.world import START, Unrest
 
 
 def test_everything_of_a_moment_happens_before_the_deciders_look(play):
