@@ -20,8 +20,11 @@ def piece_of(manifest: Manifest, sequence: int) -> int:
     return bisect_left(manifest.pieces, sequence, key=lambda piece: piece.last)
 
 
-def read_piece(directory: Path, piece: Piece) -> list[Stored]:
-    """All records of a piece. Raises `ArchiveBroken` with the file, the month and the records that it should have."""
+def read_piece(directory: Path, piece: Piece, first: int = 0, last: int | None = None) -> list[Stored]:
+    """The records of a piece, all or from `first` to `last`; the file is looked at as a whole.
+
+    Raises `ArchiveBroken` with the file, the month and the records that it should have.
+    """
     path = directory / piece.path
     what = f"{path} (month {piece.month}, records {piece.first} to {piece.last})"
     try:
@@ -34,11 +37,12 @@ def read_piece(directory: Path, piece: Piece) -> list[Stored]:
         raise ArchiveBroken(f"{what} is cut short: it has {len(data)} of {piece.size} bytes; {_WAY_OUT}")
     if sha256(data).hexdigest() != piece.digest:
         raise ArchiveBroken(f"{what} has been changed: its digest is not the one in {manifests.FILE}; {_WAY_OUT}")
+    first, last = max(first, piece.first), piece.last if last is None else min(last, piece.last)
     try:
-        records = decode(data)
+        records = decode(data, first - piece.first, last - first + 1)
     except NoTable as error:
         raise ArchiveBroken(f"{what} cannot be read by this release: {error}") from None
-    if [record.sequence for record in records] != list(range(piece.first, piece.last + 1)):
+    if [record.sequence for record in records] != list(range(first, last + 1)):
         raise ArchiveBroken(f"{what} has other records than its name and {manifests.FILE} say")
     return records
 
@@ -94,12 +98,11 @@ class ArchiveReader:
                 )
             piece = manifest.pieces[place]
             try:
-                records = read_piece(self._directory, piece)
+                records = read_piece(self._directory, piece, wanted, self.through)
             except ArchiveBroken:
                 now = manifests.read(self._directory)
                 if piece in now.pieces:
                     raise
                 manifest = now
             else:
-                last = min(piece.last, self.through)
-                return [record.message for record in records[wanted - piece.first : last - piece.first + 1]]
+                return [record.message for record in records]

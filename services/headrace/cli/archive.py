@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import structlog
 
 from headrace.archive import manifest as manifests
 from headrace.archive.history import ARCHIVE
@@ -14,11 +17,13 @@ from headrace.archive.manifest import Manifest
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place
-from headrace.cli.operating import operating
 from headrace.cli.shown import as_json
 from headrace.cli.tables import table
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation
+from headrace.supervisor.readiness import NotReady
+from headrace.supervisor.running import AlreadyRunning
+from headrace.supervisor.store import open_store
 
 
 def add(nouns: Nouns) -> None:
@@ -89,9 +94,13 @@ async def export(args: argparse.Namespace) -> int:
     from headrace.archive.exporting import export as bring_up_to_date  # noqa: PLC0415 - half a second that others need not wait
 
     directory = place_of(args)
-    async with operating(args.data) as connection:
-        before = manifests.read(directory).through
-        manifest = await bring_up_to_date(JetStreamLog(connection, LEDGER_STREAM), directory, say("archived"))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        async with open_store(Installation(args.data)) as connection:
+            before = manifests.read(directory).through
+            manifest = await bring_up_to_date(JetStreamLog(connection, LEDGER_STREAM), directory, say("archived"))
+    except (LogError, NotReady, AlreadyRunning) as error:
+        raise Failed(str(error)) from None
     if args.json:
         print(as_json(_told(directory, manifest) | {"before": before}))
     elif manifest.through == before:

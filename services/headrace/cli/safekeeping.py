@@ -11,12 +11,12 @@ import structlog
 
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
-from headrace.cli.operating import operating
 from headrace.cli.shown import as_json, local
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.postgres import address
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.running import AlreadyRunning, read_running
+from headrace.supervisor.store import open_store
 
 
 def add(nouns: Nouns) -> None:
@@ -65,13 +65,13 @@ async def backup(args: argparse.Namespace) -> int:
     def say(part: str, what: str) -> None:
         _say(args, part, what)
 
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         if read_running(installation) is not None:
             dsn = address(installation.postgres, installation.postgres_password())
-            async with operating(args.data) as bus:
+            async with open_store(installation) as bus:
                 contents = await back_up(installation, bus, dsn, file, say)
         else:
-            structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
             async with Stores(installation) as stores:
                 contents = await back_up(installation, stores.bus, stores.dsn, file, say)
     except (LogError, NotReady, AlreadyRunning) as error:

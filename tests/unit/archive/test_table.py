@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.archive import table
 from headrace.archive.table import NoTable, decode, encode
 from headrace.bus.log import Stored
 from headrace.contracts.records import digest
@@ -26,6 +27,13 @@ STORED = st.builds(
 @given(st.lists(STORED, min_size=1, max_size=5))
 def test_every_record_comes_back_exactly(records):
     assert decode(encode(records)) == records
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 7), (3, 1), (2, 2), (4, 9), (0, None), (5, None)])
+def test_a_part_of_a_file_is_read_alone(monkeypatch, first, count):
+    monkeypatch.setattr(table, "GROUP_ROWS", 2)
+    records = [Stored(n, "hr.ledger.allocator", n, b"", b"%d" % n) for n in range(1, 8)]
+    assert decode(encode(records), first, count) == records[first : None if count is None else first + count]
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(200) + b"PAR1"])

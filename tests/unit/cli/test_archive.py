@@ -55,6 +55,6 @@ def test_a_manifest_that_is_damaged_is_one_line(archive, capsys, verb):
     assert capsys.readouterr().err.startswith(f"headrace: {archive}/manifest.json is damaged or cut short")
 
 
-def test_an_export_needs_an_installation_that_is_up(tmp_path, capsys):
+def test_an_export_needs_an_installation(tmp_path, capsys):
     assert main(["audit", "export", "--data", str(tmp_path / "none")]) == 1
-    assert capsys.readouterr().err == f"headrace: Headrace is not up in {tmp_path}/none; `headrace up` starts it\n"
+    assert capsys.readouterr().err == f"headrace: there is no ledger in {tmp_path}/none; name the installation with --data\n"

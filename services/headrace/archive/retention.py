@@ -1,0 +1,44 @@
+"""Up to which record the stream may be purged, and if not, why. Pure.
+
+The law: nothing is purged unless it is archived, verified, behind every reader, and covered by a snapshot that can be loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Standing(NamedTuple):
+    """How things stand. `readers`: how far each has read, None for one that does not say.
+
+    `snapshot`: the last record folded into the newest snapshot that can be loaded, None where there is none.
+    """
+
+    tip: int
+    archived: int
+    readers: Mapping[str, int | None]
+    snapshot: int | None
+
+
+def objections(through: int, standing: Standing) -> list[str]:
+    """Every reason why records up to `through` may not be purged now, each with the way out; none: they may."""
+    found = []
+    if through > standing.tip:
+        found.append(f"the ledger ends at record {standing.tip}: {through} has not been written")
+    if standing.archived < min(through, standing.tip):
+        found.append(f"the archive ends at record {standing.archived}: `headrace audit export` brings it up to date")
+    for name, position in sorted(standing.readers.items()):
+        if position is None:
+            found.append(f"{name} does not say how far it has read: `headrace status` looks at it")
+        elif position < through:
+            found.append(f"{name} has read up to record {position} only: wait for it")
+    if standing.snapshot is None:
+        found.append(
+            "there is no snapshot of the fold that this release can load: the next one is taken by itself as the ledger grows"
+        )
+    elif standing.snapshot < through:
+        found.append(
+            f"the newest snapshot that can be loaded is of record {standing.snapshot}: purge up to there, or wait for the next"
+        )
+    return found
