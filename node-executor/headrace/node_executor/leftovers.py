@@ -48,6 +48,15 @@ def started_from(control: str) -> list[int]:
     return found
 
 
+def stands_still(pid: int) -> bool:
+    """Whether a process is stopped, or does nothing any more."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "TtZX"
+    except OSError:
+        return True
+
+
 def _environ(pid: str) -> bytes:
     """The environment with which a process was started. Raises `OSError`: it is gone, or not ours to see.
 

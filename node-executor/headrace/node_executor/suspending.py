@@ -115,7 +115,7 @@ class Suspension:
         """Let it stand still, and wait until it does. Raises `CannotSuspend`, and it goes on."""
         job.running.suspend()
         until = time.monotonic() + STILL_WITHIN
-        while job.group is not None and not job.group.is_still:
+        while not await asyncio.to_thread(_is_still, job):
             if time.monotonic() > until:
                 job.running.resume()
                 raise CannotSuspend("it does not stand still: one of its processes waits for the kernel")
@@ -168,6 +168,13 @@ class Suspension:
         word, _, reason = said.decode(errors="replace").strip().partition(" ")
         if word == "failed" or not word:
             raise CannotSuspend(reason or "the call to the driver crashed")
+
+
+def _is_still(job: Standing) -> bool:
+    """Whether all of it stands still: a signal is on its way for a moment."""
+    if job.group is not None:
+        return job.group.is_still
+    return all(leftovers.stands_still(pid) for pid in leftovers.started_from(job.control))
 
 
 def _available() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from io import BytesIO
 from typing import IO
@@ -69,3 +70,16 @@ def test_the_control_directory_itself_is_meant_as_well_as_what_is_below(tmp_path
     finally:
         other.kill()
         other.wait()
+
+
+def test_what_is_stopped_or_gone_stands_still_and_what_waits_does_not(tmp_path) -> None:
+    mine = job(str(tmp_path))
+    try:
+        assert not leftovers.stands_still(mine.pid)
+        mine.send_signal(signal.SIGSTOP)
+        assert os.WIFSTOPPED(os.waitpid(mine.pid, os.WUNTRACED)[1])
+        assert leftovers.stands_still(mine.pid)
+    finally:
+        mine.kill()
+        mine.wait()
+    assert leftovers.stands_still(mine.pid)
