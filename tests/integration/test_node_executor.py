@@ -20,7 +20,6 @@ from headrace.contracts.facts import (
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import LogsAnswer
-from headrace.node_executor import leftovers
 from tests.integration.nodes import NODE, until, until_printed
 
 
@@ -167,7 +166,7 @@ async def test_when_the_executor_is_killed_its_jobs_run_on_and_the_next_one_take
     await feed.started(meanwhile)
     await node.end(signal.SIGKILL)
     (node.data / "leases" / "early").touch()
-    await until(lambda: not leftovers.started_from(f"{node.data}/leases/{meanwhile}.1.0"))
+    await until(lambda: "\nended 5 " in (node.data / "kept" / f"{meanwhile}.1.0").read_text())
     ended_at = time.time() * 1e6
     node.start()
     early = await feed.ended(meanwhile)
