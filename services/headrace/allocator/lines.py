@@ -205,7 +205,7 @@ class Board:
         self.fresh: dict[Post, None] = {}
         self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
         self._placeable: dict[tuple[str, ...], tuple[int, int]] = {}
-        self._waiting: list[tuple[int, int, int, Post, JobRecord]] = []
+        self._waiting: list[tuple[int, int, int, Post, JobRecord, int]] = []
         self._waited = self._live = 0
         self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
         self._ladders: dict[StaticRank, Ladder] = {}
@@ -234,13 +234,13 @@ class Board:
             self._live = len(self._waiting)
         self._waited += 1
         due_at = head.pending_since + self.pool.document.backfill_for
-        heappush(self._waiting, (due_at, self._waited, number, post, head))
+        heappush(self._waiting, (due_at, self._waited, number, post, head, head.pending_since))
 
     def ripen(self, now: int) -> None:
         """Whoever has waited long enough by now is due."""
         while self._waiting and self._waiting[0][0] <= now:
-            _, _, number, post, head = heappop(self._waiting)
-            if _heads(number, post, head):
+            _, _, number, post, head, since = heappop(self._waiting)
+            if _heads(number, post, head, since):
                 post.due |= 1 << number
                 self.due |= 1 << number
                 self.version += 1
@@ -343,7 +343,7 @@ class Board:
         return None
 
 
-def _heads(number: int, post: Post, head: JobRecord) -> bool:
-    """Whether the job is still the head of the request."""
+def _heads(number: int, post: Post, head: JobRecord, since: int) -> bool:
+    """Whether the job, which waits since then, is still the head of the request: it may have been away and have come back."""
     found = post.strand.heads.get(number)
-    return found is not None and found[1] is head
+    return found is not None and found[1] is head and head.pending_since == since

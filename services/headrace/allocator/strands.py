@@ -137,7 +137,7 @@ class Footing:
 class Strand:
     """`present`: the requests of which it has jobs; by the number of each, the group and its head with the head's place in line."""
 
-    __slots__ = ("groups", "heads", "policy", "posts", "present", "reclaims_first", "terms")
+    __slots__ = ("_since", "groups", "heads", "policy", "posts", "present", "reclaims_first", "terms")
 
     def __init__(self, group: JobGroup, *, borrows: bool, reclaims_first: bool) -> None:
         self.policy = group.policy
@@ -152,6 +152,7 @@ class Strand:
         self.present = 0
         self.groups: dict[int, JobGroup] = {}
         self.heads: dict[int, tuple[Place, JobRecord]] = {}
+        self._since: dict[int, int] = {}
         self.posts: list[Post] = []
 
     def see(self, number: int, group: JobGroup, head: JobRecord | None) -> bool:
@@ -167,8 +168,8 @@ class Strand:
             for post in self.posts:
                 post.board.know(number, group)
         self.groups[number] = group
-        if is_new or self.heads[number][1] is not head:
-            self.heads[number] = (place_in_line(head), head)
+        if is_new or self.heads[number][1] is not head or self._since[number] != head.pending_since:
+            self.heads[number], self._since[number] = (place_in_line(head), head), head.pending_since
             for post in self.posts:
                 post.move(number)
                 if post.due:

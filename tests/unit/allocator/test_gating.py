@@ -40,6 +40,19 @@ def test_a_budget_is_looked_at_when_it_will_be_used_up_and_sooner_if_more_is_hel
     assert list(gates.changes(START + 30 * MINUTE)) == [gate(spent=("gpu per day",))]
 
 
+def test_a_budget_is_looked_at_sooner_where_more_was_held_for_a_while_and_nobody_looked():
+    told = History(policy("ml", budgets=(Budget(key=GPU, hours=1, per="day"),)))
+    told.node()
+    gates = Gates(told.state)
+    told.run("ml/one")
+    assert list(gates.changes(told.now)) == []
+    more = told.run("ml/one")
+    told.wait(20 * MINUTE)
+    told.end(more)
+    assert gates.next_look(told.now) == START + 40 * MINUTE
+    assert list(gates.changes(START + 40 * MINUTE)) == [gate(spent=("gpu per day",))]
+
+
 def test_nobody_is_asked_who_has_no_windows_and_no_budgets():
     told = History(policy("ml"))
     gates = Gates(told.state)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.allocator.decide import Allocator
 from headrace.allocator.holding import HOLDS_MAX
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
-from tests.unit.allocator.history import HALL, History, gpus, place, policy, profile
+from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile
 
 
 def held(facts) -> list[object]:
@@ -56,6 +57,26 @@ def test_the_time_counts_from_when_the_job_last_became_pending():
     told.wait(5 * MINUTE)
 
     assert held(told.allocate()) == []
+
+
+def test_the_time_counts_anew_for_who_has_been_away_though_nobody_looked_meanwhile():
+    told = full(policy("ml"), count=1)
+    busy = next(iter(told.state.policies["default", "busy"].jobs.values()))
+    waiting = told.admit("ml/one")
+    told.allocate()
+    told.wait(9 * MINUTE)
+    told.end(busy)
+    told.say(granted(waiting, place("n1", 0)), by="allocator")
+    told.stop(waiting, "drain")
+    told.end(waiting, 143)
+    told.say(f.JobRequeuedV1(job=waiting.key, attempt=1, cause="drain"), by="allocator")
+    other = told.admit("busy/one")
+    told.say(granted(other, place("n1", 0)), by="allocator")
+    told.wait(5 * MINUTE)
+
+    assert held(told.allocate()) == held(Allocator(told.state).decide(told.now)) == []
+    told.wait(5 * MINUTE)
+    assert held(told.allocate()) == [kept(waiting, place("n1", 0))]
 
 
 def test_units_that_come_free_are_kept_from_those_ranked_below_and_from_nobody_else():
