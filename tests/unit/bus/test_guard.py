@@ -54,6 +54,9 @@ async def test_every_subject_the_server_forwards_arrives(client: Listening, line
     ("block", "headers"),
     [
         (b"NATS/1.0\r\nA: b\r\n\r\n", {"A": "b"}),
+        (b"NATS/1.0\r\nA:b\r\nB:\t\xff:c \r\nC D: e\r\n\xc3\xa9: f\r\nG\x0bH: h\r\nI\r\n\r\n", {"A": "b", "B": "\ufffd:c"}),
+        (b"NATS/1.0\r\n\r\n", {}),
+        (b"NATS/1.0 503\r\n\r\n", {"Status": "503"}),
         (b"NATS/1.0 \xff\xff\xff bad\r\n\r\n", {}),
         (b"NATS/1.0 100 \xff\r\nA: b\r\n\r\n", {}),
         (b"NATS/1.0", {}),

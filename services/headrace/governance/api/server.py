@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha import reflection
 
 from headrace.contracts import protocol
 from headrace.governance.api import accounts, applying, books, erasing, history, jobs, nodes, queues, system, tokens, written
-from headrace.governance.api.door import Door
+from headrace.governance.api.door import OPEN, Door
 from headrace.governance.api.submitting import Submitting
 from headrace.governance.api.watching import Watches
 
@@ -82,12 +82,9 @@ class Api:
     """The server on one address, such as `unix:/path` or `127.0.0.1:0`; `port` is the one it got."""
 
     def __init__(self, door: Door, address: str) -> None:
-        self._server = grpc.aio.server(interceptors=(door,), options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
+        self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         self._health = health.aio.HealthServicer()
-        serving = handlers()
-        for service in protocol.services():
-            methods = {method.name: _handler(method, serving[method.name]) for method in service.methods}
-            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, methods),))
+        self._server.add_generic_rpc_handlers((Methods(door),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = [service.full_name for service in protocol.services()]
         reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
@@ -104,7 +101,24 @@ class Api:
         await self._server.stop(grace)
 
 
-def _handler(method: MethodDescriptor, serve: Callable[..., Any]) -> Any:
+class Methods(grpc.GenericRpcHandler):
+    """Every method of every service of ours, found by its path at once, and each behind the door but for those that are open."""
+
+    def __init__(self, door: Door) -> None:
+        serving = handlers()
+        self._handlers = {
+            protocol.path_of(method): _handler(method, serving[method.name], door) for method in protocol.methods()
+        }
+
+    def service(self, handler_call_details: Any) -> Any:
+        """What serves a call; None where no method has this path."""
+        return self._handlers.get(handler_call_details.method)
+
+
+def _handler(method: MethodDescriptor, serve: Callable[..., Any], door: Door) -> Any:
     request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-    make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
-    return make(serve, request_deserializer=request.FromString, response_serializer=answer.SerializeToString)
+    coders = {"request_deserializer": request.FromString, "response_serializer": answer.SerializeToString}
+    is_open = protocol.path_of(method) in OPEN
+    if method.server_streaming:
+        return grpc.unary_stream_rpc_method_handler(serve if is_open else door.stream(method.name, serve), **coders)
+    return grpc.unary_unary_rpc_method_handler(serve if is_open else door.unary(method.name, serve), **coders)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import grpc
 import pytest
 from google.rpc import status_pb2
 from grpc import StatusCode
@@ -12,7 +11,7 @@ from grpc import StatusCode
 from headrace.contracts import protocol
 from headrace.contracts.api import jobs_pb2, pools_pb2, tenants_pb2
 from headrace.governance.api.door import DETAILS, OPEN, SEQUENCE, Door, tenant_of
-from headrace.governance.api.server import handlers
+from headrace.governance.api.server import Methods, handlers
 from headrace.identity.caller import Caller, Role, Unauthenticated
 from headrace.identity.roles import TABLE
 
@@ -68,13 +67,7 @@ async def through(method, request, context, caller=ALICE, serve=None, at=None):
         return call
 
     door = Door(at or office(), Verifier(caller))
-    inner = grpc.unary_unary_rpc_method_handler(serve or answer)
-
-    async def found(_details):
-        return inner
-
-    handler = await door.intercept_service(found, SimpleNamespace(method=f"/headrace.v1.X/{method}"))
-    return await handler.unary_unary(request, context)
+    return await door.unary(method, serve or answer)(request, context)
 
 
 GOOD = ("authorization", "Bearer good")
@@ -135,14 +128,9 @@ async def test_a_stream_ends_when_its_reader_is_thrown_out():
         yield "one"
         yield "two"
 
-    inner = grpc.unary_stream_rpc_method_handler(serve)
-
-    async def found(_details):
-        return inner
-
-    handler = await Door(office(), verifier).intercept_service(found, SimpleNamespace(method="/headrace.v1.Jobs/WatchJobs"))
+    served = Door(office(), verifier).stream("WatchJobs", serve)
     context, heard = Context(GOOD), []
-    async for said in handler.unary_stream(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), context):
+    async for said in served(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), context):
         heard.append(said)
         verifier.answer = Unauthenticated("revoked")
     assert (heard, context.ended) == (["one"], (StatusCode.UNAUTHENTICATED, "revoked"))
@@ -165,15 +153,18 @@ def test_every_method_has_a_row_in_the_table_and_a_service_behind_it():
     assert {name for name, path in methods.items() if path not in OPEN} <= TABLE.keys()
 
 
-async def test_what_is_open_is_handed_through_and_what_is_unknown_is_nothing():
-    inner = object()
-
-    async def found(_details):
-        return inner
-
-    async def nothing(_details):
-        return None
-
-    door = Door(office(), Verifier())
-    assert await door.intercept_service(found, SimpleNamespace(method="/grpc.health.v1.Health/Check")) is inner
-    assert await door.intercept_service(nothing, SimpleNamespace(method="/headrace.v1.Jobs/Nothing")) is None
+async def test_every_method_is_behind_the_door_but_for_what_is_open_and_what_is_unknown_is_nothing():
+    methods = Methods(Door(office(), Verifier(Unauthenticated("no"))))
+    behind = set()
+    for method in protocol.methods():
+        context = Context(GOOD)
+        handler = methods.service(SimpleNamespace(method=protocol.path_of(method)))
+        request = handler.request_deserializer(b"")
+        if method.server_streaming:
+            assert [said async for said in handler.unary_stream(request, context)] == []
+        else:
+            await handler.unary_unary(request, context)
+        if context.ended == (StatusCode.UNAUTHENTICATED, "no"):
+            behind.add(protocol.path_of(method))
+    assert {protocol.path_of(method) for method in protocol.methods()} - behind == {"/headrace.v1.System/GetOpenApi"}
+    assert methods.service(SimpleNamespace(method="/headrace.v1.Jobs/Nothing")) is None
