@@ -12,12 +12,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import grpc
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -72,10 +75,11 @@ class Api:
         self.data = data
         self.tokens: dict[str, str] = {}
         self.address = ""
+        self.issuers = ""
 
-    def run(self, *words: str, who: str = "") -> str:
-        """The output of the command, as the owner of the machine or by a token."""
-        env = self.env() | ({"HEADRACE_TOKEN": self.tokens[who]} if who else {})
+    def run(self, *words: str, who: str = "", **said: str) -> str:
+        """The output of the command, as the owner of the machine or by a token; `said`: more of the environment."""
+        env = self.env() | ({"HEADRACE_TOKEN": self.tokens[who]} if who else {}) | said
         ran = subprocess.run([*HEADRACE, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=env)
         assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
         return ran.stdout
@@ -86,6 +90,7 @@ class Api:
     def up(self) -> None:
         self.data.mkdir(mode=0o700)
         (self.data / "installation.json").write_text(json.dumps({"host": "box", "labels": {"site": "hq"}}))
+        (self.data / "issuers.yaml").write_text(self.issuers)
         self.run("up", "--detach", "--gpus", "8")
         self.address = json.loads(self.run("status", "--json"))["api"]
         self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
@@ -124,10 +129,55 @@ class Api:
         return found
 
 
+class Provider:
+    """An OpenID provider of this machine, whose claims say who is in which group."""
+
+    def __init__(self) -> None:
+        self.key = Ed25519PrivateKey.generate()
+        keys = json.dumps(
+            {"keys": [json.loads(jwt.algorithms.OKPAlgorithm.to_jwk(self.key.public_key())) | {"kid": "k1", "use": "sig"}]}
+        ).encode()
+
+        class Keys(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(keys)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Keys)
+        self.issuer = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def issuers(self) -> str:
+        """The file that makes its tokens good."""
+        named = {"name": "corp", "issuer": self.issuer, "audience": "headrace", "jwks_uri": f"{self.issuer}/keys"}
+        said = {"algorithms": ["EdDSA"], "tenant": "acme", "handle_claim": "preferred_username", "membership": "claims"}
+        return json.dumps({"issuers": [named | said]})
+
+    def token(self, handle: str, *groups: str, age: int = 60) -> str:
+        begins = int(time.time()) - age
+        claims = {"iss": self.issuer, "aud": "headrace", "sub": f"id-{handle}", "iat": begins, "exp": begins + 3_600}
+        said = {"preferred_username": handle, "groups": list(groups)}
+        return jwt.encode(claims | said, self.key, algorithm="EdDSA", headers={"kid": "k1"})
+
+
 @pytest.fixture(scope="module")
-def api() -> Iterator[Api]:
+def provider() -> Iterator[Provider]:
+    made = Provider()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def api(provider: Provider) -> Iterator[Api]:
     with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
         made = Api(Path(folder) / "data")
+        made.issuers = provider.issuers
         try:
             made.up()
             made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "the first day"})
@@ -377,6 +427,26 @@ def test_a_tenants_administrator_gives_and_revokes_tokens_and_a_revocation_holds
         assert api.ask(who, "POST", path, wanted).status == 403, (who, path)
 
 
+def test_whom_a_provider_says_to_be_in_a_group_submits_by_that_word_alone_and_no_longer(api: Api, provider: Provider) -> None:
+    api.tokens["rita"] = provider.token("rita", "dev", "elsewhere")
+    assert api.done("rita", "GET", "/v1/me")["groups"] == ["dev"]
+    (job,) = api.submit("rita", "acme", ["true"])
+    assert api.until("rita", job["name"], "succeeded")["user"] == "rita"
+    api.tokens["moved"] = provider.token("rita", "ops", age=30)
+    api.done("boss", "POST", "/v1/tenants/acme/groups", {}, group_id="ops")
+    assert api.done("moved", "GET", "/v1/me")["groups"] == ["ops"]
+    for who in ("moved", "rita"):  # the newer token's word counts, whichever is shown
+        (refused,) = api.submit(who, "acme", ["true"])
+        assert (refused["state"], refused["reason"]) == ("rejected", "NOT_ALLOWED")
+
+
+def test_the_same_word_counts_on_the_bus(api: Api, provider: Provider) -> None:
+    api.tokens["theo"] = provider.token("theo", "dev")
+    theo = {"HEADRACE_TENANT": "acme", "HEADRACE_USER": "theo"}
+    job = api.run("submit", "--queue", "dev/half", "--", "true", who="theo", **theo).strip()
+    assert api.until("root", f"tenants/acme/jobs/{job}", "succeeded")["user"] == "theo"
+
+
 def test_what_a_tenants_jobs_ran_is_erased_by_the_provider_who_means_it(api: Api) -> None:
     api.done("root", "POST", "/v1/tenants", {"display_name": "Short"}, tenant_id="short")
     assert api.ask("root", "POST", "/v1/tenants/short:erase", {"reason": "contract ended"}).status == 400
@@ -560,6 +630,7 @@ def test_the_gateway_is_strict_and_speaks_like_the_api(api: Api) -> None:
         said = api.ask("root", verb, path, body)
         assert said.status == status, (verb, path, said)
         assert all((said.body["code"], said.body["message"], said.reason)), (verb, path, said)
+        assert ("allow" in said.headers) == (status == 405), (verb, path, said)
 
 
 def test_it_describes_itself_to_everybody_and_tells_the_caller_who_they_are(api: Api) -> None:

@@ -327,6 +327,12 @@ class ServiceView(Value, frozen=True, kw_only=True):
     detail: dict[str, int] = {}
 
 
+class ClaimRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `claim`: a provider's token that has been shown elsewhere; what it says of groups is to be on record."""
+
+    token: str
+
+
 class TrialRequest(Value, frozen=True, kw_only=True):
     """To *admission* `judge`: what would come of this message, if it were published on this subject of SUBMIT."""
 

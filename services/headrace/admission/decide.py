@@ -94,9 +94,9 @@ class Admission:
         """Judge one message; False when the record was full before its end."""
         try:
             if message.subject.startswith("hr.cancel."):
-                return self._judge_cancel(message)
+                return self._judge_cancel(message, now)
             if message.subject.startswith("hr.requeue."):
-                return self._judge_requeue(message)
+                return self._judge_requeue(message, now)
             asker, wishes = asker_of_submit(message.subject), decode_submit(message.payload)
         except (IdError, Malformed) as error:
             return self._refuse(message, RejectReason.MALFORMED, str(error))
@@ -111,7 +111,7 @@ class Admission:
                     f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
                 )
                 continue
-            whose = acting(self.state, asker, wish.on_behalf_of)
+            whose = acting(self.state, asker, wish.on_behalf_of, now)
             known = self._known_digest(job_key(whose.tenant, whose.user, wish.id))
             if known is None:
                 if not self._judge_new(whose, wish, now):
@@ -141,11 +141,11 @@ class Admission:
         known = known_digest(self.state, key)
         return self._known.get(key) if known is None else known
 
-    def _judge_cancel(self, message: StoredMessage) -> bool:
+    def _judge_cancel(self, message: StoredMessage, now: int) -> bool:
         subject, by = split_by(message.subject)
         tenant, user, job_id = parse_cancel(subject)
         wish = decode_cancel(message.payload)
-        key = self._key(tenant, user, job_id, wish.on_behalf_of)
+        key = self._key(tenant, user, job_id, wish.on_behalf_of, now)
         job = self.state.jobs.get(key)
         if key in self._known or (job is not None and job.state not in FINAL):
             return self._state_all((f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=wish.reason[:256]),))
@@ -153,7 +153,7 @@ class Admission:
             return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         return True
 
-    def _key(self, tenant: str, user: str, job_id: str, for_whom: str) -> str:
+    def _key(self, tenant: str, user: str, job_id: str, for_whom: str, now: int) -> str:
         """The job that is spoken of: the speaker's own, or that of a member for whom a service account is trusted with it.
 
         Raises `_NotYet`, `_NotTrusted`.
@@ -164,16 +164,16 @@ class Admission:
         if key in self._known:
             raise _NotYet
         job = self.state.jobs.get(key)
-        if job is None or not may_act(self.state.group(tenant, job.policy.document.group), user, for_whom):
+        if job is None or not may_act(self.state, tenant, job.policy.document.group, user, for_whom, now):
             raise _NotTrusted(f"on_behalf_of: {user} may not act for {for_whom} here; the group has to name it in on_behalf")
         return key
 
-    def _judge_requeue(self, message: StoredMessage) -> bool:
+    def _judge_requeue(self, message: StoredMessage, now: int) -> bool:
         """What holds leases is to go back into line, if it is not leaving already (R29); about the rest it is said why not."""
         subject, by = split_by(message.subject)
         tenant, user, job_id = parse_requeue(subject)
         wish = decode_requeue(message.payload)
-        key = self._key(tenant, user, job_id, wish.on_behalf_of)
+        key = self._key(tenant, user, job_id, wish.on_behalf_of, now)
         job, answered = self.state.jobs.get(key), self.state.answered.get(key)
         if job is None:
             ended = answered.state if answered is not None else None

@@ -69,13 +69,14 @@ def asker_of_submit(subject: str) -> Asker:
     return Asker(*parse_submit(plain), by)
 
 
-def acting(state: State, asker: Asker, user: str) -> Asker:
+def acting(state: State, asker: Asker, user: str, now: int) -> Asker:
     """The asker as who acts for `user`, where the group of the queue trusts them with it (`on_behalf`); else as before."""
     if user in ("", asker.user) or asker.by:
         return asker
     policy = state.policies.get((asker.tenant, asker.policy))
-    group = state.group(asker.tenant, policy.document.group) if policy is not None else None
-    return asker._replace(user=user, by=f"{asker.tenant}.{asker.user}") if may_act(group, asker.user, user) else asker
+    if policy is None or not may_act(state, asker.tenant, policy.document.group, asker.user, user, now):
+        return asker
+    return asker._replace(user=user, by=f"{asker.tenant}.{asker.user}")
 
 
 class _Read(NamedTuple):
@@ -122,7 +123,7 @@ def judge(
     read = _read(state, asker, wish, now, batch)
     if isinstance(read, Rejection):
         return _rejected(key, asker, wish, digest, read)
-    if isinstance(queue := _queue(state, asker), Rejection):
+    if isinstance(queue := _queue(state, asker, now), Rejection):
         return _rejected(key, asker, wish, digest, queue)
     policy, profile = queue
     group = state.group(asker.tenant, policy.document.group)
@@ -264,7 +265,7 @@ def _wrong_text(wish: JobWish) -> str:
     return ""
 
 
-def _queue(state: State, asker: Asker) -> tuple[PolicyState, Profile] | Rejection:
+def _queue(state: State, asker: Asker, now: int) -> tuple[PolicyState, Profile] | Rejection:
     """Known tenant, user and queue; the user may use the queue (R12)."""
     if not state.has_tenant(asker.tenant):
         return Rejection(RejectReason.UNKNOWN_TENANT, f"there is no tenant {asker.tenant}")
@@ -272,9 +273,8 @@ def _queue(state: State, asker: Asker) -> tuple[PolicyState, Profile] | Rejectio
     link = _link(policy, asker.profile)
     profile = state.profile(asker.tenant, asker.profile)
     if policy is None or link is None or profile is None:
-        return Rejection(RejectReason.UNKNOWN_QUEUE, _unknown_queue(state, asker))
-    group = state.group(asker.tenant, policy.document.group)
-    if policy.document.group and not is_member(group, asker.user):
+        return Rejection(RejectReason.UNKNOWN_QUEUE, _unknown_queue(state, asker, now))
+    if policy.document.group and not is_member(state, asker.tenant, policy.document.group, asker.user, now):
         message = f"{asker.user} is not in group {policy.document.group}, whose queue {asker.policy}/{asker.profile} is"
         return Rejection(RejectReason.NOT_ALLOWED, message)
     if link.submitters and asker.names.isdisjoint(link.submitters):
@@ -300,13 +300,13 @@ def _link(policy: PolicyState | None, profile: str) -> PolicyProfile | None:
     return next((link for link in links if link.name == profile), None)
 
 
-def _unknown_queue(state: State, asker: Asker) -> str:
+def _unknown_queue(state: State, asker: Asker, now: int) -> str:
     """Name the queues that the asker could have meant: those of policies whose group the asker is in."""
     mine = [
         f"{policy.document.name}/{link.name}"
         for policy in state.policies.values()
         if policy.document.tenant == asker.tenant
-        and (not policy.document.group or is_member(state.group(asker.tenant, policy.document.group), asker.user))
+        and (not policy.document.group or is_member(state, asker.tenant, policy.document.group, asker.user, now))
         for link in policy.document.profiles
     ]
     known = f"yours are {', '.join(sorted(mine)[:8])}" if mine else "you have none"

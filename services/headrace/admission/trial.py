@@ -28,7 +28,7 @@ def tried(state: State, request: TrialRequest, now: int) -> TrialAnswer:
             message = f"id: {wish.id[:40]!r} is no lower-case ULID of 26 characters"
             verdicts.append(Verdict(job="", reason=RejectReason.MALFORMED, message=message))
             continue
-        whose = acting(state, asker, wish.on_behalf_of)
+        whose = acting(state, asker, wish.on_behalf_of, now)
         key, digest = job_key(whose.tenant, whose.user, wish.id), wish_digest(whose, wish)
         known = known_digest(state, key) or batch.get(key)
         if known is not None:

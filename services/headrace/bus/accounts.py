@@ -87,9 +87,9 @@ SERVICES: dict[str, Rights] = {
     "governance": Rights(
         (
             *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),
-            *("hr.query.accounting.usage.*.*", "hr.query.admission.judge.*.*", "hr.logs.*"),
+            *("hr.query.accounting.usage.*.*", "hr.query.admission.judge.*.*", "hr.query.admission.status.*.*", "hr.logs.*"),
             *_reads(LEDGER_STREAM),
-            *_ANSWERS,
+            *(*_ANSWERS, "_INBOX_callout.>"),
         ),
         ("hr.query.governance.>", "hr.feed.>", "hr.telemetry.*.heartbeat"),
     ),
@@ -104,11 +104,15 @@ SERVICES: dict[str, Rights] = {
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
 
 CALLOUT = Rights(
-    (f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", f"$JS.API.STREAM.MSG.GET.{LEDGER_STREAM}", *_ANSWERS),
+    (
+        *(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", f"$JS.API.STREAM.MSG.GET.{LEDGER_STREAM}"),
+        *("hr.query.governance.claim.*.*", *_ANSWERS),
+    ),
     ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>"),
     answers=True,
 )
-"""Who answers whether somebody may connect: hears that question, reads what governance has written, and writes nothing."""
+"""Who answers whether somebody may connect: hears that question, reads what governance has written, asks it to write down what a
+provider's token claims, and writes nothing."""
 
 SYSTEM = Rights(("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.SERVER.*.KICK"), ())
 """In the server's own account: sees who is connected, and ends a connection."""

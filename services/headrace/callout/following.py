@@ -33,6 +33,7 @@ OF_IDENTITY = (
     f.UserDeletedV1,
     f.GroupAppliedV1,
     f.GroupDeletedV1,
+    f.MembershipClaimedV1,
     f.TokenCreatedV1,
     f.TokenRevokedV1,
 )

@@ -16,18 +16,19 @@ from headrace.archive.by_subject import BySubject
 from headrace.archive.history import ARCHIVE
 from headrace.bus.connection import Connection, connect
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogUnavailable
+from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nkeys import AccountKey
 from headrace.bus.process import SYSTEM_PASSWORD, SYSTEM_USER, URL, Service
 from headrace.callout.eviction import Eviction
 from headrace.callout.following import SUBJECT, Follower, Source
 from headrace.callout.permits import Permit, permit
 from headrace.callout.questions import ASKED_ON, Question, Unreadable, keep_out, let_in, read_question
-from headrace.contracts.codec import encode
-from headrace.contracts.queries import Answer, ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.codec import Malformed, decode, encode
+from headrace.contracts.queries import Answer, ClaimRequest, ServiceView
+from headrace.contracts.subjects import LEDGER_STREAM, query
+from headrace.contracts.writers import GOVERNANCE
 from headrace.identity.caller import Unauthenticated
-from headrace.identity.directory import Theirs
+from headrace.identity.directory import Theirs, is_stated
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.identity.verifier import Verifier
 from headrace.service.engine import ENGINE
@@ -35,8 +36,12 @@ from headrace.service.engine import ENGINE
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
+    from headrace.identity.caller import Caller
+
 NAME = "callout"
 STATUS = f"hr.query.{NAME}.status.*.*"
+CLAIMED_WITHIN = 1.0
+"""Seconds; the server itself waits a little longer for the whole answer."""
 AT_ONCE_MAX = 256
 """Questions that are being answered; more wait, and the server gives those up that wait too long."""
 
@@ -148,4 +153,19 @@ class Door:
         except Unauthenticated:
             await self.follower.catch_up()
             caller = await self._verifier.caller(state, question.token)
+        if not is_stated(state, caller):
+            await self._claim(caller, question.token)
         return permit(caller, issued_at, now)
+
+    async def _claim(self, caller: Caller, token: str) -> None:
+        """Have it written down what a provider's token says of groups; where nobody does, what is known already counts."""
+        subject = query(GOVERNANCE, "claim", caller.tenant, caller.handle)
+        try:
+            answer = decode(
+                (await self._connection.ask(subject, encode(ClaimRequest(token=token)), within=CLAIMED_WITHIN)).data, Answer
+            )
+        except (LogError, Malformed) as error:
+            _log.warning("claims_not_stated", handle=caller.author, reason=str(error))
+            return
+        if answer.error:
+            _log.warning("claims_not_stated", handle=caller.author, reason=answer.error)

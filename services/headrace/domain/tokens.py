@@ -25,16 +25,27 @@ class Token:
 
 
 @dataclass(slots=True, eq=False)
+class Claims:
+    """In which groups somebody is by a provider's word, for the time of the token that had it."""
+
+    groups: tuple[str, ...]
+    issued_at: int
+    until: int
+
+
+@dataclass(slots=True, eq=False)
 class Tokens:
     """All of them, by id.
 
     `revoked`: ids of tokens that others made, with the time of revocation. `outdated`: bearers of whom nothing counts that they were
     given up to (sequence, time). A bearer is (tenant, handle); a node ("", its name); everybody of a tenant (tenant, "").
+    `claims`: what the newest token of a provider says of its bearer's groups.
     """
 
     known: dict[str, Token] = field(default_factory=dict)
     revoked: dict[str, int] = field(default_factory=dict)
     outdated: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    claims: dict[tuple[str, str], Claims] = field(default_factory=dict)
 
     def is_outdated(self, bearer: tuple[str, str], sequence: int, issued_at: int) -> bool:
         """Whether what a bearer was given by the record `sequence` (0: by another issuer, at the time `issued_at`) counts no more."""

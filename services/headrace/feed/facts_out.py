@@ -116,6 +116,7 @@ HIDDEN = frozenset(
         f.PreemptionProposedV1,
         f.MixLearnedV1,
         f.TenantErasedV1,
+        f.MembershipClaimedV1,
         f.TokenCreatedV1,
         f.TokenRevokedV1,
     }

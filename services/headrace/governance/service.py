@@ -22,6 +22,7 @@ from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
 from headrace.contracts.queries import (
     ApplyAnswer,
     ApplyRequest,
+    ClaimRequest,
     DeleteRequest,
     DocumentView,
     EraseRequest,
@@ -36,6 +37,7 @@ from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.api.hosting import Hands, host
 from headrace.governance.calendars import Zones
+from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
 from headrace.governance.erasing import erasing
 from headrace.governance.findings import unknown
@@ -44,7 +46,9 @@ from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.governance.zones import known_zones, offsets_of
+from headrace.identity.caller import Unauthenticated
 from headrace.identity.signing import IDENTITY, SigningKeys
+from headrace.identity.verifier import Verifier
 from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
@@ -66,25 +70,27 @@ async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
     deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
     keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
-    desk = Desk(deciding, keys, texts)
+    verifier = Verifier.of(service.data)
+    desk = Desk(deciding, keys, texts, verifier)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     work = [deciding.run({**desk.handlers(), "records": records(ledger)})]
     address = os.environ.get(API)
     if address:
-        work.append(host(deciding, Hands(desk.decided, keys.sign, texts.destroy), ZONES, address))
+        work.append(host(deciding, Hands(desk.decided, keys.sign, texts.destroy, verifier), ZONES, address))
     await together(*work)
 
 
 class Desk:
     """Takes questions from the bus and hands wishes to the decider. A question waits until the ledger has been read to its tip."""
 
-    def __init__(self, deciding: Deciding, keys: SigningKeys, texts: Keyring) -> None:
+    def __init__(self, deciding: Deciding, keys: SigningKeys, texts: Keyring, verifier: Verifier) -> None:
         decider = deciding.decider
         if not isinstance(decider, Governance):
             raise TypeError("the desk hands wishes to governance only")
         self._deciding = deciding
         self._keys = keys
         self._texts = texts
+        self._verifier = verifier
         self._governance = decider
 
     def handlers(self) -> dict[str, Handler]:
@@ -102,6 +108,7 @@ class Desk:
             "token-create": self.create_token,
             "token-revoke": self.revoke_token,
             "tokens": self.tokens,
+            "claim": self.claim,
         }
 
     async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
@@ -174,6 +181,15 @@ class Desk:
         request = decode(payload, TokensRequest)
         await self._deciding.caught_up.wait()
         return tokens_of(self._governance.state, request)
+
+    async def claim(self, _tenant: str, _user: str, payload: bytes) -> ApplyAnswer:
+        """What a provider's token says of its bearer's groups is to be on record; whoever passes it on is not believed, but the token."""
+        await self._deciding.caught_up.wait()
+        try:
+            caller = await self._verifier.caller(self._governance.state, decode(payload, ClaimRequest).token)
+        except Unauthenticated as error:
+            raise Refused("NOT_ALLOWED", str(error)) from None
+        return await self.decided(claiming(caller))
 
     async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
         """Documents as they are in force, with the revision that a change is to be based on."""

@@ -30,7 +30,8 @@ class Caller:
     """Who asks. Of a node `tenant` is empty and `handle` its name; of the provider's people `tenant` is `default`.
 
     `groups` are those of the tenant that the caller is in, sorted. `acting_for`: the user for whom a service account acts. `token` is
-    the id of the token shown (empty where its issuer gives none), `expires_at` when it ends, microseconds since 1970.
+    the id of the token shown (empty where its issuer gives none), `expires_at` when it ends, microseconds since 1970. `claimed_at`: when
+    the token was made whose claims say the groups; 0 where documents do, or the ledger has a newer token's word.
     """
 
     role: Role
@@ -40,6 +41,7 @@ class Caller:
     acting_for: str = ""
     token: str = ""
     expires_at: int = 0
+    claimed_at: int = 0
 
     @property
     def author(self) -> str:

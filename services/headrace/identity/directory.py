@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.documents import Group, Tenant, User
@@ -52,14 +53,16 @@ def resolve(state: State, said: Ours | Theirs) -> Caller:
 def act_for(state: State, caller: Caller, group: str, handle: str) -> Caller:
     """The caller, acting for a user in the queues of a group of theirs: a service account that it trusts with that (`on_behalf`)."""
     is_account = caller.role is Role.SERVICE_ACCOUNT
-    if not is_account or not may_act(state.group(caller.tenant, group), caller.handle, handle):
+    if not is_account or not may_act(state, caller.tenant, group, caller.handle, handle, state.now):
         raise Denied("on_behalf_of: you may not act for this user here; the group of the queue has to name you in on_behalf")
-    return Caller(caller.role, caller.tenant, caller.handle, caller.groups, handle, caller.token, caller.expires_at)
+    return replace(caller, acting_for=handle)
 
 
 def groups_of(state: State, tenant: str, handle: str) -> tuple[str, ...]:
     """The groups of a tenant that somebody is in, sorted."""
-    return tuple(sorted(group.name for group in _groups(state, tenant) if is_member(group, handle)))
+    return tuple(
+        sorted(group.name for group in _groups(state, tenant) if is_member(state, tenant, group.name, handle, state.now))
+    )
 
 
 def is_known(state: State, role: TokenRole, tenant: str, handle: str) -> bool:
@@ -112,14 +115,33 @@ def _theirs(state: State, said: Theirs) -> Caller:
     if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
         return Caller(said.role, PROVIDER_TENANT, handle, token=said.token, expires_at=said.expires_at)
     stored = groups_of(state, tenant, handle)
-    claimed = None if said.groups is None else tuple(sorted(set(said.groups) & {g.name for g in _groups(state, tenant)}))
     is_account = _is_service_account(state, tenant, handle) and not _is_member_by_name(state, tenant, handle)
     if is_account:
         return Caller(Role.SERVICE_ACCOUNT, tenant, handle, stored, token=said.token, expires_at=said.expires_at)
-    if not claimed and said.role is None and not _is_person(state, tenant, handle):
-        raise Unauthenticated(UNKNOWN)
     role = said.role or _person(state, tenant, handle)
-    return Caller(role, tenant, handle, stored if claimed is None else claimed, token=said.token, expires_at=said.expires_at)
+    caller = Caller(role, tenant, handle, stored, token=said.token, expires_at=said.expires_at)
+    if said.groups is not None:
+        caller = _by_claims(state, caller, said.groups, said.issued_at)
+    if not (said.groups is not None and caller.groups) and said.role is None and not _is_person(state, tenant, handle):
+        raise Unauthenticated(UNKNOWN)
+    return caller
+
+
+def _by_claims(state: State, caller: Caller, named: tuple[str, ...], issued_at: int) -> Caller:
+    """The caller in the groups that the token names, or those that a newer token has named: the ledger has its word then."""
+    newer = state.tokens.claims.get((caller.tenant, caller.handle))
+    if newer is not None and newer.issued_at > issued_at and newer.until > state.now:
+        return replace(caller, groups=newer.groups)
+    groups = set(named) & {group.name for group in _groups(state, caller.tenant)}
+    return replace(caller, groups=tuple(sorted(groups)), claimed_at=issued_at)
+
+
+def is_stated(state: State, caller: Caller) -> bool:
+    """Whether the ledger knows what a caller's token claims of groups, if it claims anything that counts."""
+    known = state.tokens.claims.get((caller.tenant, caller.handle))
+    if known is None or known.issued_at < caller.claimed_at:
+        return not caller.claimed_at
+    return known.issued_at > caller.claimed_at or (known.groups == caller.groups and known.until >= caller.expires_at)
 
 
 def _named(state: State, said: Theirs) -> tuple[str, str]:

@@ -8,7 +8,7 @@ answers itself is the same JSON as the API's own errors. It decides nothing abou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from headrace.contracts import protocol
@@ -199,10 +199,18 @@ def _routes() -> Iterator[Config]:
         yield {
             "match": {"safe_regex": {"regex": pattern}},
             "direct_response": {"status": 405, "body": {"inline_string": f"this path knows {allowed}"}},
-            "response_headers_to_add": [{"header": {"key": "allow", "value": allowed}}],
+            "response_headers_to_add": [_allow(verbs[pattern])],
         }
     nowhere = "there is no such path; /openapi.json lists them"
     yield {"match": {"prefix": "/"}, "direct_response": {"status": 404, "body": {"inline_string": nowhere}}}
+
+
+def _allow(verbs: Iterable[str]) -> Config:
+    return {"header": {"key": "allow", "value": ", ".join(sorted(verbs))}}
+
+
+def _verbs() -> set[str]:
+    return {one.verb.upper() for method in protocol.methods() for one in protocol.bindings(method)}
 
 
 def _local_replies() -> Config:
@@ -220,10 +228,13 @@ def _local_replies() -> Config:
         said = {"@type": f"{_TYPE}access_loggers.filters.cel.v3.ExpressionFilter"}
         return {"extension_filter": _named("cel", said | {"expression": f"response.code_details == '{text}'"})}
 
-    mappers = [
-        {"filter": detail(one), "status_code": http, "body_format_override": body(_CODES[http], _REASONS[http], message)}
-        for one, (http, message) in _SILENT.items()
-    ] + [
+    def silent(one: str, http: int, message: str) -> Config:
+        """Here the path has not been looked at yet, so that of the verbs all are named that there are."""
+        allow = [_allow(_verbs())] if http == 405 else []
+        said = body(_CODES[http], _REASONS[http], message)
+        return {"filter": detail(one), "status_code": http, "body_format_override": said, "headers_to_add": allow}
+
+    mappers = [silent(one, http, message) for one, (http, message) in _SILENT.items()] + [
         {"filter": status(http), "body_format_override": body(code, _REASONS.get(http, "REFUSED"))}
         for http, code in _CODES.items()
     ]

@@ -335,15 +335,18 @@ def test_a_job_that_asks_for_nothing_gets_the_groups_usual_request(told):
 
 def test_a_service_account_submits_for_a_member_where_the_group_says_so_and_both_are_on_record(told):
     bot = ANN._replace(user="bot")
-    assert acting(told.state, bot, "ann") == bot
+    assert acting(told.state, bot, "ann", told.now) == bot
     assert told_of(judged(told, bot, on_behalf_of="ann"))[0] == "NOT_ALLOWED"
     ruled(told)
-    trusted = acting(told.state, bot, "ann")
+    trusted = acting(told.state, bot, "ann", told.now)
     fact = judged(told, trusted, on_behalf_of="ann")
     assert (fact.job.split(".")[1], fact.submitted_by, fact.on_behalf_of) == ("ann", "default.bot", "")
     for asker, user in ((bot, "eve"), (ANN, "carl"), (bot._replace(policy="none"), "ann")):
-        assert told_of(judged(told, acting(told.state, asker, user), on_behalf_of=user))[0] in ("NOT_ALLOWED", "UNKNOWN_QUEUE")
-    assert acting(told.state, bot, "bot") == bot
+        assert told_of(judged(told, acting(told.state, asker, user, told.now), on_behalf_of=user))[0] in (
+            "NOT_ALLOWED",
+            "UNKNOWN_QUEUE",
+        )
+    assert acting(told.state, bot, "bot", told.now) == bot
 
 
 def test_a_queue_for_one_account_takes_what_that_submits_for_a_member(told):
@@ -352,8 +355,32 @@ def test_a_queue_for_one_account_takes_what_that_submits_for_a_member(told):
     links = tuple(msgspec.structs.replace(link, submitters=("bot",)) for link in document.profiles)
     told.say(f.PolicyAppliedV1(author="a.b", policy=msgspec.structs.replace(document, profiles=links)), by="governance")
     assert told_of(judged(told))[0] == "NOT_ALLOWED"
-    assert told_of(judged(told, acting(told.state, ANN._replace(user="bot"), "ann"), on_behalf_of="ann")) is None
+    assert told_of(judged(told, acting(told.state, ANN._replace(user="bot"), "ann", told.now), on_behalf_of="ann")) is None
     assert told_of(judged(told, ANN._replace(by="acme.bot")))[0] == "NOT_ALLOWED"  # of that name, in another tenant
+
+
+def claimed(told, user, *groups, until):
+    fact = f.MembershipClaimedV1(tenant="default", handle=user, groups=groups, issued_at=told.now, until=until)
+    told.say(fact, by="governance")
+
+
+def test_a_providers_word_opens_a_queue_and_shuts_it_for_as_long_as_the_token_lives(told):  # R12
+    claimed(told, "eve", "all", until=told.now + MINUTE)
+    claimed(told, "ann", "lab", until=told.now + MINUTE)
+    eve = ANN._replace(user="eve")
+    assert told_of(judged(told, eve)) is None
+    assert told_of(judged(told))[0] == "NOT_ALLOWED"
+    told.wait(MINUTE)
+    assert told_of(judged(told, eve))[0] == "NOT_ALLOWED"
+    assert told_of(judged(told)) is None
+
+
+def test_a_service_account_may_act_for_who_is_a_member_by_a_providers_word(told):
+    ruled(told)
+    bot = ANN._replace(user="bot")
+    assert acting(told.state, bot, "eve", told.now) == bot
+    claimed(told, "eve", "all", until=told.now + MINUTE)
+    assert acting(told.state, bot, "eve", told.now) == ANN._replace(user="eve", by="default.bot")
 
 
 def test_whom_it_is_for_and_its_trace_are_no_content():

@@ -8,23 +8,36 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import structs
 
+from headrace.bus.log import LogUnavailable
 from headrace.bus.nkeys import AccountKey
 from headrace.callout.service import Door
-from headrace.contracts.codec import decode
-from headrace.contracts.queries import Answer
+from headrace.contracts import facts as f
+from headrace.contracts.codec import decode, encode
+from headrace.contracts.queries import Answer, ClaimRequest
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
 from tests.unit.callout.test_questions import claims_of, question
-from tests.unit.identity.issuing import Ledger, grant
+from tests.unit.identity.issuing import CORP, RSA, Ledger, grant, jwks, signed
+
+CLAIMING = structs.replace(CORP, membership="claims")
 
 
 class FakeConnection:
     def __init__(self):
         self.sent = []
+        self.asked = []
+        self.answer = Answer(sequence=9)
 
     async def publish(self, subject, payload):
         self.sent.append((subject, payload))
+
+    async def ask(self, subject, payload, within=0.0):
+        self.asked.append((subject, decode(payload, ClaimRequest).token))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return SimpleNamespace(data=encode(self.answer))
 
 
 class Scene:
@@ -34,10 +47,14 @@ class Scene:
         self.connection = FakeConnection()
         self.keys = SigningKeys(directory)
         self.ledger = Ledger()
-        self.door = Door(self.connection, Verifier(self.keys), AccountKey(Ed25519PrivateKey.generate()), None, None)
+        verifier = Verifier(self.keys, (CLAIMING,), fetch=self.fetch)
+        self.door = Door(self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None)
         self.door.follower.directory.state = self.ledger.state
         self.late = []
         self.door.follower.catch_up = self.catch_up
+
+    async def fetch(self, _url):
+        return jwks(k1=RSA)
 
     async def catch_up(self):
         for made in self.late:
@@ -98,6 +115,29 @@ async def test_an_accident_lets_nobody_in_and_the_next_is_served(scene, monkeypa
     assert await scene.shows(token) == "not let in"
     monkeypatch.undo()
     assert await scene.shows(token) == "acme|ann|0|t1"
+
+
+def theirs(**more):
+    begins = int(time.time())
+    return signed(iat=begins, exp=begins + 600, **more)
+
+
+@pytest.mark.parametrize("answer", [Answer(sequence=9), Answer(sequence=9, error="no"), LogUnavailable("away")])
+async def test_what_a_providers_token_claims_is_put_on_record_and_its_bearer_let_in_whether_or_not_it_is(scene, answer):
+    scene.connection.answer = answer
+    token = theirs(groups=["vision"])
+    assert (await scene.shows(token)).startswith("acme|ann|")
+    assert scene.connection.asked == [("hr.query.governance.claim.acme.ann", token)]
+
+
+async def test_what_is_on_record_is_not_asked_for_again(scene):
+    token = theirs(groups=["vision"])
+    said = await scene.door._verifier.said(token)
+    scene.ledger.say(
+        f.MembershipClaimedV1(tenant="acme", handle="ann", groups=("vision",), issued_at=said.issued_at, until=said.expires_at)
+    )
+    assert (await scene.shows(token)).startswith("acme|ann|")
+    assert scene.connection.asked == []
 
 
 async def test_it_says_how_far_it_has_read(scene):

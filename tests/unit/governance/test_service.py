@@ -11,6 +11,7 @@ from headrace.contracts.queries import (
     ApplyAnswer,
     ApplyRequest,
     Change,
+    ClaimRequest,
     DeleteRequest,
     DocumentView,
     EraseRequest,
@@ -22,6 +23,7 @@ from headrace.contracts.tokens import RevokeRequest, TokenRequest, TokensRequest
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
 from headrace.governance.service import Desk, find, fitting
+from headrace.identity.caller import Caller, Role, Unauthenticated
 from headrace.identity.signing import SigningKeys
 from headrace.service.answering import Refused
 
@@ -47,7 +49,16 @@ class FakeDeciding:
 
 @pytest.fixture
 def desk(site, tmp_path):
-    return Desk(FakeDeciding(site), SigningKeys(tmp_path), Keyring(tmp_path / "keys"))
+    return Desk(FakeDeciding(site), SigningKeys(tmp_path), Keyring(tmp_path / "keys"), FakeVerifier())
+
+
+class FakeVerifier:
+    """Knows one token: of Eve, whose provider says that she is in the group `all`."""
+
+    async def caller(self, _state, token):
+        if token != "eves":
+            raise Unauthenticated("the token is not good")
+        return Caller(Role.TENANT_MEMBER, "default", "eve", ("all",), expires_at=900, claimed_at=100)
 
 
 async def ask(desk, what, request):
@@ -167,6 +178,14 @@ class TestTokens:
         with pytest.raises(Refused, match=says) as refused:
             await ask(desk, "token-create", request_)
         assert (refused.value.code, site.state.tokens.known) == (code, {})
+
+
+async def test_what_a_providers_token_claims_is_on_record_and_nothing_of_a_bad_one(desk, site):
+    await ask(desk, "claim", ClaimRequest(token="eves"))
+    await ask(desk, "claim", ClaimRequest(token="eves"))
+    assert {bearer: one.groups for bearer, one in site.state.tokens.claims.items()} == {("default", "eve"): ("all",)}
+    with pytest.raises(Refused, match="not good"):
+        await ask(desk, "claim", ClaimRequest(token="forged"))
 
 
 class TestFitting:

@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import Group, Tenant, User
 from headrace.contracts.tokens import TokenRole
 from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
-from headrace.identity.directory import REVOKED, UNKNOWN, Ours, Theirs, act_for, resolve
+from headrace.identity.directory import REVOKED, UNKNOWN, Ours, Theirs, act_for, is_stated, resolve
 from tests.unit.identity.issuing import NOW, SECOND, Ledger, grant
 
 ENDS = (NOW + 600) * SECOND
@@ -169,3 +169,29 @@ def test_nobody_else_acts_for_anybody(ledger, role, handle, user):
     caller = given(ledger, role=role, handle=handle)
     with pytest.raises(Denied, match="on_behalf_of"):
         act_for(ledger.state, caller, "vision", user)
+
+
+def claimed(ledger, *groups, issued_at=NOW * SECOND, until=ENDS):
+    ledger.say(f.MembershipClaimedV1(tenant="acme", handle="new", groups=groups, issued_at=issued_at, until=until))
+
+
+def test_what_a_token_claims_is_to_be_stated_until_the_ledger_has_it(ledger):
+    said = theirs(handle="new", groups=("vision",))
+    caller = resolve(ledger.state, said)
+    assert (caller.claimed_at, is_stated(ledger.state, caller)) == (said.issued_at, False)
+    claimed(ledger, "vision", issued_at=said.issued_at, until=said.expires_at)
+    assert is_stated(ledger.state, resolve(ledger.state, said))
+    ledger.say(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="vision-2")))
+    wider = resolve(ledger.state, theirs(handle="new", groups=("vision", "vision-2")))
+    assert not is_stated(ledger.state, wider)
+
+
+def test_of_two_tokens_the_newer_says_who_is_in_which_group(ledger):
+    claimed(ledger, "audio", issued_at=(NOW + 60) * SECOND)
+    caller = resolve(ledger.state, theirs(handle="new", groups=("vision",)))
+    assert (caller.groups, is_stated(ledger.state, caller)) == (("audio",), True)
+
+
+def test_of_whom_documents_speak_nothing_has_to_be_stated(ledger):
+    assert is_stated(ledger.state, resolve(ledger.state, theirs()))
+    assert is_stated(ledger.state, given(ledger))

@@ -38,6 +38,7 @@ from headrace.contracts.facts.governance import (
     CalendarStatedV1,
     GroupAppliedV1,
     GroupDeletedV1,
+    MembershipClaimedV1,
     NodeConfirmedEmptyV1,
     NodeCordonedV1,
     NodeDrainOrderedV1,
@@ -103,6 +104,7 @@ AnyFact = (
     | NodeDrainOrderedV1
     | NodeConfirmedEmptyV1
     | TenantErasedV1
+    | MembershipClaimedV1
     | TokenCreatedV1
     | TokenRevokedV1
     | PreemptionForcedV1
@@ -179,6 +181,7 @@ __all__ = [
     "LeaseRungV1",
     "LeaseStartedV1",
     "LeaseSuspendedV1",
+    "MembershipClaimedV1",
     "MixLearnedV1",
     "NodeConfirmedEmptyV1",
     "NodeCordonedV1",

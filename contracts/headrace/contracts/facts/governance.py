@@ -161,6 +161,19 @@ class TokenCreatedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.created
     expires_at: int
 
 
+class MembershipClaimedV1(Fact, frozen=True, kw_only=True, tag="membership.claimed.v1"):
+    """A provider's token said in which groups of the tenant its bearer is: these, and no others, until it ends or a newer one speaks.
+
+    `groups`: of those that the token named, the tenant's own, sorted. `issued_at`, `until`: the token's, microseconds since 1970.
+    """
+
+    tenant: str
+    handle: str
+    groups: tuple[str, ...]
+    issued_at: int
+    until: int
+
+
 class TokenRevokedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.revoked.v1"):
     """The token of that id is good no more; without an id: none that this bearer was given up to now, by whichever issuer."""
 

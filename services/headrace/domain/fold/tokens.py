@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.domain.tokens import REVOCATION_KEPT, Token
+from headrace.domain.tokens import REVOCATION_KEPT, Claims, Token
 
 if TYPE_CHECKING:
     from headrace.domain.state import State
@@ -33,9 +33,21 @@ def _revoked(state: State, fact: f.TokenRevokedV1, sequence: int, _place: int) -
         known.revoked_at = known.revoked_at or state.now
 
 
+def _claimed(state: State, fact: f.MembershipClaimedV1, _sequence: int, _place: int) -> None:
+    claims, bearer = state.tokens.claims, (fact.tenant, fact.handle)
+    for ended in [name for name, one in claims.items() if one.until <= state.now]:
+        del claims[ended]
+    known = claims.get(bearer)
+    if known is None or known.issued_at <= fact.issued_at:
+        claims[bearer] = Claims(fact.groups, fact.issued_at, fact.until)
+
+
 def outdate(state: State, tenant: str, handle: str, sequence: int) -> None:
     """Nothing counts any more that this bearer, or, without a handle, anybody of the tenant, was given up to now."""
-    state.tokens.outdated[tenant, handle] = (sequence, state.now)
+    tokens = state.tokens
+    tokens.outdated[tenant, handle] = (sequence, state.now)
+    for bearer in [bearer for bearer in tokens.claims if bearer[0] == tenant and handle in ("", bearer[1])]:
+        del tokens.claims[bearer]
     for token in state.tokens.known.values():
         if token.tenant == tenant and handle in ("", token.handle):
             token.revoked_at = token.revoked_at or state.now
@@ -46,6 +58,7 @@ def _erased(_state: State, _fact: f.TenantErasedV1, _sequence: int, _place: int)
 
 
 HANDLERS: dict[type, Any] = {
+    f.MembershipClaimedV1: _claimed,
     f.TokenCreatedV1: _created,
     f.TokenRevokedV1: _revoked,
     f.TenantErasedV1: _erased,

@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents import Group
-    from headrace.domain.state import PoolState
+    from headrace.domain.state import PoolState, State
 
 
-def is_member(group: Group | None, user: str) -> bool:
-    """Whether a user or service account is in the group."""
-    return group is not None and (user in group.members or user in group.service_accounts)
+def is_member(state: State, tenant: str, group: str, user: str, now: int) -> bool:
+    """Whether a user or service account is in a group at log time `now`: by a provider's word while that holds, else by the document."""
+    document = state.group(tenant, group)
+    if document is None:
+        return False
+    claims = state.tokens.claims.get((tenant, user))
+    if claims is not None and now < claims.until:
+        return group in claims.groups
+    return user in document.members or user in document.service_accounts
 
 
-def may_act(group: Group | None, account: str, user: str) -> bool:
+def may_act(state: State, tenant: str, group: str, account: str, user: str, now: int) -> bool:
     """Whether the group trusts a service account of its own to act for a member of it."""
-    return group is not None and account in group.on_behalf and user in group.members
+    document = state.group(tenant, group)
+    trusted = document is not None and account in document.on_behalf and user not in document.service_accounts
+    return trusted and is_member(state, tenant, group, user, now)
 
 
 def may_enter(pool: PoolState, tenant: str, group: str) -> bool:

@@ -148,7 +148,7 @@ def _other_policies(state: State, job: JobRecord) -> list[PolicyState]:
     return [
         policy
         for policy in found
-        if not policy.document.group or is_member(state.group(job.tenant, policy.document.group), job.user)
+        if not policy.document.group or is_member(state, job.tenant, policy.document.group, job.user, state.now)
     ]
 
 

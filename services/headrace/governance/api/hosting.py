@@ -12,10 +12,11 @@ from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.contracts.ids import is_token
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, telemetry
+from headrace.contracts.writers import ADMISSION
 from headrace.governance.api.door import Door
+from headrace.governance.api.judges import Judges
 from headrace.governance.api.office import Office
 from headrace.governance.api.server import Api
-from headrace.identity.verifier import Verifier
 from headrace.service.fold import wall_clock
 from headrace.views.history import History
 from headrace.views.past import Past
@@ -30,25 +31,30 @@ if TYPE_CHECKING:
     from headrace.contracts.tokens import Grant
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Wish
+    from headrace.identity.verifier import Verifier
     from headrace.service.deciding import Deciding
 
 _log = structlog.get_logger("headrace.api")
 
 
 class Hands(NamedTuple):
-    """What the API has others do: judge and state a wish, sign a token, destroy the key of a tenant's texts."""
+    """What the API has others do: judge and state a wish, sign a token, destroy the key of a tenant's texts, tell who shows a token."""
 
     decide: Callable[[Wish], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
     destroy: Callable[[str], None]
+    verifier: Verifier
 
 
 async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> None:
     """Serve the API until cancelled."""
     service, fold = deciding.service, deciding.fold
     roster, history, heard = Roster(fold.state), History(), dict[str, int]()
+    judges = Judges(service.connection)
 
     def note(record: Record, sequence: int) -> None:
+        if record.by == ADMISSION:
+            judges.has_read(record.as_of)
         jobs = jobs_of(record)
         roster.note(record, jobs)
         history.note(jobs, sequence)
@@ -76,10 +82,11 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
         decide=hands.decide,
         sign=hands.sign,
         destroy=hands.destroy,
+        judges=judges,
     )
     await deciding.caught_up.wait()
     await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
-    api = Api(Door(office, Verifier.of(service.data)), address)
+    api = Api(Door(office, hands.verifier), address)
     await api.start()
     _log.info("api_ready", address=address, port=api.port)
     try:

@@ -11,8 +11,11 @@ from grpc import StatusCode
 from msgspec import structs
 
 from headrace.contracts.queries import ApplyAnswer
+from headrace.contracts.writers import GOVERNANCE
 from headrace.governance.api.faults import Fault
+from headrace.governance.claims import claiming
 from headrace.governance.decide import applying
+from headrace.identity.directory import is_stated
 from headrace.service.answering import Refused
 from headrace.views.visibility import EVERYBODY, hide_tenants
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents import Documents
     from headrace.contracts.tokens import Grant
     from headrace.domain.state import State
+    from headrace.governance.api.judges import Judges
     from headrace.governance.calendars import Zones
     from headrace.governance.decide import Wish
     from headrace.identity.caller import Caller
@@ -41,7 +45,7 @@ class Office(NamedTuple):
     """Everything that answers are made of.
 
     `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant, and
-    `destroy` the key of a tenant's texts unfindable; both are slow, and for what has been stated.
+    `destroy` the key of a tenant's texts unfindable; both are slow, and for what has been stated. `judges`: how far admission has read.
     """
 
     state: State
@@ -58,6 +62,7 @@ class Office(NamedTuple):
     decide: Callable[[Wish], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
     destroy: Callable[[str], None]
+    judges: Judges
 
     def now(self) -> int:
         """Log time, or this machine's where that is later."""
@@ -95,6 +100,14 @@ class Call(NamedTuple):
     def tenant(self) -> str:
         """As whom the caller sees the state: their tenant, or everybody."""
         return EVERYBODY if self.caller.is_provider else self.caller.tenant
+
+    async def ready_to_submit(self) -> None:
+        """Wait until admission knows what the caller may: what their token claims of groups, and whatever has been written before this."""
+        office = self.office
+        if not is_stated(office.state, self.caller):
+            await office.decide(claiming(self.caller))
+        written, _ = office.state.writers.get(GOVERNANCE, (0, ""))
+        await office.judges.reach(written)
 
     async def applied(self, documents: Documents, reason: str, revisions: Mapping[str, int], *, dry_run: bool) -> ApplyAnswer:
         """What came of the wish that these be in force, in the caller's name. Raises `Refused`."""

@@ -117,7 +117,7 @@ class Methods(grpc.GenericRpcHandler):
 
 def _handler(method: MethodDescriptor, serve: Callable[..., Any], door: Door) -> Any:
     request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-    coders = {"request_deserializer": request.FromString, "response_serializer": answer.SerializeToString}
+    coders: dict[str, Any] = {"request_deserializer": request.FromString, "response_serializer": answer.SerializeToString}
     is_open = protocol.path_of(method) in OPEN
     if method.server_streaming:
         return grpc.unary_stream_rpc_method_handler(serve if is_open else door.stream(method.name, serve), **coders)

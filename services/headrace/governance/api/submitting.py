@@ -62,6 +62,7 @@ async def submit(request: Any, call: Call, gathering: Gathering) -> pb.SubmitJob
     wishes = [_wish(spec, index, for_whom) for index, spec in enumerate(request.jobs)]
     messages = packed(wishes)  # whatever is too large is this caller's trouble, and nobody else's
     keys: list[str] = [job_key(tenant, user, wish.id) for wish in wishes]
+    await call.ready_to_submit()
     if request.validate_only:
         return await _tried(subject, messages, wishes, request.queue, call)
     await gathering.store(call.office.submits, subject, wishes)

@@ -73,7 +73,28 @@ def test_a_name_that_is_given_twice_stays_the_first_ones(site):
     assert site.state.tokens.known["t1"].handle == "ann"
 
 
+def claimed(handle="ann", *groups, issued_at=START, until=START + DAY):
+    return f.MembershipClaimedV1(tenant="acme", handle=handle, groups=groups, issued_at=issued_at, until=until)
+
+
+def test_of_what_tokens_claim_the_newest_counts_until_it_ends(site):
+    claims = site.state.tokens.claims
+    site.say(claimed("ann", "vision", issued_at=START + 1), claimed("bob", "audio", until=START + 2 * DAY))
+    site.say(claimed("ann", "audio"))
+    assert {bearer[1]: one.groups for bearer, one in claims.items()} == {"ann": ("vision",), "bob": ("audio",)}
+    site.say(claimed("carl", "audio", until=START + 9 * DAY), at=START + DAY)
+    assert {bearer[1] for bearer in claims} == {"bob", "carl"}
+
+
+def test_a_revocation_takes_what_the_tokens_claimed_with_it(site):
+    site.say(claimed("ann", "vision"), claimed("bob", "vision"))
+    site.say(revoked(tenant="acme", handle="ann"))
+    assert {bearer[1] for bearer in site.state.tokens.claims} == {"bob"}
+    site.say(f.TenantDeletedV1(author="a.b", name="acme"))
+    assert site.state.tokens.claims == {}
+
+
 def test_tokens_are_in_the_snapshot(site):
-    site.say(created("t1"), revoked("theirs"), revoked(tenant="acme", handle="bob"))
+    site.say(created("t1"), revoked("theirs"), revoked(tenant="acme", handle="bob"), claimed("ann", "vision"))
     assert snapshot(load(dump(site.state)))["tokens"] == snapshot(site.state)["tokens"]
     assert load(dump(site.state)).tokens.outdated == site.state.tokens.outdated != {}
