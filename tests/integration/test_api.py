@@ -90,7 +90,8 @@ class Api:
     def up(self) -> None:
         self.data.mkdir(mode=0o700)
         (self.data / "installation.json").write_text(json.dumps({"host": "box", "labels": {"site": "hq"}}))
-        (self.data / "issuers.yaml").write_text(self.issuers)
+        if self.issuers:
+            (self.data / "issuers.yaml").write_text(self.issuers)
         self.run("up", "--detach", "--gpus", "8")
         self.address = json.loads(self.run("status", "--json"))["api"]
         self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
@@ -396,6 +397,8 @@ def test_what_a_groups_jobs_run_with_is_written_over_the_api(api: Api) -> None:
         {"queue": "vault/half", "jobs": [{"command": ["true"], "env": {"LD_PRELOAD": "x"}}], "wait": True},
     )["jobs"]
     assert (refused["state"], refused["reason"]) == ("rejected", "RUNTIME_RULE")
+    for name in ("policies/vault", "groups/vault"):
+        api.done("boss", "DELETE", f"/v1/tenants/acme/{name}")
 
 
 # ---- who may come in ----
