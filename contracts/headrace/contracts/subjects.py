@@ -7,6 +7,9 @@ from headrace.contracts.ids import IdError, is_job_id, is_token
 SUBMIT_STREAM = "SUBMIT"
 LEDGER_STREAM = "LEDGER"
 FEED_STREAM = "FEED"
+SNAPSHOT_BUCKET = "snapshots"
+SNAPSHOT_STREAM = f"OBJ_{SNAPSHOT_BUCKET}"
+"""The stream of an object store, as NATS names it: whoever knows object stores can look into it."""
 
 _OF_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
 SUBMIT_SUBJECTS = (*_OF_USERS, *(f"{subject}.by.*.*" for subject in _OF_USERS))
@@ -14,6 +17,7 @@ SUBMIT_SUBJECTS = (*_OF_USERS, *(f"{subject}.by.*.*" for subject in _OF_USERS))
 
 LEDGER_SUBJECTS = ("hr.ledger.*", "hr.ledger.node.*")
 FEED_SUBJECTS = ("hr.feed.>",)
+SNAPSHOT_SUBJECTS = (f"$O.{SNAPSHOT_BUCKET}.C.>", f"$O.{SNAPSHOT_BUCKET}.M.>")
 
 NODE_WRITER = "node."
 """Writers that are nodes are called `node.<name>` in records; services go by their own name."""

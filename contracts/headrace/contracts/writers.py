@@ -16,9 +16,10 @@ ADMISSION = "admission"
 ALLOCATOR = "allocator"
 PREEMPTION = "preemption"
 GOVERNANCE = "governance"
+AUDIT = "audit"
 NODE = "node"
 
-SERVICES = (ADMISSION, ALLOCATOR, PREEMPTION, GOVERNANCE)
+SERVICES = (ADMISSION, ALLOCATOR, PREEMPTION, GOVERNANCE, AUDIT)
 """Services that write to the ledger; feed and accounting only read it."""
 
 
@@ -96,6 +97,7 @@ LAWS: tuple[Law, ...] = (
     Law(NODE, f.LeaseResumedV1, "a lease on itself", "to resume"),
     Law(NODE, f.CheckpointRegisteredV1, "a job with a lease on itself", "held"),
     Law(NODE, f.LeaseEndedV1, "a lease on itself", "held"),
+    Law(AUDIT, f.SnapshotTakenV1, "a prefix of the ledger", "any"),
 )
 
 _WRITER_OF: dict[type[Fact], str] = {law.fact: law.writer for law in LAWS}

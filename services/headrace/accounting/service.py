@@ -35,6 +35,7 @@ from headrace.domain.why.foreseen import warnings
 from headrace.service.answering import Handler, Refused, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.snapshots import Snapshots, beginning
 from headrace.views.visibility import EVERYBODY
 
 BATCH_MESSAGES = 1_000
@@ -73,8 +74,9 @@ async def main(service: Service) -> None:
     if re.fullmatch("[A-Z]{3}", currency) is None:
         raise DatabaseRefused(f"{CURRENCY}: {currency!r} is no currency; write three letters of ISO 4217, such as EUR")
     fold = LedgerFold()
+    snapshots = Snapshots.over(service.connection)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-    accounting = Accounting(ledger, fold, dsn, currency)
+    accounting = Accounting(ledger, fold, dsn, currency, snapshots)
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
     gauge(
@@ -115,8 +117,9 @@ class Accounting:
     While a stretch is written the next one is folded: two processes, two cores.
     """
 
-    def __init__(self, log: Log, fold: LedgerFold, dsn: str, currency: str = "USD") -> None:
+    def __init__(self, log: Log, fold: LedgerFold, dsn: str, currency: str = "USD", snapshots: Snapshots | None = None) -> None:
         self._log = log
+        self._snapshots = snapshots
         self._fold = fold
         self._writing = Database(dsn)
         self._asking = Database(dsn)
@@ -133,7 +136,9 @@ class Accounting:
         try:
             await self._writing.run(migrate)
             self._written = await self._writing.run(store.position)
-            reader = await self._log.read(0)
+            if self._snapshots is not None:  # the record where the books stand is read, and compared with theirs
+                self._fold.state = await beginning(self._snapshots, self._written.sequence - 1)
+            reader = await self._log.read(self._fold.sequence)
             try:
                 await self._come_to_position(reader)
                 await self._follow(reader)

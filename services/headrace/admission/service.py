@@ -33,7 +33,7 @@ async def main(service: Service) -> None:
     def seal(tenant: str, job: str, text: JobText) -> str:
         return keys.seal(tenant, encode(text), job)
 
-    deciding = Deciding(service, ADMISSION, lambda state: Admission(state, seal))
+    deciding = await Deciding.begin(service, ADMISSION, lambda state: Admission(state, seal))
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
     handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _tried(deciding, payload)}
     await together(deciding.run(handlers), _read_wishes(submits, deciding), _forget_judged(submits, deciding))

@@ -10,4 +10,4 @@ from headrace.service.deciding import Deciding
 
 async def main(service: Service) -> None:
     """Run until cancelled."""
-    await Deciding(service, ALLOCATOR, Allocator).run()
+    await (await Deciding.begin(service, ALLOCATOR, Allocator)).run()

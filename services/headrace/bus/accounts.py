@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from headrace.contracts.codec import MESSAGE_BYTES_MAX
 from headrace.contracts.ids import is_token
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SNAPSHOT_SUBJECTS, SUBMIT_STREAM
 
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 16_384
@@ -69,36 +69,39 @@ def _reads(stream: str) -> tuple[str, ...]:
 _ANSWERS = ("_R_.>",)
 """Where answers to questions from other accounts go; the server makes these subjects up for one answer each."""
 
+_FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
+"""What folding takes: a snapshot to begin with, and the ledger."""
+
 SERVICES: dict[str, Rights] = {
     "admission": Rights(
         (
             "hr.ledger.admission",
-            *_reads(LEDGER_STREAM),
+            *_FOLDS,
             *_reads(SUBMIT_STREAM),
             f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}",
             *(*_ANSWERS, "_INBOX_governance.>"),
         ),
         ("hr.query.admission.>",),
     ),
-    "allocator": Rights(("hr.ledger.allocator", *_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.allocator.>",)),
-    "preemption": Rights(
-        ("hr.ledger.preemption", *_reads(LEDGER_STREAM), *_ANSWERS), ("hr.query.preemption.>", "hr.telemetry.>")
-    ),
+    "allocator": Rights(("hr.ledger.allocator", *_FOLDS, *_ANSWERS), ("hr.query.allocator.>",)),
+    "preemption": Rights(("hr.ledger.preemption", *_FOLDS, *_ANSWERS), ("hr.query.preemption.>", "hr.telemetry.>")),
     "governance": Rights(
         (
             *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),
             *("hr.query.accounting.usage.*.*", "hr.query.admission.judge.*.*", "hr.query.admission.status.*.*", "hr.logs.*"),
-            *_reads(LEDGER_STREAM),
+            *_FOLDS,
             *(*_ANSWERS, "_INBOX_callout.>"),
         ),
         ("hr.query.governance.>", "hr.feed.>", "hr.telemetry.*.heartbeat"),
     ),
     "feed": Rights(
-        ("hr.feed.>", "hr.orders.*", "hr.logs.*", *_reads(LEDGER_STREAM), *_reads(FEED_STREAM), *_ANSWERS),
+        ("hr.feed.>", "hr.orders.*", "hr.logs.*", *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
         ("hr.query.feed.>", "hr.query.orders.node.*", "hr.telemetry.>"),
     ),
-    "accounting": Rights(
-        (*_reads(LEDGER_STREAM), *_ANSWERS, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")
+    "accounting": Rights((*_FOLDS, *_ANSWERS, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")),
+    "audit": Rights(
+        ("hr.ledger.audit", *SNAPSHOT_SUBJECTS, f"$JS.API.STREAM.PURGE.{SNAPSHOT_STREAM}", *_FOLDS, *_ANSWERS),
+        ("hr.query.audit.>",),
     ),
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""

@@ -122,7 +122,7 @@ class JetStreamLog:
         return Message(int(headers["Nats-Sequence"]), headers["Nats-Subject"], stamped, answer.data)
 
     async def next(self, subject: str, after: int) -> Message | None:
-        """The first message on a subject behind a sequence, from the stream's leader; None where there is none yet."""
+        """See `Log.next`. The stream's leader answers."""
         return await self._look(msgspec.json.encode({"seq": after + 1, "next_by_subj": subject}))
 
     async def following(self, after: int) -> Message | None:

@@ -104,6 +104,9 @@ class Log(Protocol):
     async def get(self, sequence: int) -> Message | None:
         """One message by its sequence; None where it is not there (any more)."""
 
+    async def next(self, subject: str, after: int) -> Message | None:
+        """The first message on a subject (no wildcards) with a greater sequence than `after`; None where there is none yet."""
+
     async def tip(self) -> int:
         """The sequence of the last message in the stream; 0 where it is empty."""
 

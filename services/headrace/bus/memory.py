@@ -110,6 +110,10 @@ class MemoryLog:
         """The first message behind a sequence that is there, on whichever subject; None where there is none."""
         return next(iter(self.messages_after(after, 1)), None)
 
+    async def next(self, subject: str, after: int) -> Message | None:
+        """See `Log.next`."""
+        return next((message for message in self.messages_after(after) if message.subject == subject), None)
+
     async def tip(self) -> int:
         """See `Log.tip`."""
         return self.last_sequence

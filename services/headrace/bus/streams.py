@@ -1,4 +1,4 @@
-"""The three streams as the NATS server has to have them: made where they are missing, brought up to date where they may be.
+"""The streams as the NATS server has to have them: made where they are missing, brought up to date where they may be.
 
 What makes a stream safe (where it is stored, that nothing is discarded or deleted, that no header lets a publisher roll up,
 expire, schedule or batch) is essential: a stream that exists with something else there is refused, never repaired.
@@ -19,6 +19,8 @@ from headrace.contracts.subjects import (
     FEED_SUBJECTS,
     LEDGER_STREAM,
     LEDGER_SUBJECTS,
+    SNAPSHOT_STREAM,
+    SNAPSHOT_SUBJECTS,
     SUBMIT_STREAM,
     SUBMIT_SUBJECTS,
 )
@@ -33,6 +35,8 @@ SUBMIT_PER_SUBJECT = 20_000
 SUBMIT_BYTES = 2 * 1024**3
 FEED_MESSAGES = 200_000
 FEED_BYTES = 512 * 1024**2
+PIECE = 512 * 1024
+"""Bytes of one piece of an object: a snapshot has many."""
 
 BEGINS_LATE = frozenset({SUBMIT_STREAM, FEED_STREAM})
 """Streams that forget their beginning on purpose; the ledger does not."""
@@ -89,6 +93,14 @@ STREAMS: dict[str, dict[str, Any]] = {
         "max_bytes": FEED_BYTES,
         "max_age": 600 * SECOND,
         "max_msg_size": WISH_BYTES_MAX,
+        "allow_direct": True,
+    },
+    SNAPSHOT_STREAM: {
+        "subjects": list(SNAPSHOT_SUBJECTS),
+        "storage": "file",
+        "retention": "limits",
+        "discard": "new",
+        "max_msg_size": PIECE + HEADER_ROOM,
         "allow_direct": True,
     },
 }

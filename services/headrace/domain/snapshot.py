@@ -3,6 +3,9 @@
 Layout: a line that says what it is, the digest of what follows, and then, packed with zlib, the names of all classes and their fields,
 and the objects of each class as columns (`columns`). A field that this release does not know is dropped, one that is missing takes its
 default, and aids are made again (`graph`). Equal states give equal bytes.
+
+`SCHEMA` says what a state is made of, and what facts mean to it. One of another schema is as good as none, unless `ALSO_READ` says that
+it differs in nothing but what defaults make good: what a fold never gathered, no reader can add.
 """
 
 from __future__ import annotations
@@ -23,8 +26,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAGIC = b"headrace snapshot 1\n"
+FOLD = 1
+"""Raised whenever a fact comes to mean something else to the fold."""
 _DIGEST = 32
 _LEVEL = 1  # of zlib: half the time of its default, for a twentieth more bytes
+
+
+def _shape() -> str:
+    """A digest of all classes that may stand in a state, and of their fields."""
+    lines = sorted(f"{name} {' '.join(sorted(graph.field_names(kind)))}" for name, kind in graph.CLASSES.items())
+    return sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+SCHEMA = f"{FOLD}.{_shape()}"
+ALSO_READ: frozenset[str] = frozenset()
+"""Schemas of earlier releases whose snapshots this one reads as its own."""
+
+
+def readable(schema: str) -> bool:
+    """Whether a snapshot of that schema is one that this release may begin with."""
+    return schema == SCHEMA or schema in ALSO_READ
 
 
 class SnapshotError(ValueError):

@@ -119,6 +119,7 @@ HIDDEN = frozenset(
         f.MembershipClaimedV1,
         f.TokenCreatedV1,
         f.TokenRevokedV1,
+        f.SnapshotTakenV1,
     }
 )
 """What is nobody's business outside: a position, a plan that may come to nothing, what everybody knows or all tenants together ask for."""
@@ -129,8 +130,12 @@ class Projector:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._pools: dict[str, Pool] = {}
-        self._across: set[str] = set()
+        self._pools: dict[str, Pool] = {name: pool.document for name, pool in state.pools.items()}
+        self._across: set[str] = {
+            found.id
+            for found in state.preemptions.values()
+            if not all(_same_tenant(found.job.key, victim.job) for victim in found.victims)
+        }
         """Preemptions that take from another tenant than the preemptor's."""
         self._place = Place(0, 0)
 

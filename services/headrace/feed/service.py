@@ -38,16 +38,19 @@ from headrace.feed.outlet import Outlet
 from headrace.feed.texts import Open, Texts
 from headrace.service.answering import serve, status
 from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.snapshots import Snapshots, beginning
 from headrace.service.together import together
 from headrace.views.history import History
 from headrace.views.queries import Queries, Sources
 from headrace.views.roster import Roster, jobs_of
+from headrace.views.stories import tell_stories
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from headrace.bus.connection import Connection
     from headrace.contracts.records import Record
+    from headrace.domain.state import State
     from headrace.views.roster import Changes
 
 T = TypeVar("T")
@@ -75,13 +78,22 @@ class Feed:
     """The feed over one ledger and one connection. `open_sealed` opens a job's text; `clock`: microseconds since 1970."""
 
     def __init__(
-        self, connection: Connection, ledger: Log, feed: Log, open_sealed: Open, clock: Callable[[], int] = wall_clock
+        self,
+        connection: Connection,
+        ledger: Log,
+        feed: Log,
+        open_sealed: Open,
+        clock: Callable[[], int] = wall_clock,
+        *,
+        snapshots: Snapshots | None = None,
+        state: State | None = None,
     ) -> None:
-        self.fold = LedgerFold()
+        self.fold = LedgerFold(state)
         self.outlet = Outlet(connection)
         self.caught_up = asyncio.Event()
         state = self.fold.state
         self._connection = connection
+        self._snapshots = snapshots
         self._ledger = ledger
         self._feed = feed
         self._clock = clock
@@ -97,31 +109,20 @@ class Feed:
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `LogRefused`: the process has to stop."""
-        await together(self._follow(), self.outlet.run())
+        stories = tell_stories(self._history, self.fold.state, self.fold.sequence, self._ledger, self._snapshots)
+        await together(self._follow(), self.outlet.run(), stories)
 
     async def _follow(self) -> None:
         """Fold what is in the ledger in silence, then whatever comes."""
         tip = await _patiently(self._ledger.tip)
-        self._place = await self._resume_at(tip)
-        if not tip:
+        self._place = await resume_at(self._feed, tip)
+        if self.fold.sequence >= tip:
             await self._at_tip()
         async for batch in follow(self._ledger, self.fold.sequence, BATCH, HEADS_EVERY):
             await self._take(batch)
             if not self.caught_up.is_set() and self.fold.sequence >= tip:
                 await self._at_tip()
             await asyncio.sleep(0)
-
-    async def _resume_at(self, tip: int) -> Place:
-        """Behind what FEED goes on: its last message; the ledger's tip where it holds none, or one of another ledger."""
-        end = await _patiently(self._feed.tip)
-        last = await _patiently(lambda: self._feed.get(end)) if end else None
-        try:
-            place = decode(last.payload, Place) if last is not None else None
-        except Malformed:
-            place = None
-        if place is None or place.sequence > tip:
-            return Place(tip + 1, 0)
-        return place
 
     async def _take(self, batch: list[Message]) -> None:
         """Fold a batch; its orders first, its facts after, the heads of the queues now and then."""
@@ -238,6 +239,19 @@ class Feed:
         return msgspec.structs.replace(view, detail=view.detail | detail)
 
 
+async def resume_at(feed: Log, tip: int) -> Place:
+    """Behind what FEED goes on: its last message; the ledger's tip where it holds none, or one of another ledger."""
+    end = await _patiently(feed.tip)
+    last = await _patiently(lambda: feed.get(end)) if end else None
+    try:
+        place = decode(last.payload, Place) if last is not None else None
+    except Malformed:
+        place = None
+    if place is None or place.sequence > tip:
+        return Place(tip + 1, 0)
+    return place
+
+
 def _traced(order: StartOrder, node: str) -> StartOrder:
     """The order inside the job's trace, where anybody records traces."""
     with span("feed.order", order.trace, job=order.job, node=node) as traced:
@@ -259,4 +273,8 @@ async def main(service: Service) -> None:
     """Run until cancelled."""
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     feed = JetStreamLog(service.connection, FEED_STREAM)
-    await Feed(service.connection, ledger, feed, Keyring(service.data / KEYS).open).run()
+    snapshots = Snapshots.over(service.connection)
+    place = await resume_at(feed, await _patiently(ledger.tip))
+    state = await beginning(snapshots, place.sequence - 1)
+    texts = Keyring(service.data / KEYS)
+    await Feed(service.connection, ledger, feed, texts.open, snapshots=snapshots, state=state).run()

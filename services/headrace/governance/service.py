@@ -68,7 +68,7 @@ ZONES = Zones(offsets_of, known_zones)
 
 async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
-    deciding = Deciding(service, GOVERNANCE, lambda state: Governance(state, ZONES))
+    deciding = await Deciding.begin(service, GOVERNANCE, lambda state: Governance(state, ZONES))
     keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
     verifier = Verifier.of(service.data)
     desk = Desk(deciding, keys, texts, verifier)

@@ -55,4 +55,4 @@ async def main(service: Service) -> None:
         return PreemptionWatch(state, beats)
 
     await service.connection.subscribe("hr.telemetry.*.heartbeat", cb=beats.hear)
-    await Deciding(service, PREEMPTION, make).run()
+    await (await Deciding.begin(service, PREEMPTION, make)).run()

@@ -17,6 +17,7 @@ from headrace.domain.state import State
 from headrace.service.answering import Handler, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.snapshots import Snapshots, beginning
 
 
 class PureDecider(Protocol):
@@ -57,9 +58,9 @@ def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
 class Deciding:
     """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip."""
 
-    def __init__(self, service: Service, writer: str, make: Callable[[State], PureDecider]) -> None:
+    def __init__(self, service: Service, writer: str, make: Callable[[State], PureDecider], state: State | None = None) -> None:
         self.service = service
-        self.fold = LedgerFold()
+        self.fold = LedgerFold(state)
         self.caught_up = asyncio.Event()
         self.decider = make(self.fold.state)
         log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
@@ -71,6 +72,11 @@ class Deciding:
             decider=_Drafting(self.fold.state, self.decider),
             at_tip=self._at_tip,
         )
+
+    @classmethod
+    async def begin(cls, service: Service, writer: str, make: Callable[[State], PureDecider]) -> Deciding:
+        """The same behind the newest snapshot that can be trusted and read."""
+        return cls(service, writer, make, await beginning(Snapshots.over(service.connection)))
 
     def _at_tip(self) -> None:
         settle()

@@ -10,6 +10,7 @@ import structlog
 from headrace.bus.log import LogBroken, Message
 from headrace.contracts.records import Record
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
+from headrace.domain.state import State
 
 _log = structlog.get_logger("headrace.fold")
 
@@ -20,8 +21,8 @@ class LedgerFold(Ledger):
     `listeners` hear of each record that has been folded, and of its sequence.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, state: State | None = None) -> None:
+        super().__init__(state)
         self.listeners: list[Callable[[Record, int], None]] = []
 
     def read(self, message: Message) -> Record | None:  # type: ignore[override]  # the bus' own message is one

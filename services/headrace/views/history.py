@@ -35,6 +35,13 @@ class History:
             if len(sequences) > self._records_max:
                 del sequences[1]  # the first one says what the job is
 
+    def precede(self, earlier: History) -> None:
+        """Put what has been noted elsewhere, of records before all of these, in front."""
+        later, self._sequences = self._sequences, earlier._sequences
+        for key, sequences in later.items():
+            for sequence in sequences:
+                self.note((key,), sequence)
+
     def of(self, key: str) -> tuple[int, ...]:
         """The sequences of a job, in order; empty where nothing is known (any more)."""
         return tuple(self._sequences.get(key, ()))

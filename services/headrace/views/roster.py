@@ -82,6 +82,9 @@ class Roster:
         self._ended: deque[str] = deque()
         self._rejected: deque[str] = deque()
         self._rejected_kept = rejected_kept
+        for job in state.jobs.values():
+            self._look(job, Changes({}, [], []))
+        self._ended = deque(job.key for job in state.ended if job.key in self._seen)
 
     def note(self, record: Record, keys: Iterable[str]) -> Changes:
         """Look at the jobs `keys` behind a record that has just been folded."""

@@ -33,6 +33,7 @@ from headrace.contracts.facts.allocation import (
     ResumeOrderedV1,
     StopOrderedV1,
 )
+from headrace.contracts.facts.audit import SnapshotTakenV1
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.facts.governance import (
     CalendarStatedV1,
@@ -149,6 +150,7 @@ AnyFact = (
     | LeaseResumedV1
     | CheckpointRegisteredV1
     | LeaseEndedV1
+    | SnapshotTakenV1
 )
 """Every fact this version can read."""
 
@@ -209,6 +211,7 @@ __all__ = [
     "ReclaimOpenedV1",
     "RefusalsCountedV1",
     "ResumeOrderedV1",
+    "SnapshotTakenV1",
     "StopOrderedV1",
     "TenantAppliedV1",
     "TenantDeletedV1",

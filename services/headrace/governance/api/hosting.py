@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,10 +17,12 @@ from headrace.governance.api.judges import Judges
 from headrace.governance.api.office import Office
 from headrace.governance.api.server import Api
 from headrace.service.fold import wall_clock
+from headrace.service.snapshots import Snapshots
 from headrace.views.history import History
 from headrace.views.past import Past
 from headrace.views.queries import Queries, Sources
 from headrace.views.roster import Roster, jobs_of
+from headrace.views.stories import tell_stories
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -51,6 +52,7 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
     service, fold = deciding.service, deciding.fold
     roster, history, heard = Roster(fold.state), History(), dict[str, int]()
     judges = Judges(service.connection)
+    begun_behind = fold.sequence
 
     def note(record: Record, sequence: int) -> None:
         if record.by == ADMISSION:
@@ -66,6 +68,7 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
 
     fold.listeners.append(note)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+    snapshots = Snapshots.over(service.connection)
     sources = Sources(fold.state, roster, history, ledger, service.connection, heard, wall_clock)
     office = Office(
         state=fold.state,
@@ -90,6 +93,6 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
     await api.start()
     _log.info("api_ready", address=address, port=api.port)
     try:
-        await asyncio.get_running_loop().create_future()
+        await tell_stories(history, fold.state, begun_behind, ledger, snapshots)
     finally:
         await api.stop()

@@ -1,0 +1,9 @@
+"""`python -m headrace.audit`: the service as a process."""
+
+from __future__ import annotations
+
+from headrace.audit.service import main
+from headrace.bus.process import run_service
+
+if __name__ == "__main__":
+    run_service("audit", main)

@@ -1,0 +1,61 @@
+"""When a snapshot of the fold is due, and which ones are kept. Pure.
+
+Strategy: facts bound how long a start takes and how long it takes to work out a moment of the past, so it is facts that count; a quiet
+installation takes one now and then. Taking one never costs more than a tenth of the time. The last few are kept against damage, and of
+the others one for every so many facts, for ever: they are what makes the past quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.contracts.durations import MINUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.service.snapshots import Name
+
+FACTS = 200_000
+EVERY = 10 * MINUTE
+FACTS_LEAST = 1_000
+"""Facts without which there is no snapshot, however long it has been."""
+SHARE = 10
+LAST_KEPT = 3
+
+
+class Pace(NamedTuple):
+    """A snapshot is due after so many facts, or after so many microseconds in which at least `least` came."""
+
+    facts: int = FACTS
+    every: int = EVERY
+    least: int = FACTS_LEAST
+
+    def is_due(self, facts: int, passed: int, took: int) -> bool:
+        """Whether one is, so many facts and microseconds after the last, which `took` so many."""
+        if passed < SHARE * took:
+            return False
+        return facts >= self.facts or (passed >= self.every and facts >= min(self.least, self.facts))
+
+
+def superfluous(names: Sequence[Name], schema: str, pace: Pace) -> list[Name]:
+    """Those that nobody needs any more, of all there are in order.
+
+    Of this release's own the last few stay, and the first of every stretch of facts. Of another release's the last few stay until
+    there are as many of our own: whoever goes back to it begins there.
+    """
+    own = [name for name in names if name.schema == schema]
+    gone = [name for name in names if name.schema != schema] if len(own) >= LAST_KEPT else []
+    gone = [name for name in gone if name not in _last_of_each(gone)]
+    last = -pace.facts
+    for name in own[:-LAST_KEPT]:
+        if name.facts - last < pace.facts:
+            gone.append(name)
+        else:
+            last = name.facts
+    return gone
+
+
+def _last_of_each(names: Sequence[Name]) -> set[Name]:
+    """The last of each schema."""
+    return set({name.schema: name for name in names}.values())

@@ -1,0 +1,17 @@
+"""The fold of what is kept beside the ledger: nothing. It says what is true of a prefix, and changes nothing about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+
+if TYPE_CHECKING:
+    from headrace.domain.state import State
+
+
+def _taken(_state: State, _fact: f.SnapshotTakenV1, _sequence: int, _place: int) -> None:
+    """A state that knew of its snapshots would be another with them than without."""
+
+
+HANDLERS: dict[type, Any] = {f.SnapshotTakenV1: _taken}

@@ -1,0 +1,164 @@
+"""Where a fold begins: with the newest snapshot that can be trusted and read, or with nothing.
+
+A snapshot is trusted because the ledger says its digest: *audit* has stated it. Its name says what has to be known before it is read,
+so that looking for one reads one. Whatever is wrong with one is told, and the one before it is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import Log, LogError, LogUnavailable
+from headrace.bus.objects import JetStreamObjects, ObjectDamaged, Objects
+from headrace.contracts.codec import Malformed, decode_record
+from headrace.contracts.facts import SnapshotTakenV1
+from headrace.contracts.subjects import LEDGER_STREAM, SNAPSHOT_BUCKET, ledger
+from headrace.contracts.writers import AUDIT
+from headrace.domain import snapshot
+from headrace.domain.state import State
+
+if TYPE_CHECKING:
+    from headrace.bus.connection import Connection
+
+RECORDS_LOOKED_AT = 1_000
+"""Records of *audit* behind a snapshot in which it may be stated; it is one of the first."""
+RETRY = 0.5
+
+_NAME = re.compile(r"fold-(\d{16})-(\d{16})-([0-9a-f.]+)-([0-9a-f]{16})")
+
+_log = structlog.get_logger("headrace.snapshots")
+
+
+class Name(NamedTuple):
+    """What the name of a snapshot says: the record behind which it was taken, the facts folded until then, and who can read it."""
+
+    sequence: int
+    facts: int
+    schema: str
+    digest: str
+
+    @classmethod
+    def parse(cls, text: str) -> Name | None:
+        """None where it is no snapshot's."""
+        found = _NAME.fullmatch(text)
+        return None if found is None else cls(int(found[1]), int(found[2]), found[3], found[4])
+
+    def __str__(self) -> str:
+        return f"fold-{self.sequence:016d}-{self.facts:016d}-{self.schema}-{self.digest}"
+
+
+class Unusable(Exception):
+    """The snapshot cannot be trusted or read; the text says why."""
+
+
+class Snapshots:
+    """The snapshots of one ledger."""
+
+    def __init__(self, objects: Objects, log: Log) -> None:
+        self.objects = objects
+        self._log = log
+
+    @classmethod
+    def over(cls, connection: Connection) -> Snapshots:
+        """Those of the installation."""
+        return cls(JetStreamObjects(connection, SNAPSHOT_BUCKET), JetStreamLog(connection, LEDGER_STREAM))
+
+    async def names(self) -> list[Name]:
+        """All there are, by sequence. Raises `LogError`."""
+        return sorted(name for text in await self.objects.names() if (name := Name.parse(text)) is not None)
+
+    async def newest(self, before: int | None = None) -> State | None:
+        """The state of the newest one that is usable, and none behind the record `before`; None where there is none.
+
+        Raises `LogUnavailable`.
+        """
+        names = [name for name in await self.names() if before is None or name.sequence <= before]
+        return await self.first_usable(reversed(names))
+
+    async def first_usable(self, names: Iterable[Name]) -> State | None:
+        """The first of them that is usable; what is wrong with those before it is told. Raises `LogUnavailable`."""
+        strange: dict[str, int] = {}
+        found = None
+        for name in names:
+            if not snapshot.readable(name.schema):
+                strange[name.schema] = strange.get(name.schema, 0) + 1
+                continue
+            try:
+                found = await self.read(name)
+                break
+            except Unusable as error:
+                _log.error(
+                    "snapshot_unusable", name=str(name), reason=str(error), help="an older one, or the whole ledger, is read"
+                )
+        for schema, count in strange.items():
+            _log.info("snapshots_of_another_release", schema=schema, count=count, own=snapshot.SCHEMA)
+        return found
+
+    async def read(self, name: Name) -> State:
+        """The state of one. Raises `Unusable`, `LogUnavailable`."""
+        fact = await self.stated(name)
+        if fact is None:
+            raise Unusable("the ledger says nothing of it")
+        try:
+            data = await self.objects.get(str(name))
+            if sha256(data).hexdigest() != fact.digest:
+                raise Unusable("its digest is not the one that the ledger says")
+            state = await asyncio.to_thread(_load, data)
+        except (ObjectDamaged, snapshot.SnapshotError) as error:
+            raise Unusable(str(error)) from error
+        if state.sequence != fact.sequence:
+            raise Unusable(f"it holds the state behind record {state.sequence}, and says {fact.sequence}")
+        return state
+
+    async def stated(self, name: Name) -> SnapshotTakenV1 | None:
+        """The fact by which *audit* has stated it; None where there is none."""
+        after = name.sequence
+        for _ in range(RECORDS_LOOKED_AT):
+            message = await self._log.next(ledger(AUDIT), after)
+            if message is None:
+                return None
+            after = message.sequence
+            try:
+                facts = decode_record(message.payload).facts
+            except Malformed:
+                continue
+            for fact in facts:
+                if isinstance(fact, SnapshotTakenV1) and fact.name == str(name):
+                    return fact
+        return None
+
+
+async def beginning(snapshots: Snapshots, before: int | None = None) -> State:
+    """What a fold begins with, however long the log is away meanwhile. Whatever keeps snapshots from being read, the ledger is there."""
+    while True:
+        try:
+            state = await snapshots.newest(before)
+        except LogUnavailable as error:
+            _log.warning("snapshots_awaited", reason=str(error))
+            await asyncio.sleep(RETRY)
+        except LogError as error:
+            _log.error("snapshots_unreadable", reason=str(error), help="the whole ledger is read")
+            return State()
+        else:
+            if state is not None:
+                _log.info("begins_with_snapshot", sequence=state.sequence)
+            return state if state is not None else State()
+
+
+def _load(data: bytes) -> State:
+    """Nothing becomes garbage meanwhile, so nobody looks for any."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return snapshot.load(data)
+    finally:
+        if collects:
+            gc.enable()
