@@ -54,6 +54,9 @@ SHELLS = (
     "headrace.feed.outlet",  # publishes
     "headrace.views.past",  # reads the ledger again
     "headrace.views.queries",  # answers
+    "headrace.views.stories",  # reads the ledger again
+    "headrace.audit.keeper",  # follows the ledger, keeps objects
+    "headrace.audit.pen",  # appends
     "headrace.feed.texts",  # opens sealed texts, which takes a key from the store
 )
 """Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""

@@ -12,11 +12,12 @@ from headrace.bus.chain import Chain
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogRefused, LogUnavailable, Message, Reader, WrongLast
 from headrace.bus.memory import MemoryLog
+from headrace.bus.objects import JetStreamObjects, MemoryObjects, ObjectDamaged, Objects
 from headrace.bus.streams import STREAMS, ensure_streams
 from headrace.contracts.codec import decode_record
 from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.records import digest
-from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+from headrace.contracts.subjects import LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -287,3 +288,69 @@ async def test_a_lost_answer_does_not_hide_that_somebody_else_writes_in_this_nam
     with pytest.raises(WrongLast):
         await chain.append(1, 0, (FACT,))
     assert await twin.ledger.tip() == 1
+
+
+async def test_the_next_message_on_a_subject_is_found_behind_any(twin: Twin) -> None:
+    for subject in (ALLOCATOR, ADMISSION, ALLOCATOR):
+        await twin.ledger.append(subject, b"x", None)
+    found = [await twin.ledger.next(ALLOCATOR, after) for after in range(4)]
+    assert [message and message.sequence for message in found] == [1, 3, 3, None]
+
+
+@pytest.fixture(params=["memory", "jetstream"])
+async def objects(request: pytest.FixtureRequest) -> AsyncIterator[Objects]:
+    if request.param == "memory":
+        yield MemoryObjects()
+        return
+    server: NatsServer = request.getfixturevalue("nats_server")
+    operator = await server.connect("operator")
+    await ensure_streams(operator)
+    connection = await server.connect("audit")
+    yield JetStreamObjects(connection, SNAPSHOT_BUCKET, piece=5)
+    await connection.close()
+    await operator.close()
+
+
+async def test_an_object_is_read_as_it_was_put_until_it_is_removed(objects: Objects) -> None:
+    for name, data in (("b", b"in several pieces"), ("a", b""), ("c", b"five!")):
+        await objects.put(name, data)
+    assert await objects.names() == ["a", "b", "c"]
+    assert [await objects.get(name) for name in "abc"] == [b"", b"in several pieces", b"five!"]
+    await objects.delete("b")
+    await objects.delete("b")
+    assert await objects.names() == ["a", "c"]
+    with pytest.raises(ObjectDamaged, match="there is no b"):
+        await objects.get("b")
+
+
+async def test_an_object_of_which_a_piece_is_missing_or_another_is_damaged(nats_server: NatsServer) -> None:
+    operator = await nats_server.connect("operator")
+    await ensure_streams(operator)
+    objects = JetStreamObjects(operator, SNAPSHOT_BUCKET, piece=5)
+    await objects.put("missing", b"twice five")
+    await objects.put("longer", b"five!")
+    await operator.ask(f"$JS.API.STREAM.MSG.DELETE.{SNAPSHOT_STREAM}", b'{"seq":2}')
+    with pytest.raises(ObjectDamaged, match="only 1 of its 2 pieces are there"):
+        await objects.get("missing")
+    stream = JetStreamLog(operator, SNAPSHOT_STREAM)
+    piece = await stream.get(4)
+    assert piece is not None
+    await operator.ask(f"$JS.API.STREAM.MSG.DELETE.{SNAPSHOT_STREAM}", b'{"seq":4}')
+    await stream.append(piece.subject, b"four", None)
+    with pytest.raises(ObjectDamaged, match="its 4 bytes are not those that were put there"):
+        await objects.get("longer")
+    await operator.close()
+
+
+async def test_whoever_folds_reads_snapshots_and_audit_alone_writes_them(nats_server: NatsServer) -> None:
+    operator = await nats_server.connect("operator")
+    await ensure_streams(operator)
+    await JetStreamObjects(operator, SNAPSHOT_BUCKET).put("a", b"whole")
+    for name in ("allocator", "preemption", "admission", "governance", "feed", "accounting"):
+        connection = await nats_server.connect(name)
+        objects = JetStreamObjects(connection, SNAPSHOT_BUCKET)
+        assert await objects.get("a") == b"whole"
+        with pytest.raises(LogRefused, match="may not publish"):
+            await objects.put("b", b"forged")
+        await connection.close()
+    await operator.close()

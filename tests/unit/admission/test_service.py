@@ -65,6 +65,7 @@ class TestTheService:
         monkeypatch.setattr(service, "JetStreamLog", bus.log)
         monkeypatch.setattr(service, "PURGE_EVERY", 0)
         monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
+        monkeypatch.setattr(deciding.Snapshots, "over", bus.over)
         monkeypatch.setattr(deciding, "wall_clock", bus.clock)
         monkeypatch.setattr(deciding, "settle", lambda: None)
         return bus

@@ -13,6 +13,7 @@ async def test_a_job_on_the_ledger_is_granted_there(monkeypatch):
     bus.hall("n1")
     bus.state("admission", JobAdmittedV1(job=b.JOB, policy="q", profile="one", request={GPU: GPU_UNITS}))
     monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
+    monkeypatch.setattr(deciding.Snapshots, "over", bus.over)
     monkeypatch.setattr(deciding, "wall_clock", bus.clock)
     monkeypatch.setattr(deciding, "settle", lambda: None)
     async with b.running(service.main(bus.service("allocator"))):

@@ -28,6 +28,7 @@ def bus(monkeypatch):
     monkeypatch.setattr(service, "steady_clock", lambda: bus.now - START)
     monkeypatch.setattr(deciding, "wall_clock", bus.clock)
     monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
+    monkeypatch.setattr(deciding.Snapshots, "over", bus.over)
     monkeypatch.setattr(deciding, "settle", lambda: None)
     return bus
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import structlog
 
 from headrace.bus.memory import MemoryLog
+from headrace.bus.objects import MemoryObjects
 from headrace.bus.process import Service
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.codec import decode, decode_record, encode
@@ -21,6 +22,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.queries import Answer
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger
+from headrace.service.snapshots import Snapshots
 from tests.patience import PATIENCE
 
 START = 1_800_000_000 * SECOND
@@ -35,6 +37,7 @@ class Bus:
         self.now = START
         self.ledger = MemoryLog(self.clock)
         self.submits = MemoryLog(self.clock, begins_late=True)
+        self.objects = MemoryObjects()
         self.subscriptions = {}
         self.published = []
 
@@ -44,6 +47,10 @@ class Bus:
     def log(self, _connection, stream):
         """In place of `JetStreamLog`."""
         return {LEDGER_STREAM: self.ledger, SUBMIT_STREAM: self.submits}[stream]
+
+    def over(self, _connection):
+        """In place of `Snapshots.over`."""
+        return Snapshots(self.objects, self.ledger)
 
     def service(self, name, data=Path("data")):
         """What a service finds when it starts."""

@@ -53,7 +53,7 @@ def test_the_database_runs_as_its_own_account_and_is_stopped_fast():
 def test_each_service_has_its_own_login_and_only_the_books_know_the_database(installation, monkeypatch):
     monkeypatch.setenv("HEADRACE_CREDENTIALS", "/somebody/elses")
     programs = {program.name: program for program in parts.services(installation, URL, "postgresql://secret")}
-    assert sorted(programs) == ["accounting", "admission", "allocator", "feed", "governance", "preemption"]
+    assert sorted(programs) == ["accounting", "admission", "allocator", "audit", "feed", "governance", "preemption"]
     for name, program in programs.items():
         assert program.argv == (sys.executable, "-P", "-m", f"headrace.{name}")
         login = installation.service(name)

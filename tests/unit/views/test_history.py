@@ -24,3 +24,12 @@ def test_of_an_endless_story_the_beginning_and_the_end_remain():
     for sequence in range(1, 7):
         history.note(["a"], sequence)
     assert history.of("a") == (1, 5, 6)
+
+
+def test_what_was_noted_elsewhere_of_earlier_records_goes_before():
+    earlier, history = History(), History()
+    earlier.note(["a", "b"], 1)
+    earlier.note(["a"], 2)
+    history.note(["a", "c"], 5)
+    history.precede(earlier)
+    assert (history.of("a"), history.of("b"), history.of("c")) == ((1, 2, 5), (1,), (5,))

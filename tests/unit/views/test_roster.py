@@ -105,3 +105,17 @@ def test_ended_jobs_leave_with_the_fold(hall, roster):
     hall.admit(young)
     assert roster.newest("acme") == [hall.state.jobs[young]]
     assert (roster.lines[DEV_ONE].pending, roster.lines[DEV_ONE].holding) == (1, 0)
+
+
+def test_an_index_of_a_state_that_is_there_already_is_the_one_that_was_there_all_along(hall, roster):
+    for number in (1, 2, 3):
+        hall.admit(hall.job(number))
+    hall.grant(hall.job(1), ("gpu01", "g0"))
+    hall.grant(hall.job(2), ("gpu01", "g1"))
+    hall.start(hall.job(2))
+    hall.end(hall.job(2))
+    hall.finish(hall.job(2))
+    later = Roster(hall.state)
+    assert [job.key for job in later.newest("acme")] == [job.key for job in roster.newest("acme")]
+    assert {queue: (line.pending, line.holding) for queue, line in later.lines.items()} == {DEV_ONE: (1, 1)}
+    assert (later._ended, later._seen[hall.job(2)].state) == (roster._ended, roster._seen[hall.job(2)].state)

@@ -43,6 +43,7 @@ def test_decisions_name_their_rule():
     ruleless = {line.type for path in GOLDEN for line in lines_of(golden(path), 7, EVERYBODY, State()) if not line.rule}
     assert ruleless <= {
         "token.created.v1",
+        "snapshot.taken.v1",
         "token.revoked.v1",
         "device.drained.v1",
         "device.returned.v1",

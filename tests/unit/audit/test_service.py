@@ -1,0 +1,45 @@
+"""The process of *audit*, put together; and what its environment may say."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from headrace.audit import service
+from headrace.audit.taking import EVERY, FACTS, FACTS_LEAST, Pace
+from headrace.bus.log import LogRefused
+from headrace.contracts.durations import MINUTE
+from headrace.contracts.queries import ServiceView
+from tests.unit.service.bus import Bus, running, until
+
+
+async def test_it_takes_snapshots_of_what_it_follows_and_says_so(monkeypatch):
+    bus = Bus()
+    bus.hall("n1")
+    monkeypatch.setattr(service, "JetStreamLog", bus.log)
+    monkeypatch.setattr(service.Snapshots, "over", bus.over)
+    monkeypatch.setattr(service, "NICE", 0)
+    monkeypatch.setenv(service.SNAPSHOT_FACTS, "4")
+    async with running(service.main(bus.service("audit"))):
+        await until(lambda: len(bus.stated("audit")) == 1)
+        answer = await bus.ask("hr.query.audit.>", "hr.query.audit.status.acme.ann")
+    view = msgspec.json.decode(answer.body, type=ServiceView)
+    assert (view.service, view.detail["snapshot"], view.detail["snapshots_taken"]) == ("audit", 2, 1)
+
+
+def test_how_often_stands_in_the_environment():
+    assert service.pace_of({}) == Pace(FACTS, EVERY, FACTS_LEAST)
+    assert service.pace_of({service.SNAPSHOT_FACTS: "5", service.SNAPSHOT_EVERY: "2m"}) == Pace(5, 2 * MINUTE, FACTS_LEAST)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        (service.SNAPSHOT_FACTS, "many", "'many' is no number of facts"),
+        (service.SNAPSHOT_FACTS, "0", "'0' is no number of facts"),
+        (service.SNAPSHOT_EVERY, "often", "HEADRACE_SNAPSHOT_EVERY: "),
+    ],
+)
+def test_what_the_environment_cannot_mean_is_told(name, value, says):
+    with pytest.raises(LogRefused, match=says):
+        service.pace_of({name: value})

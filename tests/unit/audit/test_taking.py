@@ -1,0 +1,41 @@
+"""When a snapshot is due, and which ones stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.audit.taking import Pace, superfluous
+from headrace.service.snapshots import Name
+
+PACE = Pace(facts=100, every=1_000, least=10)
+
+
+@pytest.mark.parametrize(
+    ("facts", "passed", "took", "due"),
+    [
+        pytest.param(100, 0, 0, True, id="enough facts"),
+        pytest.param(99, 999, 0, False, id="neither"),
+        pytest.param(10, 1_000, 0, True, id="a while"),
+        pytest.param(9, 1_000, 0, False, id="a while in which next to nothing happened"),
+        pytest.param(100, 499, 50, False, id="it would take more than a tenth of the time"),
+        pytest.param(100, 500, 50, True, id="a tenth of the time"),
+    ],
+)
+def test_a_snapshot_is_due_after_so_many_facts_or_so_long_and_never_costs_more_than_a_tenth(facts, passed, took, due):
+    assert PACE.is_due(facts, passed, took) is due
+
+
+def name(facts, schema="own"):
+    return Name(facts, facts, schema, "0" * 16)
+
+
+def test_the_last_few_stay_and_the_first_of_every_stretch():
+    names = [name(facts) for facts in (90, 130, 150, 200, 330, 340, 350, 360)]
+    assert [gone.facts for gone in superfluous(names, "own", PACE)] == [130, 150]
+
+
+def test_what_the_release_before_can_read_stays_until_there_are_enough_of_our_own():
+    others = [name(facts, "other") for facts in (1, 2, 3)]
+    few = [name(facts) for facts in (10, 20)]
+    assert superfluous([*others, *few], "own", PACE) == []
+    assert [gone.facts for gone in superfluous([*others, *few, name(30)], "own", PACE)] == [1, 2]

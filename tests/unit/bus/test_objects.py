@@ -1,0 +1,54 @@
+"""Objects in pieces: the one in memory, and what the server's answers mean to the real one, which the suite of twins tries as well."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from headrace.bus.connection import Connection
+from headrace.bus.log import LogRefused
+from headrace.bus.objects import JetStreamObjects, MemoryObjects, ObjectDamaged
+from tests.unit.bus.test_jetstream import Scripted
+
+NO = {"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}
+STORED = {"seq": 1}
+
+
+def objects(*answers: object) -> tuple[JetStreamObjects, Scripted]:
+    scripted = Scripted(*answers)
+    return JetStreamObjects(cast("Connection", scripted), "things", piece=2), scripted
+
+
+async def test_a_bucket_that_is_not_there_is_told() -> None:
+    with pytest.raises(LogRefused, match=r"OBJ_things: stream not found \(10059\)"):
+        await objects(NO)[0].names()
+
+
+async def test_names_are_read_out_of_subjects() -> None:
+    found, _ = objects({"state": {"subjects": {"$O.things.M.Yg==": 1, "$O.things.M.YQ==": 1}}})
+    assert await found.names() == ["a", "b"]
+    assert await objects({"state": {}})[0].names() == []
+
+
+async def test_what_broke_off_leaves_no_pieces_and_no_name() -> None:
+    found, scripted = objects(STORED, {"error": {"code": 400, "err_code": 10077, "description": "full"}}, {"purged": 1})
+    with pytest.raises(LogRefused, match="full"):
+        await found.put("a", b"xyz")
+    subjects = [subject for subject, _, _ in scripted.asked]
+    assert subjects[-1] == "$JS.API.STREAM.PURGE.OBJ_things"
+    assert not any(".M." in subject for subject in subjects)
+
+
+async def test_a_name_is_used_once() -> None:
+    memory = MemoryObjects()
+    await memory.put("a", b"1")
+    with pytest.raises(LogRefused, match="there is a a already"):
+        await memory.put("a", b"2")
+
+
+async def test_what_is_not_there_is_told_and_removed_without_complaint() -> None:
+    memory = MemoryObjects()
+    await memory.delete("a")
+    with pytest.raises(ObjectDamaged, match="there is no a"):
+        await memory.get("a")

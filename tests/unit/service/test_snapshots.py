@@ -1,0 +1,89 @@
+"""Where a fold begins."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.audit.keeper import Keeper
+from headrace.audit.pen import Pen
+from headrace.audit.taking import Pace
+from headrace.bus.log import LogRefused, LogUnavailable
+from headrace.domain import snapshot
+from headrace.service.fold import LedgerFold
+from headrace.service.snapshots import Name, beginning
+from tests.unit.service.bus import Bus
+
+
+@pytest.fixture
+def bus():
+    return Bus()
+
+
+@pytest.fixture
+async def two(bus):
+    """Two snapshots, behind the records 2 and 4."""
+    keeper = Keeper(bus.ledger, LedgerFold(), bus.over(None), Pen(bus.ledger), pace=Pace(facts=1, every=1, least=1))
+    bus.hall("n1")
+    for _ in range(2):
+        await keeper.take_in(bus.ledger.messages_after(keeper.fold.sequence))
+        keeper._took = 0
+        bus.register("n1")
+    return bus.over(None)
+
+
+def test_a_name_says_what_has_to_be_known_before_it_is_read():
+    name = Name(12, 34, snapshot.SCHEMA, "0123456789abcdef")
+    assert Name.parse(str(name)) == name
+    assert Name.parse("something else") is None
+
+
+async def test_it_begins_with_the_newest_or_the_newest_up_to_a_record(two):
+    assert (await beginning(two)).sequence == 4
+    assert (await beginning(two, 3)).sequence == 2
+    assert (await beginning(two, 1)).sequence == 0
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "forge", "unstated", "mislabel"])
+async def test_what_cannot_be_trusted_is_told_and_the_one_before_it_is_taken(two, bus, harm):
+    newest = (await two.names())[-1]
+    data = bus.objects._objects[str(newest)]
+    if harm == "flip":
+        bus.objects._objects[str(newest)] = data[:-1] + bytes([data[-1] ^ 1])
+    elif harm == "cut":
+        bus.objects._objects[str(newest)] = data[: len(data) // 2]
+    elif harm == "forge":
+        state = snapshot.load(data)
+        state.judged = 1_000
+        bus.objects._objects[str(newest)] = snapshot.dump(state)
+    elif harm == "unstated":
+        bus.objects._objects[str(newest._replace(sequence=5))] = data
+    else:
+        older = bus.objects._objects[str((await two.names())[0])]
+        bus.objects._objects[str(newest)] = older
+    with capture_logs() as logs:
+        state = await beginning(two)
+    assert state.sequence == (4 if harm == "unstated" else 2)
+    assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["snapshot_unusable"]
+
+
+async def test_those_of_another_release_are_told_and_not_read(two, bus, monkeypatch):
+    monkeypatch.setattr(snapshot, "SCHEMA", "9.other")
+    with capture_logs() as logs:
+        assert (await beginning(two)).sequence == 0
+    assert {"event": "snapshots_of_another_release", "count": 2}.items() <= logs[0].items()
+    monkeypatch.setattr(snapshot, "ALSO_READ", frozenset({(await two.names())[0].schema}))
+    assert (await beginning(two)).sequence == 4
+
+
+async def test_where_snapshots_cannot_be_read_the_ledger_is_and_who_is_away_is_waited_for(two, bus, monkeypatch):
+    monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
+    answers = [LogUnavailable("away"), LogRefused("no such stream")]
+
+    async def names():
+        raise answers.pop(0)
+
+    monkeypatch.setattr(bus.objects, "names", names)
+    with capture_logs() as logs:
+        assert (await beginning(two)).sequence == 0
+    assert [entry["event"] for entry in logs] == ["snapshots_awaited", "snapshots_unreadable"]
