@@ -14,6 +14,7 @@ COVERED_ELSEWHERE = {
     # Structs alone, described by the schemas and carried by the services' own tests.
     "contracts/headrace/contracts/audit.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/orders.py": "tests/unit/contracts/test_schemas.py",
+    "contracts/headrace/contracts/past.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/queries.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/usage.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/why.py": "tests/unit/contracts/test_schemas.py",

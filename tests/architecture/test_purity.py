@@ -54,6 +54,7 @@ SHELLS = (
     "headrace.feed.outlet",  # publishes
     "headrace.views.past",  # reads the ledger again
     "headrace.views.queries",  # answers
+    "headrace.views.then",  # answers
     "headrace.views.stories",  # reads the ledger again
     "headrace.audit.keeper",  # follows the ledger, keeps objects
     "headrace.audit.pen",  # appends

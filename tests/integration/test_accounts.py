@@ -168,12 +168,12 @@ async def test_headers_that_would_change_the_stream_are_refused(
     assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: 1}
 
 
-@pytest.mark.parametrize("service", ["admission", "allocator", "preemption", "governance", "feed", "accounting"])
+@pytest.mark.parametrize("service", ["admission", "allocator", "preemption", "governance", "feed", "accounting", "audit"])
 async def test_a_service_writes_the_ledger_in_its_own_name_only_and_reads_it(
     core: Connection, login: Logins, service: str
 ) -> None:
     connection = await login(service)
-    for writer in ("admission", "allocator", "preemption", "governance"):
+    for writer in ("admission", "allocator", "preemption", "governance", "audit"):
         if writer == service:
             assert await acknowledged(connection, f"hr.ledger.{writer}") == {"stream": "LEDGER", "seq": 1}
         else:

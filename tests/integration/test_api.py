@@ -603,6 +603,17 @@ def test_the_history_is_the_providers_to_read(api: Api) -> None:
     first = api.done("viewer", "GET", "/v1/audit/state", at="1")
     now = api.done("viewer", "GET", "/v1/audit/state")
     assert ("pools" in first, now["pools"][0]["name"]) == (False, "pools/hq")
+    assert {document["kind"] for document in now["documents"]} >= {"pool", "profile", "policy", "group"}
+    page = api.done("viewer", "GET", "/v1/audit/state", page_size=1)
+    assert len(page.get("active", [])) <= 1
+    own = api.done("boss", "GET", "/v1/audit/state")
+    assert {queue["name"].split("/")[1] for queue in own["queues"]} == {"acme"}
+    changed = api.done("viewer", "GET", "/v1/audit/state:diff", before="1")
+    assert {"kind": "pool", "name": "hq", "change": "added"}.items() <= next(
+        change for change in changed["changes"] if change["kind"] == "pool"
+    ).items()
+    for at in ("0", "99999999", "2999-01-01T00:00:00Z", "1999-01-01T00:00:00Z", "soon"):
+        assert api.ask("viewer", "GET", "/v1/audit/state", at=at).status in (400, 404), at
     assert api.ask("boss", "GET", "/v1/audit/records").status == 403
 
 

@@ -41,6 +41,7 @@ PARTS = (
     "governance",
     "feed",
     "accounting",
+    "audit",
     "callout-1",
     "callout-2",
     "gateway",

@@ -74,8 +74,8 @@ async def main(service: Service) -> None:
     if re.fullmatch("[A-Z]{3}", currency) is None:
         raise DatabaseRefused(f"{CURRENCY}: {currency!r} is no currency; write three letters of ISO 4217, such as EUR")
     fold = LedgerFold()
-    snapshots = Snapshots.over(service.connection)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+    snapshots = Snapshots.over(service.connection, ledger)
     accounting = Accounting(ledger, fold, dsn, currency, snapshots)
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())

@@ -52,6 +52,17 @@ class WholeLedger:
             (found,) = await archived(self.archive, sequence - 1, sequence).batch(1)
         return found
 
+    async def next(self, subject: str, after: int) -> Message | None:
+        """See `Log.next`."""
+        purged = (await asyncio.to_thread(manifests.read, self.archive)).purged
+        if after < purged:
+            reader = archived(self.archive, after, purged)
+            while messages := await reader.batch():
+                found = next((message for message in messages if message.subject == subject), None)
+                if found is not None:
+                    return found
+        return await self.stream.next(subject, max(after, purged))
+
     async def tip(self) -> int:
         """See `Log.tip`."""
         return await self.stream.tip()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.audit.keeper import Keeper
 from headrace.audit.pen import Pen
 from headrace.audit.taking import EVERY, FACTS, FACTS_LEAST, Pace
@@ -39,8 +40,8 @@ async def main(service: Service) -> None:
     pace = pace_of(os.environ)
     with suppress(OSError):
         os.nice(NICE)
-    log = JetStreamLog(service.connection, LEDGER_STREAM)
-    snapshots = Snapshots.over(service.connection)
+    log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+    snapshots = Snapshots.over(service.connection, log)
     state = await beginning(snapshots)
     facts = next((name.facts for name in await snapshots.names() if name.sequence == state.sequence), 0)
     fold = LedgerFold(state)

@@ -125,7 +125,7 @@ _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
 _ASKED_BY_USERS = ("feed.*", "accounting.*", "*.status")
 """What a user may ask, as that user; to write documents (governance) takes an administrator."""
 _SEEN_BY_VIEWERS = (
-    *(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes")),
+    *(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff")),
     *("accounting.*", "*.status"),
 )
 """What who looks at all tenants may ask, as any of them."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from headrace.cli import archive
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
 from headrace.cli.books import add_everybody, add_times, times
+from headrace.cli.replay import add_diff, add_replay
 from headrace.cli.shown import local
 from headrace.cli.verify import add_verify
 from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
@@ -22,6 +23,7 @@ PAGE = 500
 
 VERBS = (
     "log: what happened, who stated it, on what, and by which rule; "
+    "replay: the state as it was; diff: what changed; "
     "verify: whether that is what was written, and would be decided; "
     "export: all of it into files"
 )
@@ -34,6 +36,8 @@ def add(nouns: Nouns) -> None:
     _add_log(verbs)
     archive.add_export(verbs)
     add_verify(verbs)
+    add_replay(verbs)
+    add_diff(verbs)
 
 
 def _add_log(verbs: Nouns) -> None:

@@ -27,6 +27,8 @@ _MOMENTS = frozenset(
         "since",
         "start",
         "until",
+        "before_now",
+        "after_now",
     }
 )
 _AMOUNTS = {"gpu_free": GPU, "cpu": CPU, "cpu_free": CPU, "memory": MEMORY, "memory_free": MEMORY}
@@ -94,6 +96,6 @@ def _field(name: str, value: object) -> object:
         return format_time(value) if value else None
     if isinstance(value, int) and name in _AMOUNTS:
         return format_amount(_AMOUNTS[name], value)
-    if isinstance(value, Mapping) and name == "request":
-        return {key: format_amount(key, amount) for key, amount in value.items()}
+    if isinstance(value, Mapping) and name in ("request", "amounts"):
+        return {key: format_amount(key, amount) if isinstance(amount, int) else amount for key, amount in value.items()}
     return plain(value)

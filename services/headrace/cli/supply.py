@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -109,15 +109,14 @@ async def queues(args: argparse.Namespace) -> int:
     """Policy x profile, and the policy's use."""
     async with client(args) as hr:
         found = await hr.queues()
-    heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT", "BUDGET")
-    print(
-        as_json(found)
-        if args.json
-        else table(heads, (row for queue in found for row in _queue_rows(queue)))
-        if found
-        else "No queues; `headrace apply` makes them."
-    )
+    print(as_json(found) if args.json else queue_table(found) if found else "No queues; `headrace apply` makes them.")
     return 0
+
+
+def queue_table(found: Iterable[QueueView]) -> str:
+    """Policy x profile, and the policy's use, key by key."""
+    heads = ("QUEUE", "CLOSED", "PENDING", "RUNNING", "KEY", "USED", "RESERVATION", "BORROWED", "LIMIT", "BUDGET")
+    return table(heads, (row for queue in found for row in _queue_rows(queue)))
 
 
 def _queue_rows(queue: QueueView) -> Iterator[tuple[object, ...]]:
@@ -143,15 +142,14 @@ async def pools(args: argparse.Namespace) -> int:
     """Each pool, key by key."""
     async with client(args) as hr:
         found = await hr.pools()
-    heads = ("POOL", "NODES", "RUNNING", "PENDING", "KEY", "CAPACITY", "USABLE", "USED", "KEPT", "FREE")
-    print(
-        as_json(found)
-        if args.json
-        else table(heads, (row for pool in found for row in _pool_rows(pool)))
-        if found
-        else "No pools; `headrace apply` makes them."
-    )
+    print(as_json(found) if args.json else pool_table(found) if found else "No pools; `headrace apply` makes them.")
     return 0
+
+
+def pool_table(found: Iterable[PoolView]) -> str:
+    """Each pool, key by key."""
+    heads = ("POOL", "NODES", "RUNNING", "PENDING", "KEY", "CAPACITY", "USABLE", "USED", "KEPT", "FREE")
+    return table(heads, (row for pool in found for row in _pool_rows(pool)))
 
 
 def _pool_rows(pool: PoolView) -> Iterator[tuple[object, ...]]:
@@ -168,6 +166,12 @@ async def nodes(args: argparse.Namespace) -> int:
     """Each node, and what is free on it."""
     async with client(args) as hr:
         found = await hr.nodes()
+    print(as_json(found) if args.json else node_table(found) if found else "No nodes; `headrace node run` adds one.")
+    return 0
+
+
+def node_table(found: Iterable[NodeView]) -> str:
+    """Each node, and what is free on it."""
     heads = (
         "NODE",
         "POOL",
@@ -185,14 +189,7 @@ async def nodes(args: argparse.Namespace) -> int:
         "OWNER",
         "LABELS",
     )
-    print(
-        as_json(found)
-        if args.json
-        else table(heads, map(_node_row, found))
-        if found
-        else "No nodes; `headrace node run` adds one."
-    )
-    return 0
+    return table(heads, map(_node_row, found))
 
 
 def _node_row(node: NodeView) -> tuple[object, ...]:

@@ -174,7 +174,14 @@ class Feed:
         await self._push(node_orders.unconfirmed(self.fold.state))
         self._tell_heads()
         sources = Sources(
-            self.fold.state, self._roster, self._history, self._ledger, self._connection, self._heard, self._clock
+            self.fold.state,
+            self._roster,
+            self._history,
+            self._ledger,
+            self._connection,
+            self._heard,
+            self._clock,
+            self._snapshots,
         )
         handlers = Queries(sources).handlers() | {"status": lambda _tenant, _user, _payload: self.status()}
         await self._connection.subscribe(telemetry("*", "heartbeat"), cb=self._hear)
@@ -273,7 +280,7 @@ async def main(service: Service) -> None:
     """Run until cancelled."""
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     feed = JetStreamLog(service.connection, FEED_STREAM)
-    snapshots = Snapshots.over(service.connection)
+    snapshots = Snapshots.over(service.connection, ledger)
     place = await resume_at(feed, await _patiently(ledger.tip))
     state = await beginning(snapshots, place.sequence - 1)
     texts = Keyring(service.data / KEYS)

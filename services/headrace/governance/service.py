@@ -53,7 +53,11 @@ from headrace.service.answering import Handler, Refused
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.records import records
+from headrace.service.snapshots import Snapshots
 from headrace.service.together import together
+from headrace.views.past import Past
+from headrace.views.then import Then
+from headrace.views.visibility import EVERYBODY
 
 ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX - 64 * 1024
 """Of an answer's body; the rest is for the envelope."""
@@ -73,7 +77,8 @@ async def main(service: Service) -> None:
     verifier = Verifier.of(service.data)
     desk = Desk(deciding, keys, texts, verifier)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-    work = [deciding.run({**desk.handlers(), "records": records(ledger)})]
+    then = Then(Past(ledger, Snapshots.over(service.connection, ledger)), ledger, wall_clock)
+    work = [deciding.run({**desk.handlers(), **then.handlers(EVERYBODY), "records": records(ledger)})]
     address = os.environ.get(API)
     if address:
         work.append(host(deciding, Hands(desk.decided, keys.sign, texts.destroy, verifier), ZONES, address))

@@ -76,7 +76,8 @@ class Deciding:
     @classmethod
     async def begin(cls, service: Service, writer: str, make: Callable[[State], PureDecider]) -> Deciding:
         """The same behind the newest snapshot that can be trusted and read."""
-        return cls(service, writer, make, await beginning(Snapshots.over(service.connection)))
+        log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)))
 
     def _at_tip(self) -> None:
         settle()

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogError, LogUnavailable
 from headrace.bus.objects import JetStreamObjects, ObjectDamaged, Objects
 from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.facts import SnapshotTakenV1
-from headrace.contracts.subjects import LEDGER_STREAM, SNAPSHOT_BUCKET, ledger
+from headrace.contracts.subjects import SNAPSHOT_BUCKET, ledger
 from headrace.contracts.writers import AUDIT
 from headrace.domain import snapshot
 from headrace.domain.state import State
@@ -67,9 +66,9 @@ class Snapshots:
         self._log = log
 
     @classmethod
-    def over(cls, connection: Connection) -> Snapshots:
-        """Those of the installation."""
-        return cls(JetStreamObjects(connection, SNAPSHOT_BUCKET), JetStreamLog(connection, LEDGER_STREAM))
+    def over(cls, connection: Connection, log: Log) -> Snapshots:
+        """Those of the installation, which `log` vouches for."""
+        return cls(JetStreamObjects(connection, SNAPSHOT_BUCKET), log)
 
     async def names(self) -> list[Name]:
         """All there are, by sequence. Raises `LogError`."""

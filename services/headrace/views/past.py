@@ -1,7 +1,8 @@
-"""The state as it was: the ledger folded again from its beginning up to a record or a moment, beside what the feed does meanwhile.
+"""The state as it was: the ledger folded up to a record or a moment, beginning with the last snapshot before it.
 
-Strategy: nothing is kept for it. A question costs a read of the ledger up to there, in pieces between which orders get their turn; so few
-are answered at once, and the others are told to come again.
+Strategy: a question costs the reading of a snapshot and of what lies between it and there, in pieces between which orders get their turn;
+so few are answered at once, and the others are told to come again. The last answer is kept for a while, because who asks for one page
+asks for the next. Whoever gets a state reads it, and nobody changes it.
 """
 
 from __future__ import annotations
@@ -9,27 +10,53 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.bus.log import LogError
+from headrace.bus.log import LogError, LogRefused
+from headrace.contracts.durations import format_time
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
+from headrace.domain.state import State
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
-    from headrace.domain.state import State
+    from headrace.contracts.past import Point
+    from headrace.service.snapshots import Name, Snapshots
 
 AT_ONCE = 2
 PIECE = 50
 """Records folded before orders get their turn."""
 SILENCE = 2.0
 """Seconds after which a ledger that gives nothing more is said to be away."""
+KEPT_FOR = 30.0
+"""Seconds for which a state is kept for the next page."""
 
 
 class Past:
     """Past states of one ledger. `at_once`: how many are worked out at the same time."""
 
-    def __init__(self, ledger: Log, at_once: int = AT_ONCE) -> None:
+    def __init__(self, ledger: Log, snapshots: Snapshots | None = None, at_once: int = AT_ONCE) -> None:
         self._ledger = ledger
+        self._snapshots = snapshots
         self._left = at_once
+        self._kept: tuple[tuple[int, int], State] | None = None
+        self._letting_go: asyncio.TimerHandle | None = None
+
+    async def at(self, point: Point, tip: int, now: int) -> State:
+        """The state at a point; `tip`: the last record there is, `now`: this moment. Raises `Refused` where there is no such point."""
+        if point.sequence < 0 or point.sequence > tip:
+            raise Refused("INVALID", f"at: records are numbered from 1 to {tip} so far, there is no record {point.sequence}")
+        if point.at > now:
+            raise Refused("INVALID", f"at: {format_time(point.at)} is still to come; it is {format_time(now)}")
+        asked = (point.sequence or (0 if point.at else tip), point.at)
+        if self._kept is not None and asked in (self._kept[0], (self._kept[1].sequence, 0)):
+            return self._kept[1]
+        state = await self.behind(*asked, tip)
+        if not state.sequence:
+            raise Refused("NOT_FOUND", await self._nothing_yet())
+        if self._letting_go is not None:
+            self._letting_go.cancel()
+        self._kept = asked, state
+        self._letting_go = asyncio.get_running_loop().call_later(KEPT_FOR, self._let_go)
+        return state
 
     async def behind(self, sequence: int, at: int, tip: int) -> State:
         """The state behind record `sequence`, or, where that is 0, behind the last record stored up to `at`.
@@ -47,8 +74,8 @@ class Past:
             self._left += 1
 
     async def _fold(self, last: int, at: int | None) -> State:
-        fold = Ledger()  # void records have been told of when they came
-        reader = await self._ledger.read(0)
+        fold = Ledger(await self._beginning(last, at))  # void records have been told of when they came
+        reader = await self._ledger.read(fold.sequence)
         try:
             while fold.sequence < last:
                 messages = await reader.batch(min(PIECE, last - fold.sequence), SILENCE)
@@ -62,3 +89,38 @@ class Past:
         finally:
             await reader.close()
         return fold.state
+
+    async def _beginning(self, last: int, at: int | None) -> State:
+        if self._snapshots is None:
+            return State()
+        try:
+            names = [name for name in await self._snapshots.names() if name.sequence <= last]
+        except LogRefused:
+            return State()  # there is no place for snapshots yet: the ledger has it all
+        if at is not None:
+            names = names[: await self._up_to(names, at)]
+        return await self._snapshots.first_usable(reversed(names)) or State()
+
+    async def _up_to(self, names: list[Name], at: int) -> int:
+        """How many of them hold nothing that was stored after the moment."""
+        low, high = 0, len(names)
+        while low < high:
+            middle = (low + high) // 2
+            message = await self._ledger.get(names[middle].sequence)
+            if message is None or message.stamped <= at:  # what is not there any more was stored before what is
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    async def _nothing_yet(self) -> str:
+        try:
+            first = await self._ledger.get(1)
+        except LogError as error:
+            raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
+        if first is None:
+            raise Refused("NOT_FOUND", "at: what was then is no longer in the ledger")
+        return f"at: there was nothing before {format_time(first.stamped)}, when the first record was written"
+
+    def _let_go(self) -> None:
+        self._kept = self._letting_go = None

@@ -8,6 +8,7 @@
 | `facts` | `JobRequest` | list of `FactView`: the job's story, read from the ledger |
 | `logs` | `JobRequest` | `LogsAnswer`, from the node |
 | `queues`, `pools`, `nodes` | nothing | list of `QueueView`, `PoolView`, `NodeView` |
+| `state`, `diff` | `PastRequest`, `DiffRequest` | `PastView`, `DiffView`: all of it, as it was at a point, or changed between two |
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from headrace.views import shown
 from headrace.views.lines import lines_of
 from headrace.views.past import Past
 from headrace.views.roster import Rejected
+from headrace.views.then import Then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.domain.attempts import Attempt
     from headrace.domain.state import JobRecord, State
     from headrace.service.answering import Handler
+    from headrace.service.snapshots import Snapshots
     from headrace.views.history import History
     from headrace.views.roster import Roster
 
@@ -77,6 +80,7 @@ class Sources(NamedTuple):
     wire: Wire
     heard: Mapping[str, int]
     clock: Callable[[], int]
+    snapshots: Snapshots | None = None
 
 
 class Queries:
@@ -84,11 +88,12 @@ class Queries:
 
     def __init__(self, sources: Sources) -> None:
         self._from = sources
-        self._past = Past(sources.ledger)
+        self._past = Past(sources.ledger, sources.snapshots)
+        self._then = Then(self._past, sources.ledger, self._now)
 
     def handlers(self) -> dict[str, Handler]:
         """What `headrace.service.answering.serve` takes."""
-        return {
+        return self._then.handlers() | {
             "jobs": self.jobs,
             "job": self.job,
             "why": self.why,

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.contracts.documents import DEFAULT_TENANT, Access, Owner
+from headrace.contracts.documents import DEFAULT_TENANT, Access, Document, Owner, Pool, Profile, Tenant
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents import Pool, Profile
     from headrace.domain.state import NodeState, State
 
 _JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
@@ -72,6 +71,20 @@ def profile_seen_by(state: State, tenant: str, profile: Profile) -> Profile:
         return profile
     own = (name.removeprefix(f"{tenant}/") for name in profile.policy_order)
     return msgspec.structs.replace(profile, policy_order=tuple(name for name in own if (tenant, name) in state.policies))
+
+
+def document_seen_by(state: State, tenant: str, document: Document) -> Document | None:
+    """Any document as the tenant sees it; None where not at all."""
+    if tenant == EVERYBODY:
+        return document
+    match document:
+        case Tenant():
+            return document if document.name == tenant else None
+        case Pool():
+            return pool_seen_by(state, tenant, document) if sees_pool(tenant, document) else None
+        case Profile():
+            return profile_seen_by(state, tenant, document) if document.tenant in ("", tenant) else None
+    return document if getattr(document, "tenant", "") == tenant else None
 
 
 def profile_for(state: State, tenant: str, profile: Profile) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.cli import audit, books, documents, jobs, statement, submission, supply, tenant, token, verify, whatif
+from headrace.cli import audit, books, documents, jobs, replay, statement, submission, supply, tenant, token, verify, whatif
 from headrace.cli.main import main
 
 
@@ -56,7 +56,7 @@ def headrace(monkeypatch, capsys):
 
     def run(line, **answers):
         fake = FakeClient(answers)
-        for module in (audit, books, documents, jobs, statement, submission, supply, tenant, token, verify, whatif):
+        for module in (audit, books, documents, jobs, replay, statement, submission, supply, tenant, token, verify, whatif):
             monkeypatch.setattr(module, "client", lambda _: fake)
         try:
             code = main(line if isinstance(line, list) else line.split())

@@ -26,7 +26,7 @@ SORTS: dict[str, set[str]] = {
         *(f"Get{kind}" for kind in KINDS),
         *(f"List{PLURALS.get(kind, kind + 's')}" for kind in KINDS),
         *("ListQueues", "GetQueue", "ListNodes", "GetNode", "GetJob", "ListJobs", "ExplainJob", "WatchJobs", "ListJobFacts"),
-        *("GetUsage", "GetOpenApi", "GetCaller"),
+        *("GetUsage", "GetState", "DiffStates", "GetOpenApi", "GetCaller"),
     },
     "run": {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in KINDS if kind not in ("Tenant", "Pool")),
@@ -36,7 +36,7 @@ SORTS: dict[str, set[str]] = {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in ("Tenant", "Pool")),
         *("EraseTenant", "CordonNode", "UncordonNode", "DrainNode", "ConfirmNodeEmpty", "PreemptJob"),
     },
-    "inspect": {"ListRecords", "GetState", "WhatIf"},
+    "inspect": {"ListRecords", "WhatIf"},
     "oversee": {"ListTokens", "GetToken"},
     "work": {"GetJobLogs", "CancelJob", "RequeueJob"},
     "submit": {"SubmitJobs"},

@@ -48,7 +48,7 @@ class Bus:
         """In place of `JetStreamLog`."""
         return {LEDGER_STREAM: self.ledger, SUBMIT_STREAM: self.submits}[stream]
 
-    def over(self, _connection):
+    def over(self, _connection, _log=None):
         """In place of `Snapshots.over`."""
         return Snapshots(self.objects, self.ledger)
 

@@ -6,9 +6,17 @@ import asyncio
 
 import pytest
 
+from headrace.audit.keeper import Keeper
+from headrace.audit.pen import Pen
+from headrace.audit.taking import Pace
 from headrace.bus.log import LogUnavailable
 from headrace.bus.memory import MemoryLog
+from headrace.bus.objects import MemoryObjects
+from headrace.contracts.past import Point
+from headrace.domain.snapshot import dump
 from headrace.service.answering import Refused
+from headrace.service.fold import LedgerFold
+from headrace.service.snapshots import Snapshots
 from headrace.views import past as module
 from headrace.views.past import Past
 
@@ -57,3 +65,73 @@ async def test_a_ledger_that_is_away_or_silent_is_told_in_a_line(monkeypatch):
         await Past(Away(lambda: 0)).behind(1, 0, 1)
     with pytest.raises(Refused, match="the ledger gives nothing behind record 0"):
         await Past(MemoryLog(lambda: 0)).behind(1, 0, 1)
+
+
+class Counting(MemoryLog):
+    """Knows from where on it was read."""
+
+    def __init__(self, log):
+        self.__dict__.update(log.__dict__)
+        self.read_behind = []
+
+    async def read(self, after):
+        self.read_behind.append(after)
+        return await super().read(after)
+
+
+@pytest.fixture
+async def long(hall):
+    """A history with a snapshot behind every record but the last two, and a second between records."""
+    snapshots = Snapshots(MemoryObjects(), hall.log)
+    pen = Pen(hall.log)
+    steady = [0]
+    keeper = Keeper(hall.log, LedgerFold(), snapshots, pen, pace=Pace(facts=1, every=1, least=1), steady=lambda: steady[0])
+    for number in range(1, 5):
+        hall.pass_time()
+        hall.admit(hall.job(number))
+        await keeper.take_in(hall.log.messages_after(keeper.fold.sequence))
+        hall.ledger.read(hall.log.messages_after(hall.state.sequence)[0])  # what audit states is folded by everybody
+    hall.log = Counting(hall.log)
+    return Past(hall.log, snapshots)
+
+
+@pytest.mark.parametrize(("sequence", "begins"), [(2, 0), (3, 3), (4, 3), (7, 7), (10, 9)])
+async def test_the_last_snapshot_before_it_is_where_it_begins(long, hall, sequence, begins):
+    tip = await hall.log.tip()
+    state = await long.behind(sequence, 0, tip)
+    naive = await Past(hall.log).behind(sequence, 0, tip)
+    assert (hall.log.read_behind, dump(state)) == ([begins, 0], dump(naive))
+
+
+async def test_at_a_moment_it_begins_with_the_last_snapshot_of_then(long, hall):
+    tip = await hall.log.tip()
+    state = await long.behind(0, hall.now - 1_000_000, tip)
+    assert (state.sequence, hall.log.read_behind) == (8, [7])
+
+
+async def test_what_was_worked_out_is_kept_for_the_next_page(long, hall):
+    tip = await hall.log.tip()
+    first = await long.at(Point(at=hall.now - 1_000_000), tip, hall.now)
+    assert await long.at(Point(at=hall.now - 1_000_000), tip, hall.now) is first
+    assert await long.at(Point(sequence=first.sequence), tip, hall.now) is first
+    assert await long.at(Point(sequence=2), tip, hall.now) is not first
+    assert len(hall.log.read_behind) == 2
+
+
+@pytest.mark.parametrize(
+    ("point", "code", "says"),
+    [
+        (Point(sequence=11), "INVALID", "records are numbered from 1 to 10 so far, there is no record 11"),
+        (Point(sequence=-1), "INVALID", "there is no record -1"),
+        (
+            Point(at=2_000_000_000_000_000),
+            "INVALID",
+            "2033-05-18T03:33:20.000Z is still to come; it is 2027-01-15T08:00:04.000Z",
+        ),
+        (Point(at=1), "NOT_FOUND", "there was nothing before 2027-01-15T08:00:00.000Z, when the first record was written"),
+    ],
+)
+async def test_a_point_that_there_is_not_is_told(long, hall, point, code, says):
+    with pytest.raises(Refused, match=says) as refused:
+        await long.at(point, await hall.log.tip(), hall.now)
+    assert refused.value.code == code

@@ -31,7 +31,7 @@ from headrace.contracts.api import pools_pb2 as headrace_dot_v1_dot_pools__pb2
 from headrace.contracts.api import queues_pb2 as headrace_dot_v1_dot_queues__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/audit.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17headrace/v1/nodes.proto\x1a\x17headrace/v1/pools.proto\x1a\x18headrace/v1/queues.proto\"\\\n\x12ListRecordsRequest\x12\x13\n\x05\x61\x66ter\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\"l\n\x13ListRecordsResponse\x12*\n\x07records\x18\x01 \x03(\x0b\x32\x19.headrace.v1.LedgerRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"\x9a\x01\n\x0cLedgerRecord\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12.\n\nstore_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\'\n\x06record\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\"#\n\x0fGetStateRequest\x12\x10\n\x02\x61t\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"\xb4\x02\n\tPastState\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x05pools\x18\x03 \x03(\x0b\x32\x11.headrace.v1.Pool\x12 \n\x05nodes\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Node\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.headrace.v1.Queue\x12.\n\x04jobs\x18\x06 \x03(\x0b\x32 .headrace.v1.PastState.JobsEntry\x12&\n\x06leases\x18\x07 \x03(\x0b\x32\x16.headrace.v1.HeldLease\x1a+\n\tJobsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xad\x01\n\tHeldLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x0f\n\x07\x64\x65vices\x18\x04 \x03(\t\x12\x34\n\x07\x61mounts\x18\x05 \x03(\x0b\x32#.headrace.v1.HeldLease.AmountsEntry\x1a.\n\x0c\x41mountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xcf\x01\n\x05\x41udit\x12k\n\x0bListRecords\x12\x1f.headrace.v1.ListRecordsRequest\x1a .headrace.v1.ListRecordsResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/audit/records\x12Y\n\x08GetState\x12\x1c.headrace.v1.GetStateRequest\x1a\x16.headrace.v1.PastState\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/audit/stateb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/audit.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17headrace/v1/nodes.proto\x1a\x17headrace/v1/pools.proto\x1a\x18headrace/v1/queues.proto\"\\\n\x12ListRecordsRequest\x12\x13\n\x05\x61\x66ter\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\"l\n\x13ListRecordsResponse\x12*\n\x07records\x18\x01 \x03(\x0b\x32\x19.headrace.v1.LedgerRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"\x9a\x01\n\x0cLedgerRecord\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12.\n\nstore_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\'\n\x06record\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\"V\n\x0fGetStateRequest\x12\x10\n\x02\x61t\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\"\x8c\x03\n\tPastState\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x05pools\x18\x03 \x03(\x0b\x32\x11.headrace.v1.Pool\x12 \n\x05nodes\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Node\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.headrace.v1.Queue\x12.\n\x04jobs\x18\x06 \x03(\x0b\x32 .headrace.v1.PastState.JobsEntry\x12,\n\tdocuments\x18\x08 \x03(\x0b\x32\x19.headrace.v1.PastDocument\x12$\n\x06\x61\x63tive\x18\t \x03(\x0b\x32\x14.headrace.v1.PastJob\x12\x17\n\x0fnext_page_token\x18\n \x01(\t\x12\x0b\n\x03tip\x18\x0b \x01(\t\x1a+\n\tJobsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01J\x04\x08\x07\x10\x08\"w\n\x0cPastDocument\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\t\x12\x0e\n\x06\x63losed\x18\x04 \x01(\t\x12)\n\x08\x64ocument\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\"\xee\x02\n\x07PastJob\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12.\n\nsince_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\x05\x12\x32\n\x07request\x18\x07 \x03(\x0b\x32!.headrace.v1.PastJob.RequestEntry\x12\x10\n\x08replicas\x18\x08 \x01(\x05\x12&\n\x06leases\x18\t \x03(\x0b\x32\x16.headrace.v1.HeldLease\x12\x0e\n\x06reason\x18\n \x01(\t\x12\x0f\n\x07message\x18\x0b \x01(\t\x12\x0f\n\x07kept_in\x18\x0c \x01(\t\x12\x11\n\tyields_to\x18\r \x01(\t\x1a.\n\x0cRequestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb4\x02\n\tHeldLease\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x0f\n\x07\x64\x65vices\x18\x04 \x03(\t\x12\x34\n\x07\x61mounts\x18\x05 \x03(\x0b\x32#.headrace.v1.HeldLease.AmountsEntry\x12\x30\n\x0cgranted_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cstarted_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07overdue\x18\x08 \x01(\x08\x12\x11\n\tsuspended\x18\t \x01(\x08\x1a.\n\x0c\x41mountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\">\n\x11\x44iffStatesRequest\x12\x14\n\x06\x62\x65\x66ore\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x13\n\x05\x61\x66ter\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\xca\x01\n\x0fStateDifference\x12\x0e\n\x06\x62\x65\x66ore\x18\x01 \x01(\t\x12/\n\x0b\x62\x65\x66ore_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\x12.\n\nafter_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x07\x63hanges\x18\x05 \x03(\x0b\x32\x18.headrace.v1.StateChange\x12\x0c\n\x04more\x18\x06 \x01(\x03\"c\n\x0bStateChange\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06\x63hange\x18\x03 \x01(\t\x12(\n\x06\x66ields\x18\x04 \x03(\x0b\x32\x18.headrace.v1.FieldChange\";\n\x0b\x46ieldChange\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t2\xb9\x02\n\x05\x41udit\x12k\n\x0bListRecords\x12\x1f.headrace.v1.ListRecordsRequest\x1a .headrace.v1.ListRecordsResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/audit/records\x12Y\n\x08GetState\x12\x1c.headrace.v1.GetStateRequest\x1a\x16.headrace.v1.PastState\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/audit/state\x12h\n\nDiffStates\x12\x1e.headrace.v1.DiffStatesRequest\x1a\x1c.headrace.v1.StateDifference\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/audit/state:diffb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,14 +46,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTRECORDSREQUEST'].fields_by_name['page_token']._serialized_options = b'\342A\001\001'
   _globals['_GETSTATEREQUEST'].fields_by_name['at']._loaded_options = None
   _globals['_GETSTATEREQUEST'].fields_by_name['at']._serialized_options = b'\342A\001\001'
+  _globals['_GETSTATEREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_GETSTATEREQUEST'].fields_by_name['page_size']._serialized_options = b'\342A\001\001'
+  _globals['_GETSTATEREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_GETSTATEREQUEST'].fields_by_name['page_token']._serialized_options = b'\342A\001\001'
   _globals['_PASTSTATE_JOBSENTRY']._loaded_options = None
   _globals['_PASTSTATE_JOBSENTRY']._serialized_options = b'8\001'
+  _globals['_PASTJOB_REQUESTENTRY']._loaded_options = None
+  _globals['_PASTJOB_REQUESTENTRY']._serialized_options = b'8\001'
   _globals['_HELDLEASE_AMOUNTSENTRY']._loaded_options = None
   _globals['_HELDLEASE_AMOUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_DIFFSTATESREQUEST'].fields_by_name['before']._loaded_options = None
+  _globals['_DIFFSTATESREQUEST'].fields_by_name['before']._serialized_options = b'\342A\001\002'
+  _globals['_DIFFSTATESREQUEST'].fields_by_name['after']._loaded_options = None
+  _globals['_DIFFSTATESREQUEST'].fields_by_name['after']._serialized_options = b'\342A\001\001'
   _globals['_AUDIT'].methods_by_name['ListRecords']._loaded_options = None
   _globals['_AUDIT'].methods_by_name['ListRecords']._serialized_options = b'\202\323\344\223\002\023\022\021/v1/audit/records'
   _globals['_AUDIT'].methods_by_name['GetState']._loaded_options = None
   _globals['_AUDIT'].methods_by_name['GetState']._serialized_options = b'\202\323\344\223\002\021\022\017/v1/audit/state'
+  _globals['_AUDIT'].methods_by_name['DiffStates']._loaded_options = None
+  _globals['_AUDIT'].methods_by_name['DiffStates']._serialized_options = b'\202\323\344\223\002\026\022\024/v1/audit/state:diff'
   _globals['_LISTRECORDSREQUEST']._serialized_start=242
   _globals['_LISTRECORDSREQUEST']._serialized_end=334
   _globals['_LISTRECORDSRESPONSE']._serialized_start=336
@@ -61,15 +73,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LEDGERRECORD']._serialized_start=447
   _globals['_LEDGERRECORD']._serialized_end=601
   _globals['_GETSTATEREQUEST']._serialized_start=603
-  _globals['_GETSTATEREQUEST']._serialized_end=638
-  _globals['_PASTSTATE']._serialized_start=641
-  _globals['_PASTSTATE']._serialized_end=949
-  _globals['_PASTSTATE_JOBSENTRY']._serialized_start=906
-  _globals['_PASTSTATE_JOBSENTRY']._serialized_end=949
-  _globals['_HELDLEASE']._serialized_start=952
-  _globals['_HELDLEASE']._serialized_end=1125
-  _globals['_HELDLEASE_AMOUNTSENTRY']._serialized_start=1079
-  _globals['_HELDLEASE_AMOUNTSENTRY']._serialized_end=1125
-  _globals['_AUDIT']._serialized_start=1128
-  _globals['_AUDIT']._serialized_end=1335
+  _globals['_GETSTATEREQUEST']._serialized_end=689
+  _globals['_PASTSTATE']._serialized_start=692
+  _globals['_PASTSTATE']._serialized_end=1088
+  _globals['_PASTSTATE_JOBSENTRY']._serialized_start=1039
+  _globals['_PASTSTATE_JOBSENTRY']._serialized_end=1082
+  _globals['_PASTDOCUMENT']._serialized_start=1090
+  _globals['_PASTDOCUMENT']._serialized_end=1209
+  _globals['_PASTJOB']._serialized_start=1212
+  _globals['_PASTJOB']._serialized_end=1578
+  _globals['_PASTJOB_REQUESTENTRY']._serialized_start=1532
+  _globals['_PASTJOB_REQUESTENTRY']._serialized_end=1578
+  _globals['_HELDLEASE']._serialized_start=1581
+  _globals['_HELDLEASE']._serialized_end=1889
+  _globals['_HELDLEASE_AMOUNTSENTRY']._serialized_start=1843
+  _globals['_HELDLEASE_AMOUNTSENTRY']._serialized_end=1889
+  _globals['_DIFFSTATESREQUEST']._serialized_start=1891
+  _globals['_DIFFSTATESREQUEST']._serialized_end=1953
+  _globals['_STATEDIFFERENCE']._serialized_start=1956
+  _globals['_STATEDIFFERENCE']._serialized_end=2158
+  _globals['_STATECHANGE']._serialized_start=2160
+  _globals['_STATECHANGE']._serialized_end=2259
+  _globals['_FIELDCHANGE']._serialized_start=2261
+  _globals['_FIELDCHANGE']._serialized_end=2320
+  _globals['_AUDIT']._serialized_start=2323
+  _globals['_AUDIT']._serialized_end=2636
 # @@protoc_insertion_point(module_scope)

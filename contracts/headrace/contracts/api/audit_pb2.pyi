@@ -50,13 +50,17 @@ class LedgerRecord(_message.Message):
     def __init__(self, sequence: _Optional[str] = ..., subject: _Optional[str] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., record: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class GetStateRequest(_message.Message):
-    __slots__ = ("at",)
+    __slots__ = ("at", "page_size", "page_token")
     AT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     at: str
-    def __init__(self, at: _Optional[str] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, at: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class PastState(_message.Message):
-    __slots__ = ("sequence", "time", "pools", "nodes", "queues", "jobs", "leases")
+    __slots__ = ("sequence", "time", "pools", "nodes", "queues", "jobs", "documents", "active", "next_page_token", "tip")
     class JobsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -70,18 +74,75 @@ class PastState(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
-    LEASES_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TIP_FIELD_NUMBER: _ClassVar[int]
     sequence: str
     time: _timestamp_pb2.Timestamp
     pools: _containers.RepeatedCompositeFieldContainer[_pools_pb2.Pool]
     nodes: _containers.RepeatedCompositeFieldContainer[_nodes_pb2.Node]
     queues: _containers.RepeatedCompositeFieldContainer[_queues_pb2.Queue]
     jobs: _containers.ScalarMap[str, int]
+    documents: _containers.RepeatedCompositeFieldContainer[PastDocument]
+    active: _containers.RepeatedCompositeFieldContainer[PastJob]
+    next_page_token: str
+    tip: str
+    def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[_pools_pb2.Pool, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[_nodes_pb2.Node, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[_queues_pb2.Queue, _Mapping]]] = ..., jobs: _Optional[_Mapping[str, int]] = ..., documents: _Optional[_Iterable[_Union[PastDocument, _Mapping]]] = ..., active: _Optional[_Iterable[_Union[PastJob, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., tip: _Optional[str] = ...) -> None: ...
+
+class PastDocument(_message.Message):
+    __slots__ = ("kind", "name", "revision", "closed", "document")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    revision: str
+    closed: str
+    document: _struct_pb2.Struct
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., revision: _Optional[str] = ..., closed: _Optional[str] = ..., document: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class PastJob(_message.Message):
+    __slots__ = ("job", "display_name", "queue", "state", "since_time", "attempt", "request", "replicas", "leases", "reason", "message", "kept_in", "yields_to")
+    class RequestEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    KEPT_IN_FIELD_NUMBER: _ClassVar[int]
+    YIELDS_TO_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    display_name: str
+    queue: str
+    state: str
+    since_time: _timestamp_pb2.Timestamp
+    attempt: int
+    request: _containers.ScalarMap[str, str]
+    replicas: int
     leases: _containers.RepeatedCompositeFieldContainer[HeldLease]
-    def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[_pools_pb2.Pool, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[_nodes_pb2.Node, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[_queues_pb2.Queue, _Mapping]]] = ..., jobs: _Optional[_Mapping[str, int]] = ..., leases: _Optional[_Iterable[_Union[HeldLease, _Mapping]]] = ...) -> None: ...
+    reason: str
+    message: str
+    kept_in: str
+    yields_to: str
+    def __init__(self, job: _Optional[str] = ..., display_name: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., request: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[HeldLease, _Mapping]]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., kept_in: _Optional[str] = ..., yields_to: _Optional[str] = ...) -> None: ...
 
 class HeldLease(_message.Message):
-    __slots__ = ("lease", "node", "pool", "devices", "amounts")
+    __slots__ = ("rank", "node", "pool", "devices", "amounts", "granted_time", "started_time", "overdue", "suspended")
     class AmountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -89,14 +150,68 @@ class HeldLease(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    LEASE_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     AMOUNTS_FIELD_NUMBER: _ClassVar[int]
-    lease: str
+    GRANTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    OVERDUE_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    rank: int
     node: str
     pool: str
     devices: _containers.RepeatedScalarFieldContainer[str]
     amounts: _containers.ScalarMap[str, str]
-    def __init__(self, lease: _Optional[str] = ..., node: _Optional[str] = ..., pool: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., amounts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    granted_time: _timestamp_pb2.Timestamp
+    started_time: _timestamp_pb2.Timestamp
+    overdue: bool
+    suspended: bool
+    def __init__(self, rank: _Optional[int] = ..., node: _Optional[str] = ..., pool: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., amounts: _Optional[_Mapping[str, str]] = ..., granted_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., overdue: _Optional[bool] = ..., suspended: _Optional[bool] = ...) -> None: ...
+
+class DiffStatesRequest(_message.Message):
+    __slots__ = ("before", "after")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    before: str
+    after: str
+    def __init__(self, before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class StateDifference(_message.Message):
+    __slots__ = ("before", "before_time", "after", "after_time", "changes", "more")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_TIME_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    AFTER_TIME_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    before: str
+    before_time: _timestamp_pb2.Timestamp
+    after: str
+    after_time: _timestamp_pb2.Timestamp
+    changes: _containers.RepeatedCompositeFieldContainer[StateChange]
+    more: int
+    def __init__(self, before: _Optional[str] = ..., before_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., after: _Optional[str] = ..., after_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., more: _Optional[int] = ...) -> None: ...
+
+class StateChange(_message.Message):
+    __slots__ = ("kind", "name", "change", "fields")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    change: str
+    fields: _containers.RepeatedCompositeFieldContainer[FieldChange]
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., change: _Optional[str] = ..., fields: _Optional[_Iterable[_Union[FieldChange, _Mapping]]] = ...) -> None: ...
+
+class FieldChange(_message.Message):
+    __slots__ = ("field", "before", "after")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    before: str
+    after: str
+    def __init__(self, field: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...

@@ -1,33 +1,32 @@
-"""Audit: the ledger as it was written, and the installation as it was; for the provider, who sees all."""
+"""Audit: the ledger as it was written, for the provider; the installation as it was, as the caller may know it."""
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.struct_pb2 import Struct
 
-from headrace.contracts.amounts import GPU
 from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.durations import DurationError, parse_time
+from headrace.contracts.past import DiffRequest, Point
 from headrace.contracts.records import digest
-from headrace.domain.state import State
 from headrace.governance.api import nodes, paging, queues
 from headrace.governance.api.faults import invalid
 from headrace.governance.api.kinds import KINDS, everything, message_of
 from headrace.governance.api.messages import moment, sequence_of, texts
 from headrace.service.records import page
+from headrace.views.replay import past_view
 from headrace.views.roster import Roster
-from headrace.views.shown import state_of
-from headrace.views.visibility import EVERYBODY
+from headrace.views.visibility import EVERYBODY, sees_node
 
 if TYPE_CHECKING:
+    from headrace.contracts.past import LeaseView, PastJob, PastView
     from headrace.contracts.queries import StoredRecord
+    from headrace.domain.state import State
     from headrace.governance.api.office import Call
-
-LEASES_MAX = 1_000
 
 
 async def list_records(request: Any, call: Call) -> pb.ListRecordsResponse:
@@ -66,66 +65,112 @@ def _told(value: Any) -> Any:
 
 
 async def get_state(request: Any, call: Call) -> pb.PastState:
-    """The installation behind a record, or at a moment."""
-    sequence, at = _point(request.at)
+    """The installation behind a record, or at a moment, as the caller may know it; jobs a page at a time."""
+    page = paging.page_of(request.page_size, request.page_token, call.method, request.at)
+    point = _point(request.at, "at") if request.at else Point(sequence=_sequence_in(page.last))
     office = call.office
-    state = office.state
-    if 0 < sequence < state.sequence or (at and at < office.now()):
-        state = await office.past.behind(sequence, at, state.sequence)
-    elif sequence > state.sequence:
-        raise invalid("at", f"the ledger ends with record {state.sequence}")
-    return _state(state, at or max(state.now, 0))
+    state, tip = await office.then.at(point)
+    after = page.last.partition("/")[2]
+    view = await asyncio.to_thread(past_view, state, call.tenant, tip, point.at, after, page.size)
+    answer = pb.PastState(
+        sequence=str(view.sequence), time=moment(view.now), tip=str(tip), jobs=view.counts, active=map(_job, view.jobs)
+    )
+    if view.next:
+        answer.next_page_token = page.token(f"{view.sequence}/{view.next}")
+    if not after:
+        _whole(answer, state, call.tenant, max(state.now, point.at), view)
+    return answer
 
 
-def _point(text: str) -> tuple[int, int]:
-    """(sequence, moment); both 0 for now."""
+def _sequence_in(last: str) -> int:
+    """Of a later page: the record that the first one reflects."""
+    return int(last.partition("/")[0]) if last else 0
+
+
+async def diff_states(request: Any, call: Call) -> pb.StateDifference:
+    """What is otherwise at one point than at an earlier one, as the caller may know it."""
+    wish = DiffRequest(before=_point(request.before, "before"), after=_point(request.after, "after"))
+    found = await call.office.then.diff(call.tenant, wish)
+    return pb.StateDifference(
+        before=str(found.before),
+        before_time=moment(found.before_now),
+        after=str(found.after),
+        after_time=moment(found.after_now),
+        changes=[
+            pb.StateChange(
+                kind=change.kind,
+                name=change.name,
+                change=change.change,
+                fields=[pb.FieldChange(field=name, before=was, after=now) for name, (was, now) in change.fields.items()],
+            )
+            for change in found.changes
+        ],
+        more=found.more,
+    )
+
+
+def _point(text: str, field: str) -> Point:
+    """A place in the ledger; empty: its end. Raises `Fault`."""
     if not text:
-        return 0, 0
+        return Point()
     if text.isascii() and text.isdecimal():
-        return sequence_of(text, "at"), 0
+        sequence = sequence_of(text, field)
+        if not sequence:
+            raise invalid(field, "records are numbered from 1")
+        return Point(sequence=sequence)
     try:
         at = parse_time(text)
     except (DurationError, OverflowError):
         at = 0
     if at <= 0:
-        raise invalid("at", "write a sequence such as 1234, or a moment such as 2026-11-21T08:00:00Z")
-    return 0, at
+        raise invalid(field, "write a sequence such as 1234, or a moment such as 2026-11-21T08:00:00Z")
+    return Point(at=at)
 
 
-class _Nothing(msgspec.Struct):
-    facts: tuple[Any, ...] = ()
-
-
-def _state(state: State, now: int) -> pb.PastState:
+def _whole(answer: pb.PastState, state: State, tenant: str, now: int, view: PastView) -> None:
+    """Everything but jobs."""
     roster = Roster(state)
-    roster.note(_Nothing(), state.jobs)  # type: ignore[arg-type]  # it looks at the jobs, and at no fact
-    (pool_kind,) = (kind for kind in KINDS if kind.kind == "pool")
-    found = sorted(everything(state, pool_kind, EVERYBODY, None), key=lambda one: one.name)
-    return pb.PastState(
-        sequence=str(state.sequence),
-        time=moment(state.now),
-        pools=[message_of(state, pool_kind, one) for one in found],  # type: ignore[misc]
-        nodes=[nodes.message_of(state, name, {}, EVERYBODY) for name in sorted(state.nodes)],
-        queues=[
-            message
-            for tenant in sorted({owner for owner, _ in state.policies})
-            for message in queues.messages(state, roster, tenant, now)
-        ],
-        jobs=Counter(state_of(job) for job in state.jobs.values()),
-        leases=_leases(state),
+    (kind,) = (kind for kind in KINDS if kind.kind == "pool")
+    found = sorted(everything(state, kind, tenant, None), key=lambda one: one.name)
+    answer.pools.extend(message_of(state, kind, one) for one in found)  # type: ignore[misc]
+    seen = (name for name in sorted(state.nodes) if sees_node(tenant, state.nodes[name]))
+    answer.nodes.extend(nodes.message_of(state, name, {}, tenant) for name in seen)
+    for owner in sorted({owner for owner, _ in state.policies}) if tenant == EVERYBODY else [tenant]:
+        answer.queues.extend(queues.messages(state, roster, owner, now))
+    for document in view.documents:
+        message = answer.documents.add(
+            kind=document.kind, name=document.name, revision=str(document.revision), closed=document.closed
+        )
+        ParseDict(_told(document.document), message.document)
+
+
+def _job(job: PastJob) -> pb.PastJob:
+    return pb.PastJob(
+        job=job.job,
+        display_name=job.name,
+        queue=job.queue,
+        state=job.state,
+        since_time=moment(job.since),
+        attempt=job.attempt,
+        request=texts(job.request),
+        replicas=job.replicas,
+        leases=map(_lease, job.leases),
+        reason=job.reason,
+        message=job.message,
+        kept_in=job.kept_in,
+        yields_to=job.yields_to,
     )
 
 
-def _leases(state: State) -> list[pb.HeldLease]:
-    found: list[pb.HeldLease] = []
-    for name in sorted(state.nodes):
-        for lease_id, lease in sorted(state.nodes[name].leases.items()):
-            if len(found) == LEASES_MAX:
-                return found
-            devices = sorted({share.device for share in lease.devices})
-            found.append(
-                pb.HeldLease(
-                    lease=str(lease_id), node=name, pool=lease.pool, devices=devices, amounts=texts(lease.amounts or {GPU: 0})
-                )
-            )
-    return found
+def _lease(lease: LeaseView) -> pb.HeldLease:
+    return pb.HeldLease(
+        rank=lease.rank,
+        node=lease.node,
+        pool=lease.pool,
+        devices=lease.devices,
+        amounts=texts(lease.amounts),
+        granted_time=moment(lease.granted_at),
+        started_time=moment(lease.started_at),
+        overdue=lease.overdue,
+        suspended=lease.suspended,
+    )

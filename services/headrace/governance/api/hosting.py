@@ -23,6 +23,7 @@ from headrace.views.past import Past
 from headrace.views.queries import Queries, Sources
 from headrace.views.roster import Roster, jobs_of
 from headrace.views.stories import tell_stories
+from headrace.views.then import Then
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -68,14 +69,14 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
 
     fold.listeners.append(note)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-    snapshots = Snapshots.over(service.connection)
-    sources = Sources(fold.state, roster, history, ledger, service.connection, heard, wall_clock)
+    snapshots = Snapshots.over(service.connection, ledger)
+    sources = Sources(fold.state, roster, history, ledger, service.connection, heard, wall_clock, snapshots)
     office = Office(
         state=fold.state,
         roster=roster,
         history=history,
         queries=Queries(sources),
-        past=Past(ledger),
+        then=Then(Past(ledger, snapshots), ledger, wall_clock),
         ledger=ledger,
         submits=JetStreamLog(service.connection, SUBMIT_STREAM),
         connection=service.connection,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts.api import groups_pb2, policies_pb2, pools_pb2, profiles_pb2, tenants_pb2, users_pb2
 from headrace.contracts.document_writer import write_document
-from headrace.contracts.documents import DEFAULT_TENANT, Document, Pool, Profile, Tenant
+from headrace.contracts.documents import DEFAULT_TENANT, Document, Tenant
 from headrace.governance.api.messages import fill, texts
 from headrace.governance.api.names import parts_of
 from headrace.governance.objects import Name, held, name_of
 from headrace.views.shown import pool_keys
-from headrace.views.visibility import EVERYBODY, pool_seen_by, profile_seen_by, sees_pool
+from headrace.views.visibility import EVERYBODY, document_seen_by
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -108,19 +108,8 @@ def _default_tenant() -> Found:
 
 def seen(state: State, found: Found, seer: str) -> Found | None:
     """An object as the seer sees it; None where not at all."""
-    if seer == EVERYBODY:
-        return found
-    match found.document:
-        case Tenant():
-            return found if found.name.name == seer else None
-        case Pool():
-            return (
-                found._replace(document=pool_seen_by(state, seer, found.document)) if sees_pool(seer, found.document) else None
-            )
-        case Profile():
-            visible = found.name.tenant in ("", seer)
-            return found._replace(document=profile_seen_by(state, seer, found.document)) if visible else None
-    return found if found.name.tenant == seer else None
+    document = document_seen_by(state, seer, found.document)
+    return None if document is None else found._replace(document=document)
 
 
 def message_of(state: State, kind: Kind, found: Found, warnings: tuple[str, ...] = ()) -> Message:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from headrace.governance.decide import Wish
     from headrace.identity.caller import Caller
     from headrace.views.history import History
-    from headrace.views.past import Past
     from headrace.views.queries import Queries
     from headrace.views.roster import Roster
+    from headrace.views.then import Then
 
 CATCH_UP_WITHIN = 5.0
 """Seconds for which a read waits for the record it wants to see; the caller's own deadline may be earlier."""
@@ -52,7 +52,7 @@ class Office(NamedTuple):
     roster: Roster
     history: History
     queries: Queries
-    past: Past
+    then: Then
     ledger: Log
     submits: Log
     connection: Connection

@@ -72,6 +72,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetUsage": books.get_usage,
         "ListRecords": history.list_records,
         "GetState": history.get_state,
+        "DiffStates": history.diff_states,
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
     }

@@ -1,0 +1,124 @@
+"""The whole governed state, shown: policies, who held what, who waited and why; as one asker may know it. Pure.
+
+It shows any state, and a past one is a state like any other. Jobs come a page at a time, by their keys; everything else is on the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts.amounts import JOB
+from headrace.contracts.document_writer import write_document
+from headrace.contracts.documents import KINDS
+from headrace.contracts.past import LeaseView, PastJob, PastView
+from headrace.contracts.queries import DocumentView
+from headrace.domain.state import FINAL, JobState
+from headrace.views.roster import Roster
+from headrace.views.shown import Waits, node_views, pool_views, queue_views, state_of
+from headrace.views.visibility import EVERYBODY, document_seen_by, hide_others
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.domain.state import JobRecord, LeaseState, State
+
+LIMIT_MAX = 5_000
+
+
+def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", limit: int = LIMIT_MAX) -> PastView:
+    """A page of the state as `tenant` may know it. `at`: the moment asked for, at which reasons are worked out; 0: log time."""
+    now = max(state.now, at)
+    limit = min(max(1, limit), LIMIT_MAX)
+    keys = sorted(job.key for job in _own(state, tenant) if job.state not in FINAL and job.key > after)
+    waits = Waits(state, now, looks_max=limit)
+    jobs = tuple(past_job(state, state.jobs[key], waits) for key in islice(keys, limit))
+    page = PastView(
+        sequence=state.sequence, now=state.now, tip=tip, jobs=jobs, next=keys[limit - 1] if len(keys) > limit else ""
+    )
+    if after:
+        return page
+    roster = Roster(state)
+    tenants = sorted({owner for owner, _ in state.policies}) if tenant == EVERYBODY else [tenant]
+    return PastView(
+        sequence=page.sequence,
+        now=page.now,
+        tip=tip,
+        documents=tuple(documents(state, tenant)),
+        pools=tuple(pool_views(state, roster, tenant)),
+        nodes=tuple(node_views(state, {}, tenant)),
+        queues=tuple(view for owner in tenants for view in queue_views(state, roster, owner, now)),
+        counts=dict(sorted(Counter(state_of(job) for job in _own(state, tenant)).items())),
+        jobs=jobs,
+        next=page.next,
+    )
+
+
+def documents(state: State, tenant: str) -> Iterator[DocumentView]:
+    """Every document in force that the tenant sees, by kind and name."""
+    tables = (state.tenants, state.users, state.groups, state.pools, state.profiles, state.policies)
+    for kind, table in zip(KINDS, tables, strict=True):
+        found = []
+        for written in table.values():  # type: ignore[attr-defined]  # each has a document, and a revision
+            document = document_seen_by(state, tenant, written.document)
+            if document is not None:
+                owner, name = getattr(document, "tenant", ""), getattr(document, "name", "") or getattr(document, "handle", "")
+                closing = state.terms.closings.get((kind, owner, name))
+                found.append(
+                    DocumentView(
+                        kind=kind,
+                        name=f"{owner}/{name}" if owner else name,
+                        revision=written.revision,
+                        document=_in_order(write_document(document)),
+                        closed=closing.mode if closing is not None else "",
+                    )
+                )
+        yield from sorted(found, key=lambda view: view.name)
+
+
+def _in_order(value: Any) -> Any:
+    """The same with its keys sorted: a document says the same in whichever order it was written, or kept."""
+    return {key: _in_order(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
+
+
+def past_job(state: State, job: JobRecord, waits: Waits) -> PastJob:
+    """A job that has not ended."""
+    reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
+    hold = state.holds.get(job.key)
+    since = job.pending_since or job.admitted_at
+    if job.leases:
+        since = min(lease.granted_at for lease in job.leases.values())
+    return PastJob(
+        job=job.key,
+        name=job.name,
+        queue=job.queue,
+        state=state_of(job),
+        since=since,
+        attempt=job.attempt,
+        request=job.request.amounts,
+        replicas=job.request.replicas,
+        leases=tuple(_lease(job.leases[rank]) for rank in sorted(job.leases)),
+        reason=reason,
+        message=hide_others(message, job.tenant),
+        kept_in=job.nomination.pool if job.nomination is not None else hold.pool if hold is not None else "",
+        yields_to=job.yields_to,
+    )
+
+
+def _lease(lease: LeaseState) -> LeaseView:
+    return LeaseView(
+        rank=lease.rank,
+        node=lease.node,
+        pool=lease.pool,
+        devices=tuple(share.label for share in lease.devices),
+        amounts={key: amount for key, amount in lease.amounts.items() if key != JOB},
+        granted_at=lease.granted_at,
+        started_at=lease.started_at,
+        overdue=lease.overdue,
+        suspended=bool(lease.suspended_at),
+    )
+
+
+def _own(state: State, tenant: str) -> Iterator[JobRecord]:
+    return (job for job in state.jobs.values() if tenant in (EVERYBODY, job.tenant))

@@ -1,0 +1,71 @@
+"""Answers about the past: the whole state at a point, and what is otherwise at another; for one tenant, or for the provider."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.bus.log import LogError
+from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
+from headrace.contracts.past import DiffRequest, DiffView, PastRequest, PastView
+from headrace.service.answering import Refused
+from headrace.views.difference import difference
+from headrace.views.replay import past_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.bus.log import Log
+    from headrace.contracts.past import Point
+    from headrace.domain.state import State
+    from headrace.service.answering import Handler
+    from headrace.views.past import Past
+
+ENVELOPE = 64 * 1024
+
+
+class Then:
+    """Answers over one ledger. `clock`: microseconds since 1970."""
+
+    def __init__(self, past: Past, ledger: Log, clock: Callable[[], int]) -> None:
+        self._past = past
+        self._ledger = ledger
+        self._clock = clock
+
+    def handlers(self, tenant: str | None = None) -> dict[str, Handler]:
+        """What `headrace.service.answering.serve` takes; `tenant`: as whom everybody who asks sees it, None: as their own."""
+        return {
+            "state": lambda asker, _user, payload: self.state(
+                asker if tenant is None else tenant, decode(payload, PastRequest)
+            ),
+            "diff": lambda asker, _user, payload: self.diff(asker if tenant is None else tenant, decode(payload, DiffRequest)),
+        }
+
+    async def state(self, tenant: str, request: PastRequest) -> PastView:
+        """A page of the state at a point. Raises `Refused`."""
+        state, tip = await self.at(request.point)
+        view = await asyncio.to_thread(past_view, state, tenant, tip, request.point.at, request.after, request.limit)
+        size = len(encode(view))
+        if size > MESSAGE_BYTES_MAX - ENVELOPE:
+            raise Refused(
+                "REFUSED", f"limit: {len(view.jobs)} jobs and the rest are {size} bytes, too many for one answer; ask for fewer"
+            )
+        return view
+
+    async def diff(self, tenant: str, request: DiffRequest) -> DiffView:
+        """What has changed from one point to another. Raises `Refused`."""
+        before, _ = await self.at(request.before)
+        after, _ = await self.at(request.after)
+        if after.sequence < before.sequence:
+            raise Refused(
+                "INVALID", f"record {before.sequence} comes after record {after.sequence}: name the earlier one first"
+            )
+        return await asyncio.to_thread(difference, before, after, tenant)
+
+    async def at(self, point: Point) -> tuple[State, int]:
+        """The state at a point, and the last record of the ledger. Raises `Refused`."""
+        try:
+            tip = await self._ledger.tip()
+        except LogError as error:
+            raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
+        return await self._past.at(point, tip, self._clock()), tip

@@ -1,0 +1,40 @@
+"""Answers about the past."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts.codec import encode
+from headrace.contracts.past import DiffRequest, PastRequest, Point
+from headrace.service.answering import Refused
+from headrace.views import then as module
+from headrace.views.past import Past
+from headrace.views.then import Then
+from headrace.views.visibility import EVERYBODY
+
+
+@pytest.fixture
+def then(hall):
+    hall.admit(hall.job(1))
+    return Then(Past(hall.log), hall.log, lambda: hall.now)
+
+
+async def test_a_tenant_asks_as_itself_and_the_provider_as_everybody(then, hall):
+    hall.admit(hall.job(2, "rival", "mallory"))
+    request = encode(PastRequest())
+    own = await then.handlers()["state"]("acme", "alice", request)
+    everybodys = await then.handlers(EVERYBODY)["state"]("acme", "root", request)
+    assert ([job.job for job in own.jobs], len(everybodys.jobs)) == ([hall.job(1)], 2)
+    wish = encode(DiffRequest(before=Point(sequence=2)))
+    assert {one.kind for one in (await then.handlers()["diff"]("rival", "mallory", wish)).changes} == {"job"}
+
+
+async def test_the_earlier_point_comes_first(then):
+    with pytest.raises(Refused, match="record 3 comes after record 2: name the earlier one first"):
+        await then.diff("acme", DiffRequest(before=Point(sequence=3), after=Point(sequence=2)))
+
+
+async def test_what_does_not_fit_in_one_answer_is_told(then, monkeypatch):
+    monkeypatch.setattr(module, "MESSAGE_BYTES_MAX", module.ENVELOPE + 10)
+    with pytest.raises(Refused, match="limit: 1 jobs and the rest are [0-9]+ bytes"):
+        await then.state("acme", PastRequest())
