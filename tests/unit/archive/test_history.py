@@ -94,3 +94,13 @@ async def test_a_closed_reader_says_so(stream, archived):
     await reader.close()
     with pytest.raises(LogUnavailable, match="closed"):
         await reader.batch()
+
+
+@pytest.mark.parametrize("purged", range(7))
+@pytest.mark.parametrize("after", range(7))
+async def test_the_next_record_of_a_writer_is_found_on_either_side_of_the_seam(stream, archived, purged, after):
+    await purge(stream, archived, purged)
+    messages = [each.message for each in stream.stored]
+    for subject in {message.subject for message in messages}:
+        wanted = next((one for one in messages if one.sequence > after and one.subject == subject), None)
+        assert await WholeLedger(stream, archived).next(subject, after) == wanted
