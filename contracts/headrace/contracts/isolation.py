@@ -24,15 +24,26 @@ WHOLE, FRACTION, SLICE = "whole", "fraction", "slice"
 KINDS = (WHOLE, FRACTION, SLICE)
 """What a level is said of: whole GPUs, parts of one that others share, and slices in MIG mode."""
 
-_RANKS = {level: rank for rank, level in enumerate(LEVELS)}
+CONTAINER = "container"
+CONTAINED = (CONTAINER, *(f"{CONTAINER}-{kind}" for kind in KINDS))
+"""The same of jobs with an image, which run in containers; the first is said of those that take no GPU."""
+
+UNABLE = "unable"
+"""What is said of a kind that a node cannot run at all."""
+
+_RANKS = {UNABLE: -1, **{level: rank for rank, level in enumerate(LEVELS)}}
 
 
 class Ranks(NamedTuple):
-    """The ranks in `LEVELS` that a node reaches, by kind."""
+    """The ranks in `LEVELS` that a node reaches, by kind; -1 where it is unable."""
 
     whole: int = 0
     fraction: int = 0
     slice: int = 0
+    container: int = 0
+    container_whole: int = 0
+    container_fraction: int = 0
+    container_slice: int = 0
 
 
 UNPROVED = Ranks()
@@ -40,15 +51,28 @@ UNPROVED = Ranks()
 
 
 def rank(level: str) -> int:
-    """The place of a level in the order; 0, the weakest, for what is no level."""
+    """The place of a level in the order; 0, the weakest, for what is no level, and -1 for what cannot be had."""
     return _RANKS.get(level, 0)
 
 
 def weakest(*levels: str) -> str:
     """The weakest of some levels: a chain is as strong as that."""
-    return LEVELS[min(map(rank, levels))]
+    return LEVELS[max(0, min(map(rank, levels)))]
 
 
 def ranks(overall: str, levels: Mapping[str, str]) -> Ranks:
-    """What a node that says `overall`, and of some kinds something else, reaches."""
-    return Ranks(*(rank(levels.get(kind, overall)) for kind in KINDS))
+    """What a node that says `overall`, and of some kinds something else, reaches.
+
+    A node that says nothing of containers is taken to run them as well as processes.
+    """
+    plain = {kind: levels.get(kind, overall) for kind in KINDS}
+    contained = [levels.get(CONTAINER, LEVELS[0]), *(levels.get(f"{CONTAINER}-{kind}", level) for kind, level in plain.items())]
+    return Ranks(*map(rank, [*plain.values(), *contained]))
+
+
+def told(reached: Ranks) -> dict[str, str]:
+    """The levels by kind; of containers only what differs from processes."""
+    names = [UNABLE if number < 0 else LEVELS[number] for number in reached]
+    found = dict(zip((*KINDS, *CONTAINED), names, strict=True))
+    plain = {CONTAINER: LEVELS[0], **{f"{CONTAINER}-{kind}": found[kind] for kind in KINDS}}
+    return {kind: level for kind, level in found.items() if plain.get(kind) != level}

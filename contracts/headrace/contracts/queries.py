@@ -295,7 +295,7 @@ class NodeView(Value, frozen=True, kw_only=True):
 
     `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode those that are held or kept, such as
     `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21). `isolation`: the level that it has
-    proved for each kind of part of a GPU; `unfit`: why nothing is granted on a device, by its name.
+    proved for each kind of part of a GPU, and for containers where that is another; `unfit`: why nothing is granted on a device, by name.
     """
 
     name: str

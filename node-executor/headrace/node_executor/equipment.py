@@ -14,7 +14,7 @@ from headrace.node_executor.workspace import Workspace
 
 
 class Equipment(NamedTuple):
-    """What the executor works with. `output_limit`: bytes of output kept for each replica."""
+    """What the executor works with. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers."""
 
     workspace: Workspace
     preparation: Preparation
@@ -24,3 +24,4 @@ class Equipment(NamedTuple):
     journal: Journal
     tracing: Tracing
     output_limit: int
+    contains: bool = False

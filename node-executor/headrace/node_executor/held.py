@@ -6,12 +6,12 @@ import asyncio
 import os
 
 from headrace.contracts.amounts import MEMORY
-from headrace.contracts.isolation import weakest
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.checkpoints import CheckpointWatch
 from headrace.node_executor.enforcement import Case, Entered
 from headrace.node_executor.preparation import Prepared
 from headrace.node_executor.runtimes import JOB, Launch, Running
+from headrace.node_executor.runtimes.container import level_inside
 from headrace.node_executor.runtimes.output import Output
 from headrace.node_executor.suspending import Standing
 
@@ -53,8 +53,8 @@ class Held:
 
     @property
     def isolation(self) -> str:
-        """The level that it has: in a container nothing was proved but that the watchdog sees it, whatever the engine does besides."""
-        return weakest(self.entered.level, "watchdog") if self.order.image else self.entered.level
+        """The level that it has, in a container or not."""
+        return level_inside(self.entered.level) if self.order.image else self.entered.level
 
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
         """How to start the job, or its callback, which has a name of its own; both in the enclosure."""

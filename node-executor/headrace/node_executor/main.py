@@ -40,7 +40,7 @@ from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CALLBACK
-from headrace.node_executor.runtimes.container import ContainerRuntime, Either, find_engine
+from headrace.node_executor.runtimes.container import ContainerRuntime, Either, find_engine, levels_inside
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.tenure import Occupied, Tenure
@@ -127,7 +127,9 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
     link = Link(settings.name, settings.address, Pace(settings.heartbeat, settings.ask_every), clock)
     journal = equipment.journal
     ledger = Ledger(link, node_writer(settings.name), _engine(), clock, journal)
-    node = Node(registration(settings, enclosing.fences.overall, enclosing.fences.levels), closed(journal), journal.last)
+    fences = enclosing.fences
+    inside = levels_inside(fences.levels, engine=equipment.contains, parts=fences.quick)
+    node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
     executor = Executor(node, equipment, ledger.state)
     watching.tell(Audience(executor.handle, lambda: executor.held, link.publish, lambda: enclosing.fences.watchdog.used))
     await enclosing.in_turn(
@@ -250,6 +252,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
         journal=journal,
         tracing=tracing(settings.name),
         output_limit=settings.output_limit,
+        contains=bool(engine),
     )
 
 
@@ -272,8 +275,8 @@ def _bounds(settings: Settings) -> Bounds:
     return Bounds(accounts, groups, settings.pids)
 
 
-def registration(settings: Settings, isolation: str, levels: Mapping[str, str]) -> NodeRegisteredV1:
-    """What the node says of itself; `isolation` and `levels` as they were proved."""
+def registration(settings: Settings, isolation: str, levels: Mapping[str, str], inside: Mapping[str, str]) -> NodeRegisteredV1:
+    """What the node says of itself; `isolation` and `levels` as they were proved, `inside` those in containers."""
     return NodeRegisteredV1(
         node=settings.name,
         labels={**settings.devices.labels, **settings.labels},
@@ -282,7 +285,7 @@ def registration(settings: Settings, isolation: str, levels: Mapping[str, str]) 
         memory=settings.memory,
         executor=_engine(),
         isolation=isolation,
-        levels={kind: level for kind, level in levels.items() if level != isolation},
+        levels={kind: level for kind, level in levels.items() if level != isolation} | dict(inside),
         at=clock(),
     )
 

@@ -120,8 +120,7 @@ def judge(
     """
     key = job_key(asker.tenant, asker.user, wish.id)
     digest = wish_digest(asker, wish)
-    read = _read(state, asker, wish, now, batch)
-    if isinstance(read, Rejection):
+    if isinstance(read := _read(state, asker, wish, now, batch), Rejection):
         return _rejected(key, asker, wish, digest, read)
     if isinstance(queue := _queue(state, asker, now), Rejection):
         return _rejected(key, asker, wish, digest, queue)
@@ -134,9 +133,9 @@ def judge(
     amounts = _within_profile(state, profile, read.request or default_request(rules, dict(asked_by(state, profile))))
     if isinstance(amounts, Rejection):
         return _rejected(key, asker, wish, digest, amounts)
-    request = make_request(amounts, profile.replicas, profile, profile.mig)
-    never = never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=_beyond(policy, asker))
-    if never is not None:
+    contained, beyond = bool(wish.image), _beyond(policy, asker)
+    request = make_request(amounts, profile.replicas, profile, profile.mig, contained=contained)
+    if (never := never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=beyond)) is not None:
         return _rejected(key, asker, wish, digest, never)
     crowded = _too_many(policy, pending) or too_fast(state, asker.tenant, now, fresh)
     if crowded is not None:
@@ -161,6 +160,7 @@ def judge(
         trace=wish.trace if len(wish.trace) <= TRACE_MAX else "",
         submitted_by=asker.by,
         rules=uses(rules, wish, text),
+        contained=contained,
     )
 
 

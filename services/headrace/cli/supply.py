@@ -16,6 +16,7 @@ from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_comman
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.isolation import KINDS
 from headrace.contracts.queries import ApplyAnswer, BudgetView, NodeRequest, NodeView, PoolView, QueueView
 from headrace.supervisor import parts
 from headrace.supervisor.installation import Installation, InstallationError, Settings
@@ -204,7 +205,7 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
         node.gpus,
         free,
         ",".join(sorted(node.unfit)),
-        "/".join(dict.fromkeys(node.isolation.values())) if node.gpus else "",
+        "/".join(dict.fromkeys(node.isolation.get(kind, "") for kind in KINDS)) if node.gpus else "",
         cpu,
         cpu_free,
         memory,

@@ -59,7 +59,9 @@ class Mix:
         if request.shape.mig:
             return
         replicas = min(request.replicas, REPLICAS_COUNTED)
-        shape = request.shape._replace(isolation=0) if request.shape.isolation else request.shape
+        shape = request.shape
+        if shape.isolation or shape.contained:
+            shape = shape._replace(isolation=0, contained=False)
         self.counts[shape] = self.counts.get(shape, 0) + replicas
         self.asked += replicas
         self.counted += replicas

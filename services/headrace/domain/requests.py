@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Shape(NamedTuple):
     """What one replica needs of a node (R3): `whole` devices, `fraction` units of one, or the slice `mig` of one (R4).
 
-    cpu in millicores, memory in MiB. `isolation`: the least that its GPU part is to be isolated, by rank.
+    cpu in millicores, memory in MiB. `isolation`: the least that its GPU part is to be isolated, by rank. `contained`: it has an image.
     """
 
     whole: int
@@ -29,19 +29,22 @@ class Shape(NamedTuple):
     models: tuple[str, ...]
     mig: str = ""
     isolation: int = 0
+    contained: bool = False
 
     def is_isolated_by(self, levels: Ranks) -> bool:
-        """Whether a node that reaches these levels keeps it as well apart from others as it asks for."""
+        """Whether a node that reaches these levels can run it, and keeps it as well apart from others as it asks for."""
         reached = self.isolation_on(levels)
         return reached is None or reached >= self.isolation
 
     def isolation_on(self, levels: Ranks) -> int | None:
-        """The rank that such a node reaches for what it takes of a GPU; None where it takes none."""
+        """The rank that such a node reaches for what it takes of a GPU; None where it takes none. -1: it cannot run there."""
         if self.mig:
-            return levels.slice
+            return levels.container_slice if self.contained else levels.slice
         if self.fraction:
-            return levels.fraction
-        return levels.whole if self.whole else None
+            return levels.container_fraction if self.contained else levels.fraction
+        if self.whole:
+            return levels.container_whole if self.contained else levels.whole
+        return -1 if self.contained and levels.container < 0 else None
 
     @property
     def needs_device(self) -> bool:
@@ -73,20 +76,29 @@ class Request:
 
 
 def intern_request(
-    known: dict[tuple[object, ...], Request], amounts: Amounts, replicas: int, profile: Profile | None, mig: str = ""
+    known: dict[tuple[object, ...], Request],
+    amounts: Amounts,
+    replicas: int,
+    profile: Profile | None,
+    mig: str = "",
+    *,
+    contained: bool = False,
 ) -> Request:
-    """The one `Request` for these amounts, replicas, models, slice and isolation; `known` is the state's table of them."""
+    """The one `Request` for these amounts, replicas, models, slice, isolation and way to run; `known` is the state's table of them."""
     models, least = _models(profile), _least(profile)
-    key = (tuple(sorted(amounts.items())), replicas, models, mig, least)
+    key = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained)
     request = known.get(key)
     if request is None:
-        request = known[key] = _make(dict(key[0]), replicas, models, mig, least, len(known))
+        shape = _shape(amounts, models, mig, least, contained=contained)
+        request = known[key] = _make(dict(key[0]), replicas, shape, len(known))
     return request
 
 
-def make_request(amounts: Amounts, replicas: int, profile: Profile | None, mig: str = "") -> Request:
+def make_request(
+    amounts: Amounts, replicas: int, profile: Profile | None, mig: str = "", *, contained: bool = False
+) -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
-    return _make(amounts, replicas, _models(profile), mig, _least(profile), -1)
+    return _make(amounts, replicas, _shape(amounts, _models(profile), mig, _least(profile), contained=contained), -1)
 
 
 def asked_by(state: State, profile: Profile) -> Amounts:
@@ -110,10 +122,13 @@ def _least(profile: Profile | None) -> int:
     return rank(profile.isolation) if profile else 0
 
 
-def _make(amounts: Amounts, replicas: int, models: tuple[str, ...], mig: str, least: int, order: int) -> Request:
+def _shape(amounts: Amounts, models: tuple[str, ...], mig: str, least: int, *, contained: bool) -> Shape:
     gpu = 0 if mig else amounts.get(GPU, 0)
     whole, fraction = (gpu // GPU_UNITS, 0) if gpu >= GPU_UNITS else (0, gpu)
-    shape = Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least)
+    return Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least, contained)
+
+
+def _make(amounts: Amounts, replicas: int, shape: Shape, order: int) -> Request:
     total = times(amounts, replicas)
     total[JOB] = 1
     return Request(amounts, replicas, shape, total, order)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU_UNITS
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.isolation import CONTAINED
 from headrace.contracts.subjects import node_writer
 
 if TYPE_CHECKING:
@@ -210,6 +211,7 @@ class Machines:
             memory=nodes.memory,
             executor="simulated",
             isolation=nodes.isolation,
+            levels=dict.fromkeys(CONTAINED, nodes.containers) if nodes.containers else {},
             at=now,
         )
 

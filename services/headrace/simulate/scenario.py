@@ -13,7 +13,7 @@ from headrace.contracts.document_tree import Path, Tree
 from headrace.contracts.documents import DEFAULT_TENANT, Documents
 from headrace.contracts.durations import DAY, SECOND
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.isolation import LEVELS
+from headrace.contracts.isolation import LEVELS, UNABLE
 from headrace.contracts.mig import family_of
 from headrace.simulate.names import numbered
 
@@ -49,7 +49,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Nodes(Part, frozen=True, kw_only=True):
     """`count` nodes called `name-1` ..., or one called `name`. cpu in cores, memory in MiB. `suspends`: they can suspend jobs (R29).
 
-    `isolation`: how well they are taken to keep jobs apart.
+    `isolation`: how well they are taken to keep jobs apart; `containers`: the same of jobs with an image, if it is not as well.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Nodes(Part, frozen=True, kw_only=True):
     mig: bool = False
     suspends: bool = True
     isolation: str = "hardware"
+    containers: str = ""
 
 
 class Submit(Part, frozen=True, kw_only=True):
@@ -266,6 +267,7 @@ NODES = Shape(
         "mig": w.FLAG,
         "suspends": w.FLAG,
         "isolation": w.choice(*LEVELS),
+        "containers": w.choice(*LEVELS, UNABLE),
     },
     check=_check_nodes,
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from headrace.contracts.amounts import GPU
 from headrace.contracts.ids import split_job_key
-from headrace.contracts.isolation import KINDS, LEVELS
+from headrace.contracts.isolation import told
 from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import WhyView
@@ -303,7 +303,7 @@ def node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},
         dedicated_to=_owner(node, tenant),
-        isolation=dict(zip(KINDS, (LEVELS[level] for level in node.levels), strict=True)),
+        isolation=told(node.levels),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
     )
 

@@ -92,6 +92,29 @@ def test_how_well_a_node_isolates_depends_on_what_is_taken(shape, reached):
     ]
 
 
+@pytest.mark.parametrize(
+    ("shape", "reached"),
+    [
+        pytest.param(Shape(2, 0, 0, 0, ()), 2, id="whole GPUs"),
+        pytest.param(Shape(0, 9, 0, 0, ()), -1, id="a part of one"),
+        pytest.param(Shape(0, 0, 0, 0, (), "1g.10gb"), 1, id="a slice"),
+        pytest.param(Shape(0, 0, 9, 9, ()), None, id="no GPU"),
+    ],
+)
+def test_a_job_with_an_image_is_isolated_as_containers_are_there(shape, reached):
+    contained = shape._replace(contained=True)
+    levels = Ranks(6, 6, 6, 0, 2, -1, 1)
+    assert contained.isolation_on(levels) == reached
+    assert contained.is_isolated_by(levels) is (reached != -1)
+    assert not contained.is_isolated_by(Ranks(6, 6, 6, -1, -1, -1, -1))
+
+
+def test_a_job_with_an_image_is_another_request_than_one_without():
+    known = {}
+    one, other = (intern_request(known, {GPU: GPU_UNITS}, 1, ANY, contained=contained) for contained in (False, True))
+    assert (one.shape.contained, other.shape.contained, one is other) == (False, True, False)
+
+
 def test_the_least_isolation_of_the_profile_stands_in_the_shape_and_makes_another_request():
     known, safe = {}, Profile(name="safe", request={}, pools=(), isolation="kernel")
     one, other = (intern_request(known, {GPU: GPU_UNITS}, 1, profile) for profile in (ANY, safe))

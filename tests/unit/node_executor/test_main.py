@@ -35,9 +35,9 @@ def test_a_data_directory_that_cannot_be_used_is_one_clear_line(tmp_path) -> Non
 
 
 def test_a_node_claims_the_isolation_that_was_proved() -> None:
-    levels = {"whole": "hardware", "fraction": "driver", "slice": "none"}
-    fact = registration(parse(["run", "--name", "a", "--devices", "none"], {}), "none", levels)
-    assert (fact.isolation, fact.levels) == ("none", {"whole": "hardware", "fraction": "driver"})
+    levels, inside = {"whole": "hardware", "fraction": "driver", "slice": "none"}, {"container-whole": "watchdog"}
+    fact = registration(parse(["run", "--name", "a", "--devices", "none"], {}), "none", levels, inside)
+    assert (fact.isolation, fact.levels) == ("none", {"whole": "hardware", "fraction": "driver", "container-whole": "watchdog"})
 
 
 def test_of_a_former_executors_leases_those_that_are_over_are_closed(tmp_path) -> None:

@@ -21,7 +21,8 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     `trace` is the W3C traceparent of the submit. `submitted_by`: who submitted for the user in the key, a service account or an
     administrator (`acme.ci`); empty: that user. `on_behalf_of` stands in older records only: the user for whom the service account in
     the key submitted.
-    `rules`: what the runtime rules of the group gave the job, a line each, secrets by name and reference only. Spans in microseconds.
+    `rules`: what the runtime rules of the group gave the job, a line each, secrets by name and reference only. `contained`: it has an
+    image, and so only goes where containers run. Spans in microseconds.
     """
 
     job: str
@@ -43,6 +44,7 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     on_behalf_of: str = ""
     submitted_by: str = ""
     rules: tuple[str, ...] = ()
+    contained: bool = False
 
 
 class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):

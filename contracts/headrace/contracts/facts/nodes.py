@@ -21,7 +21,9 @@ class Device(Value, frozen=True, kw_only=True):
 class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"):
     """The node is here, with this hardware. Said at every start; `holding` are the leases whose jobs still run on it.
 
-    `isolation` is the level that it has proved; `levels` says, for the kinds `whole`, `fraction` and `slice`, where that is another.
+    `isolation` is the level that it has proved; `levels` says, for the kinds `whole`, `fraction` and `slice`, where that is another, and
+    for `container` (without a GPU), `container-whole`, `container-fraction` and `container-slice`, where jobs with an image have another
+    than processes; `unable` where they cannot run at all.
     """
 
     node: str

@@ -13,10 +13,11 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.isolation import CONTAINED, CONTAINER, FRACTION, UNABLE, weakest
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Launch, Running, container_run
 from headrace.node_executor.runtimes.container_run import Engine, EngineError
@@ -24,6 +25,9 @@ from headrace.node_executor.runtimes.process import ProcessRuntime
 
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 CDI = "/var/run/cdi"
+PROVED = "watchdog"
+"""What of a container is proved: that who takes too much is seen. Whatever the engine does besides, we have not tried it."""
+
 LOOK_EVERY = 0.02
 ANSWERS_WITHIN = 10.0
 MIB = 1024 * 1024
@@ -39,6 +43,19 @@ def find_engine(choice: str, runtime_directory: str = "") -> str:
             if stat.S_ISSOCK(os.stat(path).st_mode) and os.access(path, os.W_OK):
                 return path
     return ""
+
+
+def level_inside(level: str) -> str:
+    """The level that a job has in a container, where a process would have this one."""
+    return weakest(level, PROVED)
+
+
+def levels_inside(levels: Mapping[str, str], *, engine: bool, parts: bool) -> dict[str, str]:
+    """What the node says of containers, where it says these levels of processes. `parts`: they are given parts of a GPU as well."""
+    if not engine:
+        return dict.fromkeys(CONTAINED, UNABLE)
+    inside = {f"{CONTAINER}-{kind}": level_inside(level) for kind, level in levels.items()}
+    return inside if parts else inside | {f"{CONTAINER}-{FRACTION}": UNABLE}
 
 
 class ContainerRuntime:

@@ -44,7 +44,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         key=fact.job,
         policy=policy,
         profile=profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
-        request=intern_request(state.requests, fact.request, fact.replicas, profile, fact.mig),
+        request=intern_request(state.requests, fact.request, fact.replicas, profile, fact.mig, contained=fact.contained),
         preemptible=fact.preemptible,
         beyond=user in policy.document.beyond_limit,
         priority=fact.priority,

@@ -92,16 +92,22 @@ def _unsuitable(pool: PoolState, request: Request, possible: int) -> str:
         there = f"there are {', '.join(offered)}" if offered else "none of its GPUs is in MIG mode"
         return f"pool {name} has no slice {mig}: {there}"
     least, best = request.shape.isolation, _best_isolation(pool, request)
+    if best is not None and best < 0:
+        return f"it has an image, and no node of pool {name} can run {_what(request)} in a container"
     if best is not None and best < least:
-        return f"its profile wants isolation {LEVELS[least]} at the least, the nodes of pool {name} reach {LEVELS[best]}"
+        reach = f"reach {LEVELS[best]}{' in containers' if request.shape.contained else ''}"
+        return f"its profile wants isolation {LEVELS[least]} at the least, the nodes of pool {name} {reach}"
     return f"no node of pool {name} could hold it"
 
 
 def _best_isolation(pool: PoolState, request: Request) -> int | None:
-    """The rank that some node reaches for what it takes of a GPU; None where there is no node, or it takes no GPU."""
-    shape = request.shape
-    reached = [level for node in pool.nodes.values() if (level := shape.isolation_on(node.levels)) is not None]
-    return max(reached, default=None)
+    """The rank that some node reaches for what it takes of a GPU; None where there is no node, or one on which nothing is asked."""
+    reached = [request.shape.isolation_on(node.levels) for node in pool.nodes.values()]
+    return None if None in reached else max((level for level in reached if level is not None), default=None)
+
+
+def _what(request: Request) -> str:
+    return "a part of a GPU" if request.shape.fraction else "a job"
 
 
 def _beyond_limits(state: State, policy: PolicyState, pool: PoolState, request: Request, *, beyond: bool) -> Rejection | None:

@@ -109,7 +109,7 @@ def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, Job
             amounts = {**job.request.amounts, GPU: units}
             each = " for each replica" if job.request.replicas > 1 else ""
             text = f"ask for {format_amount(GPU, units)} gpu{each} instead of {format_amount(GPU, asked)}"
-            request = make_request(amounts, job.request.replicas, profile)
+            request = make_request(amounts, job.request.replicas, profile, contained=job.request.shape.contained)
             yield ChangeView(kind="request", text=text, request={GPU: units}), replace(job, request=request)
 
 
@@ -133,7 +133,8 @@ def _elsewhere(state: State, job: JobRecord, policies: Sequence[PolicyState]) ->
             continue
         amounts = {**given, **job.request.amounts} | ({GPU: given[GPU]} if profile.mig else {}) if fits else given
         less = {key: amount for key, amount in amounts.items() if amount != given.get(key)}
-        request = make_request(amounts, profile.replicas, profile, profile.mig)
+        contained = job.request.shape.contained
+        request = make_request(amounts, profile.replicas, profile, profile.mig, contained=contained)
         beyond = job.user in policy.document.beyond_limit
         other = replace(job, policy=policy, profile=name, request=request, beyond=beyond)
         if never_fits(state, policy, profile, request, preemptible=job.preemptible, beyond=beyond) is None:

@@ -109,4 +109,4 @@ def test_a_node_may_register_with_a_device_that_is_in_no_order_and_says_how_well
         "node.n1", f.NodeRegisteredV1(node="n1", devices=devices, cpu=1, memory=1, isolation="driver", levels=levels, at=START)
     )
     node = hall.state.nodes["n1"]
-    assert ([device.open for device in node.devices], node.levels) == ([0, GPU_UNITS], Ranks(6, 4, 0))
+    assert ([device.open for device in node.devices], node.levels) == ([0, GPU_UNITS], Ranks(6, 4, 0, 0, 6, 4, 0))

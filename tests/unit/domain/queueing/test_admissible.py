@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS
 from headrace.contracts.documents import Share, Tenant
+from headrace.contracts.facts.nodes import Device
+from headrace.contracts.isolation import CONTAINED, UNABLE
 from headrace.contracts.reasons import RejectReason
 from headrace.domain.queueing.admissible import Rejection, never_fits
 from headrace.domain.requests import intern_request, make_request
@@ -103,3 +105,32 @@ def test_a_profile_that_wants_better_isolation_than_any_node_has_is_told_how_goo
     )
     half = make_request({GPU: GPU_UNITS // 2}, 1, msgspec.structs.replace(profile, isolation="any"))
     assert never_fits(hall.state, policy, profile, half, preemptible=True, beyond=False) is None
+    inside = make_request(gpus(1), 1, profile, contained=True)
+    assert never_fits(hall.state, policy, profile, inside, preemptible=True, beyond=False).message == (
+        "its profile wants isolation kernel at the least, the nodes of pool hall reach watchdog in containers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("amounts", "what"), [(gpus(1), "a job"), ({GPU: GPU_UNITS // 2}, "a part of a GPU"), ({CPU: 1}, "a job")]
+)
+def test_a_job_with_an_image_is_told_where_no_node_runs_containers(amounts, what):
+    hall = Hall(nodes=0)
+    policy = hall.policy("p")
+    device = Device(device="gpu0", model="GPU", memory=1)
+    said = f.NodeRegisteredV1(
+        node="n1",
+        devices=(device,),
+        cpu=8_000,
+        memory=8_000,
+        levels=dict.fromkeys(CONTAINED, UNABLE),
+        at=1,
+        labels={"site": "hq"},
+    )
+    hall.say("node.n1", said)
+    request = make_request(amounts, 1, None, contained=True)
+    rejection = never_fits(hall.state, policy, hall.state.profile("acme", "p"), request, preemptible=True, beyond=False)
+    assert rejection == (
+        RejectReason.NO_SUITABLE_NODE,
+        f"it has an image, and no node of pool hall can run {what} in a container",
+    )

@@ -14,6 +14,7 @@ import pytest
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import Mount
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.isolation import CONTAINED, UNABLE
 from headrace.node_executor import leftovers
 from headrace.node_executor.accounts import Account
 from headrace.node_executor.devices.nvml import NvmlDevices
@@ -28,6 +29,8 @@ from headrace.node_executor.runtimes.container import (
     description,
     device_names,
     find_engine,
+    level_inside,
+    levels_inside,
 )
 from headrace.node_executor.runtimes.container_run import Engine as Client
 from headrace.node_executor.runtimes.container_run import EngineError
@@ -240,6 +243,15 @@ def asked(*, podman: bool, **fields: Any) -> dict[str, Any]:
     )
     launch = Launch("x.1.0", ("python", "train.py"), {"A": "b"}, "/work", "/control", output, container=container, **fields)
     return creation(launch, podman=podman)
+
+
+def test_of_containers_a_node_says_what_their_leases_record_and_where_they_cannot_run() -> None:
+    levels = {"whole": "hardware", "fraction": "kernel", "slice": "none"}
+    inside = {"container-whole": "watchdog", "container-fraction": UNABLE, "container-slice": "none"}
+    assert levels_inside(levels, engine=True, parts=False) == inside
+    assert levels_inside(levels, engine=True, parts=True) == inside | {"container-fraction": "watchdog"}
+    assert inside["container-whole"] == level_inside(levels["whole"])
+    assert levels_inside(levels, engine=False, parts=True) == dict.fromkeys(CONTAINED, UNABLE)
 
 
 def test_an_engine_is_asked_for_exactly_what_was_granted() -> None:
