@@ -21,7 +21,7 @@ from headrace.domain.why.waits import wait_of
 
 def measure(pending: int = 10_000, asked: int = 60, seed: int = 1) -> dict[str, dict[str, float]]:
     """Milliseconds of one whole answer, and of one reason alone."""
-    core = Core(1_000, pending, 20, seed)
+    core = Core(1_000, pending, 20, at_once=1, seed=seed)
     state, chance = core.state, random.Random(seed)
     for policy in state.policies.values():
         for number, job in enumerate(policy.jobs.values()):

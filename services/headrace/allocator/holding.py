@@ -13,7 +13,7 @@ from headrace.allocator.headroom import bits_of
 from headrace.contracts import facts as f
 from headrace.domain.pending import place_in_line
 from headrace.domain.places.awaited import awaited_places, still_awaited
-from headrace.domain.queueing.holds import OutOfReach
+from headrace.domain.queueing.holds import HOLDS_MAX, OutOfReach
 from headrace.domain.takings import Hold
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
     from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state import State
-
-HOLDS_MAX = 8
-"""Jobs for which units are kept in one pool at a time: it bounds what a look costs, and how much may lie idle (R16)."""
 
 Stage = tuple[str, ...]
 """The jobs whose holds are out of reach, in the order of their rank."""

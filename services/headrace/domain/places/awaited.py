@@ -55,8 +55,12 @@ class Occupant(NamedTuple):
 
 def occupants(node: NodeState) -> Iterator[Occupant]:
     """Those that hold leases on the node now."""
-    for lease in node.leases.values():
-        yield Occupant(held_by(lease), _end_of(lease) if may_end(lease) else None)
+    return map(occupant, node.leases.values())
+
+
+def occupant(lease: LeaseState) -> Occupant:
+    """One of them."""
+    return Occupant(held_by(lease), _end_of(lease) if may_end(lease) else None)
 
 
 def may_end(lease: LeaseState) -> bool:
@@ -78,15 +82,17 @@ def _end_of(lease: LeaseState) -> int:
 def awaited_places(job: JobRecord, pool: PoolState, on: Occupancy = occupants) -> tuple[Place, ...] | None:
     """The places to keep for all replicas of `job`; None where it would not fit even then. `on`: who is on a node."""
     request = job.request
-    stays = _Stays(pool, on)
-    if not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
-        return None
+    stays = _Stays(pool)
     offers: list[tuple[Wait, str, _Prospect]] = []
     for node in pool.nodes.values():
+        those = tuple(on(node))
+        stays.count(those)
         if may_hold(node, job):
-            prospect = (_Sliced if request.shape.mig else _Prospect)(node, request.shape, tuple(on(node)))
+            prospect = (_Sliced if request.shape.mig else _Prospect)(node, request.shape, those)
             if prospect.wait is not None:
                 offers.append((prospect.wait, node.name, prospect))
+    if not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
+        return None
     heapq.heapify(offers)
     places: list[Place] = []
     while offers and len(places) < request.replicas:
@@ -99,20 +105,20 @@ def awaited_places(job: JobRecord, pool: PoolState, on: Occupancy = occupants) -
     return tuple(places) if whole else None
 
 
-def still_awaited(pool: PoolState, places: Iterable[Place]) -> bool:
+def still_awaited(pool: PoolState, places: Iterable[Place], on: Occupancy = occupants) -> bool:
     """Whether the kept places are still there, and nothing that stays has been put into them."""
     by_node: dict[str, list[Place]] = {}
     for place in places:
         by_node.setdefault(place.node, []).append(place)
-    return all(name in pool.nodes and _would_be_free(pool.nodes[name], those) for name, those in by_node.items())
+    return all(name in pool.nodes and _would_be_free(pool.nodes[name], those, on) for name, those in by_node.items())
 
 
-def _would_be_free(node: NodeState, places: list[Place]) -> bool:
+def _would_be_free(node: NodeState, places: list[Place], on: Occupancy) -> bool:
     if not node.grantable:
         return False
-    on = tuple(occupants(node))
-    cpu, memory, units = _when_all_have_ended(node, on)
-    cut = _cut_when_all_have_ended(node, on)
+    those = tuple(on(node))
+    cpu, memory, units = _when_all_have_ended(node, those)
+    cut = _cut_when_all_have_ended(node, those)
     for place in places:
         cpu -= place.amounts.get(CPU, 0)
         memory -= place.amounts.get(MEMORY, 0)
@@ -157,14 +163,16 @@ def _cut_when_all_have_ended(node: NodeState, on: Iterable[Occupant]) -> dict[st
 class _Stays:
     """What is to stay in a pool, and what is nominated there, as the pool counts it (R4)."""
 
-    def __init__(self, pool: PoolState, on: Occupancy) -> None:
+    def __init__(self, pool: PoolState) -> None:
         self._pool = pool
         self._amounts: Amounts = dict(pool.nominated)
         self._cut: Charges = dict(pool.cut.nominated)
-        for node in pool.nodes.values():
-            for place, end in on(node):
-                if end is None:
-                    add_to(self._amounts, counted(self._cut, place, 1))
+
+    def count(self, on: Iterable[Occupant]) -> None:
+        """Of those on one node the ones that stay."""
+        for place, end in on:
+            if end is None:
+                add_to(self._amounts, counted(self._cut, place, 1))
 
     def leave_room_for(self, total: Amounts, *, sliced: bool) -> bool:
         """Whether the pool's ceilings leave room for so much more; how slices count there depends on where they go."""
@@ -193,7 +201,7 @@ class _Prospect:
         cpu, memory, units = _when_all_have_ended(node, on)
         self._cpu = [node.cpu_free - node.cpu_nominated, cpu]
         self._memory = [node.memory_free - node.memory_nominated, memory]
-        self._last = max((occupant.end for occupant in on if occupant.end is not None), default=0)
+        self._last = max((one.end for one in on if one.end is not None), default=0)
         self.wait: Wait | None = None
         self._see(node, units, on)
         self._look()

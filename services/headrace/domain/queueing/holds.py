@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from headrace.domain.takings import Hold
 
 
+HOLDS_MAX = 8
+"""Jobs for which units are kept in one pool at a time: it bounds what a look costs, and how much may lie idle (R16)."""
+
+
 class OutOfReach:
     """What a hold keeps, put out of reach until `end`: its places, and as much of the pool's sums as is free of them now.
 

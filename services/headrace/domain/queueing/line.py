@@ -30,8 +30,15 @@ class Entry(NamedTuple):
     job: JobRecord
 
 
+Standing = tuple[GroupRank, Place]
+"""What one job is ordered by in a pool."""
+
+
 class Line:
-    """All that wait. `ranked` counts the groups that have been ranked so far."""
+    """All that wait. `ranked` counts the groups that have been ranked so far. Who asks may still have to `join`.
+
+    No head has been pending since before `oldest`.
+    """
 
     def __init__(self, state: State, job: JobRecord, pools: Mapping[str, PoolState]) -> None:
         self.ranked = 0
@@ -40,15 +47,23 @@ class Line:
         mine = state.pending.group_for(job)
         groups = [group for group in state.pending.groups.values() if group is not mine]
         self._groups: list[JobGroup] = [*groups, mine]
-        self._heads: list[JobRecord | None] = [*(group.head() for group in groups), mine.head() or job]
+        self._heads: list[JobRecord | None] = [*(group.head() for group in groups), mine.head()]
+        self.oldest = min((head.pending_since for head in (*self._heads, job) if head is not None), default=0)
         self._rest: dict[int, list[JobRecord]] = {}
         self._lines: dict[tuple[str, Request], list[Entry]] = {}
         self._entries: dict[tuple[str, int], Entry] = {}
         self._stale: dict[tuple[str, Request], set[int]] = {}
         self._by_policy: dict[PolicyState, list[int]] = {}
+        self._numbers = {group: number for number, group in enumerate(self._groups)}
         for number, group in enumerate(self._groups):
             self._by_policy.setdefault(group.policy, []).append(number)
             self._spoil(number)
+
+    def join(self, job: JobRecord) -> None:
+        """The one who asks stands in line from now on, if it does not yet."""
+        if self._heads[-1] is None and not self._groups[-1].members:
+            self._heads[-1] = job
+            self._spoil(len(self._groups) - 1)
 
     @property
     def requests(self) -> list[Request]:
@@ -57,6 +72,11 @@ class Line:
 
     def first(self, pool: str, request: Request) -> Entry | None:
         """The best of those who ask for this in a pool, and whom nothing but room keeps from it."""
+        line = self.heads(pool, request)
+        return line[0] if line else None
+
+    def heads(self, pool: str, request: Request) -> list[Entry]:
+        """All of them, the next of each group, best first."""
         where = (pool, request)
         stale = self._stale.pop(where, None)
         line = self._lines.setdefault(where, [])
@@ -70,9 +90,15 @@ class Line:
             if rank is not None and job is not None:
                 new = self._entries[pool, number] = Entry(rank, place_in_line(job), number, job)
                 insort(line, new)
-        return line[0] if line else None
+        return line
 
-    def standing(self, pool: str, job: JobRecord) -> tuple[GroupRank, Place]:
+    def rank(self, pool: str, job: JobRecord) -> Standing | None:
+        """What a job that stands in line is ordered by; None where something but room keeps it out."""
+        number = self._numbers.get(self._state.pending.group_for(job))
+        rank = None if number is None or self._heads[number] is None else self._ranks[pool].of(self._groups[number])
+        return None if rank is None else (rank, place_in_line(job))
+
+    def standing(self, pool: str, job: JobRecord) -> Standing:
         """Where a job of the last group, that of the one who asks, stands in a pool, whether or not it may be granted anything there."""
         return self._ranks[pool].at_least(self._groups[-1]), place_in_line(job)
 
@@ -115,7 +141,9 @@ class Line:
             members = self._groups[entry.number].members.values()
             rest = self._rest[entry.number] = sorted(members, key=place_in_line, reverse=True)  # the next one last
             rest.pop()
-        self._heads[entry.number] = rest.pop() if rest else None
+        head = self._heads[entry.number] = rest.pop() if rest else None
+        if head is not None:
+            self.oldest = min(self.oldest, head.pending_since)
         self._spoil(entry.number)
 
     def _spoil(self, number: int) -> None:

@@ -1,14 +1,16 @@
 """When a waiting job may start: what is known of the future played forward on the state, which is left as it was. Pure.
 
-Strategy: running jobs end when `ends` says; behind each end, whoever ranks before the job and finds room goes first (R15, R18), within its
-limits and its reservation, and ends in its turn; then the job itself. Accounts and free places change as they would in the fold and are
-given back at the end. Simpler than what will really happen: who ranks behind the job takes nothing from it, nobody new comes, nobody takes
-anything back, and only the job's own pools are looked at. The work is bounded; what lies beyond is told by the pace up to there.
+Strategy: running jobs end when `ends` says; behind each end whoever is next and finds room starts (R15, R18), within its limits and its
+reservation and beside what is kept for others (R16, `expected_holds`), and ends in its turn, until it is the job itself. Pools grow for it
+where they can (R38, `expected_nodes`). Accounts and free places change as they would in the fold and are given back at the end. Simpler
+than what will really happen: nobody new comes, nobody takes anything back, and only the job's own pools are looked at. The work is
+bounded; what lies beyond is told by the pace up to there.
 """
 
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU
@@ -21,9 +23,11 @@ from headrace.domain.queueing.line import Entry, Line
 from headrace.domain.reclaim.holdings import Holding, hold, holding_of, let_go
 from headrace.domain.scopes import over_capacity
 from headrace.domain.why.ends import Ends
+from headrace.domain.why.expected_holds import ExpectedHolds, Occupancy
+from headrace.domain.why.expected_nodes import ExpectedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.contracts.facts.fact import Place
     from headrace.domain.requests import Request
@@ -37,6 +41,8 @@ NO_LIMIT = "nothing says when the jobs that hold what it needs will end: no time
 BY_LIMITS = "running jobs end at their time limits"
 BY_HISTORY = "those without one after the mean run time of their queue in the last hour"
 IN_TURN = "jobs that rank before it go first"
+OVERTAKEN = "jobs behind it take what it has no room for"
+BY_GROWTH = "nodes that its pools create are there when they have had the time to boot"
 NOBODY_NEW = "and nobody new goes before it"
 BY_PACE = "at the pace at which those before it start until"
 BY_GRACE = "those that make room for it are gone at the end of their grace"
@@ -114,60 +120,82 @@ class _Run:
         self._ends = ends
         self._gate = job.policy.gate
         self._changed: list[tuple[Holding, int]] = []
-        self._due: list[tuple[int, int, JobRecord, Holding | None]] = []
+        self._due: list[tuple[int, int, Callable[[], JobRecord | None]]] = []
         self._told = 0
         self._line = Line(state, job, self._pools)
         self._requests = {
             name: [(request, pool.index.number(request.shape)) for request in self._line.requests]
             for name, pool in self._pools.items()
         }
+        self._occupancy = Occupancy()
+        self._holds = ExpectedHolds(state, self._pools, self._line, self._occupancy)
+        self._nodes = ExpectedNodes(state, self._pools, now)
+        self._is_in_line = False
         self._looked = 0
         self._handed_out = 0
+        self._is_overtaken = False
         self._began = (now, 0)
 
     def forward(self, ready: int) -> Forecast:
         """Play until the job starts, nothing more is known to happen, or the bound is reached."""
         self._note_ends()
+        for name, moment in self._nodes.on_the_way():
+            self._happens(moment, partial(self._nodes.come, name, moment))
         if ready > self._now:
-            self._happens(ready, self._job)
+            self._happens(ready, self._open_gate)
+        else:
+            self._join()
         moment, after = self._now, None
         while True:
-            if self._hand_out(moment, own=moment >= ready):
+            self._look(moment)
+            if self._hand_out(moment):
                 return Forecast(moment, self._assumption(), after)
+            self._ask_for_nodes(moment)
             if not self._due:
                 return Forecast(None, NO_LIMIT)
             if self._is_far:
                 return self._by_pace(moment)
-            moment, after = self._due[0][0], None
-            while self._due and self._due[0][0] == moment:
-                _, _, job, holding = heapq.heappop(self._due)
-                holding = holding or holding_of(self._state, job)
-                if job is self._job:
-                    self._open_gate()
-                elif holding is not None:
-                    self._hold(holding, -1)
-                    after = job if after is None and job.leases else after
+            moment = self._due[0][0]
+            self._look(moment - 1)
+            after = self._go_on_to(moment)
 
     def undo(self) -> None:
         """Leave the state as it was found."""
+        self._holds.hide()
         for holding, sign in reversed(self._changed):
             (let_go if sign > 0 else hold)(self._state, holding)
+        self._nodes.undo()
         self._job.policy.gate = self._gate
+
+    def _go_on_to(self, moment: int) -> JobRecord | None:
+        """All that happens at the next moment; the first job whose end makes room, if one does."""
+        after = None
+        while self._due and self._due[0][0] == moment:
+            gone = heapq.heappop(self._due)[2]()
+            after = after or gone
+        return after
+
+    def _join(self) -> None:
+        self._line.join(self._job)
+        self._is_in_line = True
 
     def _open_gate(self) -> None:
         """It stands in line from now on, and nothing shuts it and its fellows out (R33)."""
         self._job.policy.gate = None
+        self._join()
         self._line.mark(self._job.policy)
 
     @property
     def _is_far(self) -> bool:
         """Whether enough has been looked at."""
-        return self._looked + self._line.ranked > EFFORT_MAX
+        return self._looked + self._line.ranked + self._holds.effort > EFFORT_MAX
 
     def _assumption(self) -> str:
         parts = [BY_LIMITS]
         parts += [BY_HISTORY] if self._ends.by_history else []
+        parts += [BY_GROWTH] if self._nodes.came else []
         parts += [IN_TURN] if self._handed_out else []
+        parts += [OVERTAKEN] if self._is_overtaken else []
         return ", ".join([*parts, NOBODY_NEW])
 
     def _by_pace(self, moment: int) -> Forecast:
@@ -187,18 +215,29 @@ class _Run:
                 first = next(iter(holder.leases.values()), None)
                 end = self._ends.of(holder) if first is not None and first.pool in self._pools else None
                 if end is not None:
-                    self._happens(end, holder)
+                    self._happens(end, partial(self._leave, holder))
         for kept in self._state.preemptions.values():
             pool = self._pools.get(kept.pool) if kept.kept else None
             span = self._ends.span(kept.job) if pool is not None else None
             start = kept_until(self._state, kept, self._ends, self._now) if span is not None else None
             if pool is not None and span is not None and start is not None:
-                self._happens(start + span, kept.job, Holding(kept.job, pool, (), kept))
+                self._happens(start + span, partial(self._end, Holding(kept.job, pool, (), kept)))
 
-    def _happens(self, moment: int, job: JobRecord, holding: Holding | None = None) -> None:
-        """At that moment the job lets go of what it holds; of its leases, where it is not told what."""
+    def _happens(self, moment: int, what: Callable[[], JobRecord | None]) -> None:
+        """That happens at that moment; it tells the job whose leases it ends."""
         self._told += 1
-        heapq.heappush(self._due, (moment, self._told, job, holding))
+        heapq.heappush(self._due, (moment, self._told, what))
+
+    def _leave(self, job: JobRecord) -> JobRecord | None:
+        """A job lets go of its leases."""
+        holding = holding_of(self._state, job)
+        if holding is not None:
+            self._end(holding)
+        return job if holding is not None else None
+
+    def _end(self, holding: Holding) -> None:
+        self._hold(holding, -1)
+        self._occupancy.leave(holding.job, holding.places)
 
     def _hold(self, holding: Holding, sign: int) -> None:
         (hold if sign > 0 else let_go)(self._state, holding)
@@ -206,50 +245,81 @@ class _Run:
         self._looked += 1
         self._line.mark(holding.job.policy)
 
-    def _hand_out(self, moment: int, *, own: bool) -> bool:
-        """Whoever ranks before the job takes what fits; whether it then starts itself, where `own` says that it takes part."""
-        full: set[tuple[str, Request]] = set()
+    def _look(self, moment: int) -> None:
+        """See for whom something is to be kept at that moment (R16)."""
+        self._holds.look(self._requests, moment)
+
+    def _ask_for_nodes(self, moment: int) -> None:
+        """Nothing more fits: have a pool grow for the job, if one can (R38)."""
+        if not self._is_in_line or not any(pool.document.burst for pool in self._pools.values()):
+            return
+        open_to = ((name, self._line.ahead(name, self._job)) for name in self._pools if self._line.is_open(name))
+        for name, due in self._nodes.ask(self._job.request, open_to, moment):
+            self._happens(due, partial(self._nodes.come, name, due))
+
+    def _hand_out(self, moment: int) -> bool:
+        """Whoever is next takes what fits, until that is the job itself; whether it is."""
         for name, pool in sorted(self._pools.items()):
+            full: set[Request] = set()
             while (best := self._best(name, pool, full)) is not None:
                 entry, places = best
-                holding = Holding(entry.job, pool, places)
-                self._hold(holding, 1)
-                self._handed_out += _size(entry.job.request)
-                span = self._ends.span(entry.job)
-                if span is not None:
-                    self._happens(moment + span, entry.job, holding)
-                self._line.leave(entry)
-                if not self._began[1]:
-                    self._began = (moment, self._handed_out)
+                if entry.job is self._job:
+                    return True
+                self._start(name, entry, places, moment)
                 if self._is_far:
                     return False
-            if own and self._line.is_open(name) and self._places(self._job, pool) is not None:
-                return True
         return False
 
-    def _best(self, name: str, pool: PoolState, full: set[tuple[str, Request]]) -> tuple[Entry, tuple[Place, ...]] | None:
-        """The first in line that has room, of those who rank before the job itself."""
+    def _start(self, name: str, entry: Entry, places: tuple[Place, ...], moment: int) -> None:
+        """Somebody else starts."""
+        job = entry.job
+        is_before = entry[:2] < self._line.standing(name, self._job)
+        self._holds.hide()
+        self._holds.end(job)
+        holding = Holding(job, self._pools[name], places)
+        self._hold(holding, 1)
+        self._occupancy.come(job, places, moment)
+        span = self._ends.span(job)
+        if span is not None:
+            self._happens(moment + span, partial(self._end, holding))
+        self._line.leave(entry)
+        if not is_before:
+            self._is_overtaken = True
+            return
+        self._handed_out += _size(job.request)
+        if not self._began[1]:
+            self._began = (moment, self._handed_out)
+
+    def _best(self, name: str, pool: PoolState, full: set[Request]) -> tuple[Entry, tuple[Place, ...]] | None:
+        """The first in line that has room beside what is kept for those before it."""
+        holders = self._holds.in_order(name)
+        for length in range(len(holders) + 1):
+            self._holds.show(name, [key for _, key in holders[:length]])
+            best = self._best_that_fits(name, pool, full if not length else set(full))
+            if best is None or length == len(holders) or best[0][:2] <= holders[length][0]:
+                return best
+        return None
+
+    def _best_that_fits(self, name: str, pool: PoolState, full: set[Request]) -> tuple[Entry, tuple[Place, ...]] | None:
+        """The same, with what is kept as it is shown; requests that do not fit are added to `full`."""
         while True:
-            mine, best, feasible = self._line.standing(name, self._job), None, pool.index.feasible()
+            best, feasible = None, pool.index.feasible()
             for request, bit in self._requests[name]:
-                if (name, request) in full:
+                if request in full:
                     continue
                 self._looked += 1
                 if not feasible >> bit & 1 or over_capacity(pool, request.sums) is not None:
-                    full.add((name, request))
+                    full.add(request)
                     continue
                 entry = self._line.first(name, request)
-                if entry is not None and entry[:2] < mine and (best is None or entry < best):
+                if entry is not None and (best is None or entry < best):
                     best = entry
             if best is None:
                 return None
-            places = self._places(best.job, pool)
+            places = find_places(self._state, best.job, pool)
             if places is not None:
                 return best, places
-            full.add((name, best.job.request))  # a gang, of which one replica would fit
-
-    def _places(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
-        return find_places(self._state, job, pool) if over_capacity(pool, job.request.sums) is None else None
+            full.add(best.job.request)  # a gang, of which one replica would fit
 
 
 def _size(request: Request) -> int:

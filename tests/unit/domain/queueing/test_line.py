@@ -76,3 +76,26 @@ def test_those_still_before_the_one_who_asks_are_counted_by_request():
         seen.append(sorted((request.total["gpu"] // 126_000, count) for request, count in line.ahead("hall", job)))
         line.leave(line.first("hall", job.request))
     assert seen == [[(1, 2), (2, 2)], [(1, 1), (2, 2)], [(2, 2)]]
+
+
+def test_one_that_stands_aside_joins_when_its_time_has_come():
+    hall = Hall(devices=1)
+    hall.policy("p")
+    job = hall.admit("p", "a")
+    hall.state.pending.remove(job)
+    line = line_of(hall, job)
+    seen = [first(line, job), line.rank("hall", job)]
+    line.join(job)
+    assert (seen, first(line, job)) == ([None, None], "a")
+
+
+def test_all_who_ask_for_the_same_stand_in_one_line_and_each_has_a_rank():
+    hall = Hall(devices=1)
+    hall.policy("p")
+    hall.policy("q", priority=5)
+    jobs = {name: hall.admit(name, name) for name in ("p", "q")}
+    line = line_of(hall, jobs["p"])
+    heads = line.heads("hall", jobs["p"].request)
+    assert [entry.job for entry in heads] == [jobs["q"], jobs["p"]]
+    assert [line.rank("hall", entry.job) for entry in heads] == [entry[:2] for entry in heads]
+    assert line.oldest == jobs["p"].pending_since

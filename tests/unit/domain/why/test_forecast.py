@@ -14,17 +14,19 @@ from headrace.domain.state import JobRecord
 from headrace.domain.why import forecast as module
 from headrace.domain.why.forecast import (
     BY_GRACE,
+    BY_GROWTH,
     BY_HISTORY,
     IN_TURN,
     NEVER_OPENS,
     NO_LIMIT,
     NOBODY_NEW,
     OVERDUE,
+    OVERTAKEN,
     UNKNOWN_DEPENDENCY,
     expected_start,
 )
 from headrace.domain.why.forecast import BY_LIMITS as LIMITS
-from tests.unit.domain.site import START, Site, gpus, place, policy, pool
+from tests.unit.domain.site import START, Site, gpus, place, policy, pool, profile
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
 BY_LIMITS = f"{LIMITS}, {NOBODY_NEW}"
@@ -182,11 +184,82 @@ def test_whoever_ranks_before_it_goes_first_and_ends_in_its_turn(site):  # R15
     assert start_of(site, site.admit("third", "dev/two")) == (110, BEHIND_OTHERS)
 
 
-def test_whoever_ranks_behind_it_takes_nothing_from_it(site):
+def test_whoever_ranks_behind_it_takes_what_it_has_no_room_for(site):  # R16
     site.run("a", place("n1", 0), time_limit=60 * SECOND)
     site.run("b", place("n1", 1), time_limit=90 * SECOND)
-    site.admit("small")
+    site.admit("small", time_limit=40 * SECOND)
+    assert start_of(site, site.admit("large", "dev/two", priority=1)) == (100, f"{LIMITS}, {OVERTAKEN}, {NOBODY_NEW}")
+
+
+def test_until_it_has_waited_so_long_that_what_it_needs_is_kept_for_it(site):  # R16
+    site.law(pool(backfill_for=50 * SECOND))
+    site.run("a", place("n1", 0), time_limit=60 * SECOND)
+    site.run("b", place("n1", 1), time_limit=90 * SECOND)
+    site.admit("small", time_limit=40 * SECOND)
     assert start_of(site, site.admit("large", "dev/two", priority=1)) == (90, BY_LIMITS)
+
+
+def test_what_is_kept_for_others_is_kept_from_it_until_they_have_started(site):  # R16
+    site.run("a", place("n1", 0), time_limit=60 * SECOND)
+    site.run("b", place("n1", 1), time_limit=90 * SECOND)
+    large = site.admit("large", "dev/two", priority=1, time_limit=30 * SECOND)
+    small = site.admit("small")
+    assert start_of(site, small) == (60, BY_LIMITS)
+
+    site.say(f.HoldPlacedV1(job=large.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    assert start_of(site, small) == (120, BEHIND_OTHERS)
+
+
+def test_what_is_kept_for_one_that_can_never_start_there_any_more_is_kept_no_longer(site):  # R16
+    site.run("a", place("n1", 0), time_limit=60 * SECOND)
+    site.run("b", place("n1", 1), preemptible=False)
+    large, small = site.admit("large", "dev/two", priority=1), site.admit("small")
+    site.say(f.HoldPlacedV1(job=large.key, pool="hall", places=(place("n1", 0, 1),)), by="allocator")
+    assert start_of(site, small) == (60, BY_LIMITS)
+
+
+def clouds(*, max_nodes: int = 2, said: str = "one") -> tuple[Site, JobRecord]:
+    """A hall of one GPU, which is taken, before a cloud that can grow by nodes of two; the job that has asked for one."""
+    burst = d.Burst(provider="x", node=d.BurstNode(gpus=2, gpu_model="H100"), max_nodes=max_nodes, boot=60 * SECOND)
+    site = Site(pools=(pool(), pool("cloud", burst=burst)))
+    site.law(*(profile(name, gpus(count), pools=("hall", "cloud")) for name, count in (("one", 1), ("two", 2))))
+    site.node(count=1)
+    site.run("a", place("n1", 0), time_limit=600 * SECOND)
+    job = site.admit("first", f"dev/{said}", time_limit=100 * SECOND)
+    site.say(f.GrowthRequestedV1(pool="cloud", nodes=1, jobs=(job.key,)), by="allocator")
+    return site, job
+
+
+GROWN = f"{LIMITS}, {BY_GROWTH}, {NOBODY_NEW}"
+
+
+def test_nodes_that_were_asked_for_are_there_when_they_have_booted():  # R38
+    site, job = clouds()
+    assert start_of(site, job, later=20) == (60, GROWN)
+    assert start_of(site, job, later=70) == (70, GROWN)
+
+
+def test_a_pool_that_has_grown_for_others_is_asked_again_when_those_have_started():  # R38
+    site, _ = clouds(said="two")
+    second = site.admit("second", "dev/two")
+    assert start_of(site, second) == (120, f"{LIMITS}, {BY_GROWTH}, {IN_TURN}, {NOBODY_NEW}")
+
+    site, _ = clouds(said="two", max_nodes=1)
+    assert start_of(site, site.admit("second", "dev/two"))[0] == 160
+
+
+def test_a_pool_that_is_closed_for_growth_is_asked_when_it_is_opened():  # R38
+    site, job = clouds()
+    closed = site.now + 300 * SECOND
+    site.say(f.GrowthEndedV1(pool="cloud", outcome="late", nodes=0, closed_until=closed), by="allocator")
+    assert start_of(site, job) == (360, GROWN)
+
+
+def test_one_that_its_own_limit_keeps_out_asks_for_no_nodes():  # R38
+    site, job = clouds()
+    site.say(f.GrowthEndedV1(pool="cloud", outcome="failed", nodes=0), by="allocator")
+    site.law(policy("dev", limit=gpus(1), profiles=(d.PolicyProfile(name="one"),)))
+    assert start_of(site, job) == (600, BY_LIMITS)
 
 
 def test_those_of_another_policy_go_first_while_they_are_inside_their_reservation_and_no_longer():  # R15 (1)
