@@ -1,18 +1,21 @@
 """How much of a node the pool's usual requests cannot use, and how much worse a placement makes it (R20).
 
 A node's *fragmentation* is the GPU units open there that a request drawn from the mix could not use, in expectation: all of them, if the
-request does not fit on the node at all; else those on devices that are too full for it. It is kept as a whole number, the sum over the
-mix of weight x units. A placement is scored by how much it lowers that sum: Fragmentation Gradient Descent (Weng et al., USENIX ATC 2023).
-The score is their truncated sigmoid; it is coarse on purpose, so that among about equally good places the fuller one wins.
+request does not fit on the node at all; those on devices that are too full for it; and those beyond twice what the node's cpu and memory
+suffice for, if all that came were like it. (Twice, because others that come with it need less: once and three times were tried and place
+less, and so does to look no further than to the next request.) It is kept as a whole number, the sum over the mix of weight x units. A
+placement is scored by how much it lowers that sum: Fragmentation Gradient Descent (Weng et al., USENIX ATC 2023), in which cpu and memory
+count only as far as the next request goes. The score is their truncated sigmoid; it is coarse on purpose, so that among about equally good
+places the fuller one wins.
 
-Strategy: requests that need the same of the devices are one *part*. What a part can use depends on the open units alone, what it weighs on
-model, cpu and memory alone, and there between few thresholds; both are remembered.
+Strategy: what a request can use depends on the open units alone, which are remembered, and on cpu and memory, which hardly come again.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from operator import mul
+from itertools import repeat
+from operator import floordiv, mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
@@ -33,6 +36,9 @@ _UPPER = (
 _STEPS = (*(-units for units in reversed(_UPPER)), 0, *_UPPER)
 """The same for scores of 1 .. 99."""
 
+_AS_OFTEN = 2
+"""Of what cpu and memory suffice for so much counts as usable."""
+_MANY = 1 << 20
 _REMEMBERED = 50_000
 """Entries in a memo before it is emptied."""
 
@@ -52,30 +58,23 @@ class Room(NamedTuple):
 class Fragmentation:
     """Fragmentation for one mix: requests and their weights. With an empty mix nothing is fragmented, and all places are alike."""
 
-    __slots__ = ("_cpus", "_memories", "_mix", "_parts", "_steps", "_usable", "_weights", "_whole")
+    __slots__ = ("_cpus", "_memories", "_most", "_shapes", "_steps", "_usable", "_weights", "_weights_on", "_whole")
 
     def __init__(self, mix: Sequence[tuple[Shape, int]] = ()) -> None:
-        self._mix = tuple(mix)
-        self._parts = sorted({(shape.whole, shape.fraction) for shape, _ in mix if shape.whole or shape.fraction})
-        self._cpus = sorted({shape.cpu for shape, _ in mix})
-        self._memories = sorted({shape.memory for shape, _ in mix})
+        asked = [(shape, weight) for shape, weight in mix if shape.whole or shape.fraction]
+        self._shapes = tuple(shape for shape, _ in asked)
+        self._weights = tuple(weight for _, weight in asked)
+        self._cpus = tuple(2 * _MANY * shape.cpu or 1 for shape, _ in asked)
+        self._memories = tuple(2 * _MANY * shape.memory or 1 for shape, _ in asked)
+        self._most = tuple(_AS_OFTEN * (shape.whole * GPU_UNITS + shape.fraction) for shape, _ in asked)
         self._whole = sum(weight for _, weight in mix)
         self._steps = [units * self._whole for units in _STEPS]
         self._usable: dict[Opens, tuple[int, ...]] = {}
-        self._weights: dict[tuple[str, int, int], tuple[int, ...]] = {}
+        self._weights_on: dict[str, tuple[int, ...]] = {}
 
     def amount(self, room: Room) -> int:
         """Units that a request of the mix cannot use there, in expectation, times the mix's whole weight."""
-        model, cpu, memory, opens = room
-        usable = self._usable.get(opens)
-        if usable is None:
-            usable = self._remember_usable(opens)
-        key = (model, bisect_right(self._cpus, cpu), bisect_right(self._memories, memory))
-        weights = self._weights.get(key)
-        if weights is None:
-            weights = self._remember_weights(key)
-        used: int = sum(map(mul, usable, weights))
-        return usable[-1] * self._whole - used
+        return self._amount(room.opens, room.model, self._bounds(room.cpu, room.memory))
 
     def score(self, room: Room, before: int, shape: Shape) -> tuple[int, int]:
         """0 (worst) to 99, and the open units of the device to take for a fraction: among equal drops the fullest; 0 for whole ones.
@@ -85,39 +84,53 @@ class Fragmentation:
         model, cpu, memory, opens = room
         if not self._whole:
             return 0, next(units for units in opens if units >= shape.fraction) if shape.fraction else 0
-        cpu, memory = cpu - shape.cpu, memory - shape.memory
+        bounds = self._bounds(cpu - shape.cpu, memory - shape.memory)
         if not shape.fraction:
-            least, device = self.amount(Room(model, cpu, memory, _without(opens, shape.whole))), 0
+            least, device = self._amount(_without(opens, shape.whole), model, bounds), 0
         else:
             least, device = min(
-                (self.amount(Room(model, cpu, memory, _less(opens, units, shape.fraction))), units)
+                (self._amount(_less(opens, units, shape.fraction), model, bounds), units)
                 for units in set(opens)
                 if units >= shape.fraction
             )
         return bisect_right(self._steps, before - least), device
 
+    def _amount(self, opens: Opens, model: str, bounds: tuple[int, ...]) -> int:
+        usable = self._usable.get(opens)
+        if usable is None:
+            usable = self._remember_usable(opens)
+        weights = self._weights_on.get(model)
+        if weights is None:
+            weights = self._remember_weights(model)
+        used: int = sum(map(mul, weights, map(min, usable, bounds)))
+        return usable[-1] * self._whole - used
+
+    def _bounds(self, cpu: int, memory: int) -> tuple[int, ...]:
+        """What each request could use with so much cpu and memory, whatever the devices: `_AS_OFTEN` times what that suffices for.
+
+        Half a unit more is divided, which comes to the same, but suffices for very many of those who need nothing.
+        """
+        by_cpu = map(floordiv, repeat(_MANY * (2 * cpu + 1)), self._cpus)
+        by_memory = map(floordiv, repeat(_MANY * (2 * memory + 1)), self._memories)
+        return tuple(map(mul, self._most, map(min, by_cpu, by_memory)))
+
     def _remember_usable(self, opens: Opens) -> tuple[int, ...]:
-        """What each part can use of these devices, and last what is open in all."""
-        whole = opens.count(GPU_UNITS)
-        usable = [
-            sum(units for units in opens if units >= fraction) if fraction else whole * GPU_UNITS * (whole >= devices)
-            for devices, fraction in self._parts
-        ]
+        """What each request can use of these devices, and last what is open in all."""
+        whole, parts = opens.count(GPU_UNITS), dict[tuple[int, int], int]()
+        for devices, fraction in {(shape.whole, shape.fraction) for shape in self._shapes}:
+            fitting = [units for units in opens if units >= fraction] if fraction else [GPU_UNITS] * whole * (whole >= devices)
+            parts[devices, fraction] = sum(fitting)
         if len(self._usable) >= _REMEMBERED:
             self._usable.clear()
-        remembered = self._usable[opens] = (*usable, sum(opens))
+        remembered = *(parts[shape.whole, shape.fraction] for shape in self._shapes), sum(opens)
+        self._usable[opens] = remembered
         return remembered
 
-    def _remember_weights(self, key: tuple[str, int, int]) -> tuple[int, ...]:
-        """What the requests of each part weigh together that this model, cpu and memory allow; `key` as in `amount`."""
-        model, cpus, memories = key
-        weights = dict.fromkeys(self._parts, 0)
-        for shape, weight in self._mix:
-            part = (shape.whole, shape.fraction)
-            enough = shape.cpu in self._cpus[:cpus] and shape.memory in self._memories[:memories]
-            if part in weights and enough and (not shape.models or model in shape.models):
-                weights[part] += weight
-        remembered = self._weights[key] = tuple(weights.values())
+    def _remember_weights(self, model: str) -> tuple[int, ...]:
+        """The weights of the requests that may go to this model; of the others nothing."""
+        pairs = zip(self._shapes, self._weights, strict=True)
+        remembered = tuple(weight if not shape.models or model in shape.models else 0 for shape, weight in pairs)
+        self._weights_on[model] = remembered
         return remembered
 
 

@@ -29,15 +29,17 @@ ROOMS = st.builds(
 
 
 def by_definition(room: Room, mix: list[tuple[Shape, int]]) -> int:
-    """Over the mix: all that is open if the request does not fit or needs no GPU, else what is open on devices too full for it."""
-    return sum(weight * unusable(room, shape) for shape, weight in mix)
+    """Over the mix: all that is open, less what is open on devices not too full for it, up to twice what cpu and memory suffice for."""
+    return sum(weight * (sum(room.opens) - usable(room, shape)) for shape, weight in mix)
 
 
-def unusable(room: Room, shape: Shape) -> int:
+def usable(room: Room, shape: Shape) -> int:
     need = GPU_UNITS if shape.whole else shape.fraction
     if not need or not fits(room, shape):
-        return sum(room.opens)
-    return sum(units for units in room.opens if units < need)
+        return 0
+    size = shape.whole * GPU_UNITS or shape.fraction
+    bounds = [2 * size * (has // asked) for has, asked in ((room.cpu, shape.cpu), (room.memory, shape.memory)) if asked]
+    return min([sum(units for units in room.opens if units >= need), *bounds])
 
 
 def fits(room: Room, shape: Shape) -> bool:
@@ -89,6 +91,13 @@ def test_a_half_next_to_a_half_is_better_than_a_half_of_an_empty_device():
     room = Room("H100", 8, 8, (HALF, GPU_UNITS))
     judge = Fragmentation([(Shape(1, 0, 0, 0, ()), 1), (Shape(0, HALF, 0, 0, ()), 1)])
     assert judge.score(room, judge.amount(room), Shape(0, HALF, 0, 0, ())) == (56, HALF)
+
+
+@pytest.mark.parametrize(("cpu", "scores"), [pytest.param(4, [73, 50], id="little"), pytest.param(8, [26, 50], id="much")])
+def test_gpus_for_which_cpu_would_not_suffice_go_to_those_who_need_little_of_it(cpu, scores):
+    judge = Fragmentation([(Shape(1, 0, 8, 0, ()), 1)])
+    rooms = [Room("H100", there, 8, (GPU_UNITS,) * 4) for there in (12, 40)]
+    assert [judge.score(room, judge.amount(room), Shape(1, 0, cpu, 0, ()))[0] for room in rooms] == scores
 
 
 @pytest.mark.parametrize("kept", [pytest.param(50_000, id="remembered"), pytest.param(1, id="forgotten at once")])
