@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -80,23 +79,27 @@ class _Ack(msgspec.Struct):
 
 
 class Link:
-    """The wire of one node; `append` and `ask` serve its ledger."""
+    """The wire of one node; `append` and `ask` serve its ledger. `dial` makes a client that is not connected yet."""
 
-    def __init__(self, node: str, address: Address, pace: Pace, now: Callable[[], int]) -> None:
+    def __init__(
+        self, node: str, address: Address, pace: Pace, now: Callable[[], int], dial: Callable[[], Client] | None = None
+    ) -> None:
         self._node = node
         self._address = address
         self._pace = pace
         self._now = now
+        self._dial = dial or Wire
         self._client: Client | None = None
         self._inbox = ""
         self._asked = 0
         self._unanswered: dict[str, asyncio.Future[Msg]] = {}
         self._ask_now = asyncio.Event()
         self._last_push = 0
-        self._heard_at = time.monotonic()
+        self._heard_at = 0.0
 
     async def run(self, hears: Hears, ledger: Ledger, running: Callable[[], int]) -> None:
         """Connect, however long it takes, then serve until cancelled."""
+        self._heard_at = asyncio.get_running_loop().time()
         await self._connect(hears, ledger)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -141,7 +144,7 @@ class Link:
         waiting = False
         while True:
             try:
-                client = Wire()
+                client = self._dial()
                 await client.connect(
                     self._address.url.split(","),
                     name=f"node {self._node}",
@@ -221,8 +224,8 @@ class Link:
 
     def _beaten(self, hears: Hears) -> None:
         """A heartbeat went out; if that is long after the one before, the node may have been given up meanwhile."""
-        silent = time.monotonic() - self._heard_at
-        self._heard_at = time.monotonic()
+        now = asyncio.get_running_loop().time()
+        silent, self._heard_at = now - self._heard_at, now
         if silent > max(self._pace.silence, 2 * self._pace.heartbeat):
             _log.warning("was_silent", seconds=round(silent, 1))
             hears.returned()

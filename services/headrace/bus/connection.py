@@ -45,7 +45,7 @@ class Connection(GuardedClient):
         self._asked = 0
         self._inbox = ""
         self._unanswered: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
-        self._watchers: set[Callable[[], None]] = set()
+        self._watchers: dict[Callable[[], None], None] = {}
         self._last_complaint = ""
 
     async def ask(
@@ -85,8 +85,8 @@ class Connection(GuardedClient):
 
     def watch(self, came_back: Callable[[], None]) -> Callable[[], None]:
         """Call `came_back` whenever the server is back after it was away; what is returned ends that."""
-        self._watchers.add(came_back)
-        return lambda: self._watchers.discard(came_back)
+        self._watchers[came_back] = None  # in order, so that the same happens each time
+        return lambda: self._watchers.pop(came_back, None)
 
     async def open(self, url: str, user: str, password: str, name: str) -> None:
         """Connect once; raises what nats-py raises. From then on the connection is repaired for ever."""

@@ -15,7 +15,6 @@ others that arrive between the decision and the append are no conflict: the next
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
 
@@ -23,18 +22,12 @@ import structlog
 
 from headrace.bus.chain import Chain
 from headrace.bus.log import Log, LogError, LogUnavailable, Message, Reader, WrongLast
+from headrace.bus.logtime import MICROSECONDS, LogTime
 from headrace.bus.telemetry import span
 from headrace.contracts.facts import AnyFact
 
 BATCH = 200
 """Messages folded before queries and signals get their turn."""
-
-MICROSECONDS = 1_000_000
-AHEAD_ALLOWED = 1 * MICROSECONDS
-"""How far this machine's clock may be ahead of the log's before the log's is used: at two seconds records are void (R34)."""
-
-JUMP = 60 * MICROSECONDS
-"""By how much this machine's clock may move between two looks beyond the time that has passed, before that is told (R34)."""
 
 SHORTEST_WAIT = 0.001
 RETRY = 0.5
@@ -43,8 +36,8 @@ _log = structlog.get_logger("headrace.bus")
 
 
 def steady_clock() -> int:
-    """Microseconds since some moment, by a clock that only goes on."""
-    return time.monotonic_ns() // 1_000
+    """Microseconds since some moment, by a clock that only goes on: the running loop's."""
+    return int(asyncio.get_running_loop().time() * MICROSECONDS)
 
 
 class Deposed(LogError):
@@ -115,17 +108,13 @@ class ServiceLoop:
             raise ValueError("who decides needs a chain to append to, and the reverse")
         self._log = log
         self._fold = fold
-        self._clock = clock
         self._chain = chain
         self._decider = decider
-        self._steady = steady
+        self._time = LogTime(clock, steady)
         self._at_tip = at_tip
         self._after_fold = after_fold
         self._on_appended = on_appended
         self._reader: Reader | None = None
-        self._ahead = 0
-        self._set_at = 0
-        self._stated = 0
 
     def nudge(self) -> None:
         """Something outside the log (a wish, a request, a heartbeat) could change the decision: look again."""
@@ -138,6 +127,8 @@ class ServiceLoop:
         try:
             await self._catch_up(reader)
             while True:
+                if self._chain is not None and self._time.unsure and self._is_at_tip(reader):
+                    self._time.answered(await _patiently(self._log.now))
                 wait = await self._decide() if self._is_at_tip(reader) else None
                 self._read(await reader.batch(BATCH, wait))
                 await asyncio.sleep(0)
@@ -151,8 +142,7 @@ class ServiceLoop:
         while self._fold.sequence < tip:
             self._read(await reader.batch(BATCH))
             await asyncio.sleep(0)
-        server = await _patiently(self._log.now)
-        self._compare_clocks(self._clock() - server)
+        self._time.answered(await _patiently(self._log.now))
         if self._chain is not None:
             self._chain.restore(*self._fold.last_of(self._chain.writer))
         _log.info("caught_up", sequence=self._fold.sequence)
@@ -166,12 +156,11 @@ class ServiceLoop:
         """Decide once, and append what there is to state. Returns how many seconds to wait for a message (None: no end)."""
         if self._chain is None or self._decider is None:
             return None
-        now = max(self._fold.now, self._time())
+        now = max(self._fold.now, self._time.now())
         draft = self._decider.decide(now)
         if draft is None:
             wakeup = self._decider.next_wakeup()
-            return None if wakeup is None else max(SHORTEST_WAIT, (wakeup - self._time()) / MICROSECONDS)
-        self._stated = self._clock()
+            return None if wakeup is None else max(SHORTEST_WAIT, (wakeup - self._time.now()) / MICROSECONDS)
         try:
             with span(f"{self._chain.writer} append", draft.trace, facts=len(draft.facts)) as traced:
                 sequence = await self._chain.append(now, self._fold.sequence, draft.facts, draft.cause, traced.traceparent)
@@ -184,32 +173,8 @@ class ServiceLoop:
     def _read(self, messages: list[Message]) -> None:
         for message in messages:
             self._fold.read(message)
-            if self._chain is not None and message.sequence == self._chain.last:
-                self._compare_clocks(self._stated - message.stamped)
             if self._after_fold is not None:
                 self._after_fold(message)
-
-    def _time(self) -> int:
-        """This machine's time, or the log's where this machine is too far ahead of it (R34)."""
-        clock = self._clock()
-        self._watch_clock(clock)
-        return clock - self._ahead
-
-    def _watch_clock(self, clock: int) -> None:
-        """Tell if the clock has been set: the time from which it counts is another than it was at the last look."""
-        set_at = clock - self._steady()
-        jumped, self._set_at = set_at - (self._set_at or set_at), set_at
-        if abs(jumped) > JUMP:
-            _log.error(
-                "clock_jumped", seconds=jumped / MICROSECONDS, help="this machine's clock was set: see to its time service"
-            )
-
-    def _compare_clocks(self, ahead: int) -> None:
-        if ahead > AHEAD_ALLOWED and not self._ahead:
-            _log.error(
-                "clock_ahead", seconds=ahead / MICROSECONDS, help="this machine's clock is wrong: the log's time is used"
-            )
-        self._ahead = ahead if ahead > AHEAD_ALLOWED else 0
 
 
 async def _patiently(question: Callable[[], Awaitable[int]]) -> int:

@@ -1,6 +1,6 @@
 """The in-memory twin of the log: the same promises as JetStream's, in one process, with the clock as an argument.
 
-The simulator uses the synchronous core (`append_now`, `messages_after`); services and tests use the asynchronous face, which
+Simulations use the synchronous core (`append_now`, `messages_after` ...); services and tests use the asynchronous face, which
 is the same as the real one's. One test suite holds both to it.
 """
 
@@ -100,11 +100,11 @@ class MemoryLog:
 
     async def last(self, subject: str) -> Message | None:
         """See `Log.last`."""
-        return self._last_of.get(subject)
+        return self.last_of(subject)
 
     async def get(self, sequence: int) -> Message | None:
         """See `Log.get`."""
-        return self._messages[sequence - self.first] if self.first <= sequence <= self.last_sequence else None
+        return self.get_now(sequence)
 
     async def following(self, after: int) -> Message | None:
         """The first message behind a sequence that is there, on whichever subject; None where there is none."""
@@ -124,6 +124,18 @@ class MemoryLog:
 
     async def purge_through(self, sequence: int) -> None:
         """See `Log.purge_through`."""
+        self.purge_now(sequence)
+
+    def last_of(self, subject: str) -> Message | None:
+        """What `Log.last` gives, at once."""
+        return self._last_of.get(subject)
+
+    def get_now(self, sequence: int) -> Message | None:
+        """What `Log.get` gives, at once."""
+        return self._messages[sequence - self.first] if self.first <= sequence <= self.last_sequence else None
+
+    def purge_now(self, sequence: int) -> None:
+        """What `Log.purge_through` does, at once."""
         gone = self._messages[: max(0, sequence - self._forgotten)]
         del self._messages[: len(gone)]
         self._forgotten += len(gone)

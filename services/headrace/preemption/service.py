@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from headrace.bus.loop import steady_clock
 from headrace.bus.process import Service
 from headrace.contracts.codec import Malformed, decode
 from headrace.contracts.orders import Heartbeat
@@ -16,11 +16,6 @@ from headrace.service.deciding import Deciding
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
-
-
-def steady_clock() -> int:
-    """Microseconds since some moment."""
-    return time.monotonic_ns() // 1_000
 
 
 class Heartbeats:
