@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-api check bench bench-api bench-packing bench-trace properties scenarios schemas format lock
+.PHONY: help setup up down demo test test-api check bench bench-api bench-packing bench-trace properties sim scenarios schemas format lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench-trace: $(INSTALLED) ## six weeks of a real cluster through the engine, bes
 
 properties: $(INSTALLED) ## 10,000 random histories through the rules
 	HEADRACE_HISTORIES=10000 $(BIN)/pytest -o faulthandler_timeout=0 tests/properties
+
+sim: $(INSTALLED) ## the whole system with seeded faults in virtual time; SEEDS=1000, or PLAN=file to play one again
+	@$(BIN)/python -m tests.simulation.campaign $(if $(PLAN),--plan $(PLAN),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1))
 
 scenarios: $(INSTALLED) ## play every scenario file against its expectations
 	@$(BIN)/pytest tests/scenarios

@@ -128,6 +128,10 @@ class Auditor:
             self.digests[by] = blake2b(message.payload, digest_size=16).hexdigest()
         if record["now"] < self.now:
             self._complain("a record is older than the one before it")
+        self.hear(record)
+
+    def hear(self, record: Json) -> None:
+        """What a record says; where it stands has been looked at."""
         for lease in self.leases.values():  # GPU-unit-microseconds, since the beginning
             gpus = lease.amounts.get("gpu", 0) * max(0, record["now"] - self.now)
             self.used[lease.job.policy] = self.used.get(lease.job.policy, 0) + gpus

@@ -129,6 +129,11 @@ class Journal:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def steps(self) -> list[Step]:
+        """What is open, in as few steps as it takes."""
+        sending = [] if self.sending is None else [self.sending]
+        return [Stored(0, self.last), *map(Said, self.unsent), *sending, *self.open.values()]
+
     # The fold
 
     def _fold(self, step: Step) -> None:
@@ -196,12 +201,10 @@ class Journal:
             return
 
     def _rewrite(self) -> None:
-        sending = [] if self.sending is None else [self.sending]
-        steps: list[Step] = [Stored(0, self.last), *map(Said, self.unsent), *sending, *self.open.values()]
         fresh = f"{self._path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600)
-        content = b"".join(_encoder.encode(step) + b"\n" for step in steps)
+        content = b"".join(_encoder.encode(step) + b"\n" for step in self.steps())
         try:
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(content)

@@ -1,0 +1,214 @@
+"""What goes wrong, blow by blow, and how all of it is mended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts import facts as f
+from headrace.contracts.codec import encode
+from headrace.contracts.records import Record
+from headrace.contracts.subjects import ledger, node_writer
+from headrace.node_executor.core import vocabulary as v
+from tests.simulation.clockwork import OUTSIDE, Process
+from tests.simulation.plan import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.world import World
+
+LOST_IN = 0.1
+"""How often a message is lost, or comes twice, on a wire that is no good."""
+SLOWER = 40
+"""How many times slower a wire or a node is that is slow."""
+
+
+class Breaking:
+    """The hand that breaks things."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._after: dict[str, float] = {}
+
+    def strike(self, fault: Fault) -> None:
+        """It happens now."""
+        blow: Callable[[Fault], None] | None = getattr(self, "_" + fault.kind, None)
+        if blow is None:
+            raise ValueError(f"there is no fault {fault.kind!r}")
+        if fault.target not in ("nats", *self.world.machines, *self.world.processes):
+            return
+        self.world.counts[f"fault: {fault.kind}"] += 1
+        blow(fault)
+
+    def _later(self, fault: Fault, what: Callable[..., None], *about: object) -> None:
+        self.world.loop.call_later(fault.span / 1_000_000, what, *about, context=OUTSIDE.context)
+
+    # Processes
+
+    def _crash(self, fault: Fault) -> None:
+        process = self.world.alive(fault.target)
+        if process is not None:
+            self.world.struck.setdefault(fault.target, self.world.loop.time())
+            self.world.kill(process)
+        self._later(fault, self._start, fault.target)
+
+    def _crash_soon(self, fault: Fault) -> None:
+        process = self.world.alive(fault.target)
+        if process is not None:
+            process.crash_in = fault.amount
+            self._after[fault.target] = fault.span / 1_000_000
+
+    def crashed(self, process: Process) -> None:
+        """It has come to the step at which it was to die."""
+        self.world.struck.setdefault(process.name, self.world.loop.time())
+        self.world.kill(process)
+        self.world.loop.call_later(self._after.get(process.name, 1.0), self._start, process.name, context=OUTSIDE.context)
+
+    def _start(self, name: str) -> None:
+        self.world.launch(name)
+
+    def _stop(self, fault: Fault) -> None:
+        process = self.world.alive(fault.target)
+        if process is not None:
+            process.stopped = True
+            self._later(fault, self._go_on, process)
+
+    def _go_on(self, process: Process) -> None:
+        if process.alive:
+            self.world.loop.go_on(process)
+
+    def _second(self, fault: Fault) -> None:
+        """It hangs, somebody starts another one, and then it goes on."""
+        self._stop(fault)
+        self.world.launch(fault.target, beside=True)
+
+    # Wires
+
+    def _cut(self, fault: Fault) -> None:
+        self.world.network.cut(fault.target, fault.span / 1_000_000)
+
+    def _stall(self, fault: Fault) -> None:
+        self.world.network.stall(fault.target, fault.span / 1_000_000)
+
+    def _slow(self, fault: Fault) -> None:
+        self.world.network.slow(fault.target, SLOWER)
+        self._later(fault, self.world.network.slow, fault.target, 1)
+
+    def _lossy(self, fault: Fault) -> None:
+        self.world.network.lossy(fault.target, LOST_IN)
+        self._later(fault, self.world.network.lossy, fault.target, 0.0)
+
+    # The server
+
+    def _server(self, fault: Fault) -> None:
+        self.world.network.go_down()
+        self._later(fault, self.world.network.come_up)
+
+    def _election(self, fault: Fault) -> None:
+        self.world.network.streams_away_until = self.world.loop.time() + fault.span / 1_000_000
+
+    def _full(self, fault: Fault) -> None:
+        self.world.network.full_until = self.world.loop.time() + fault.span / 1_000_000
+
+    # Machines
+
+    def _clock(self, fault: Fault) -> None:
+        self._set_clock(fault.target, self.world.ahead.get(fault.target, 0) + fault.amount)
+        self._later(fault, self._set_clock, fault.target, 0)
+
+    def _set_clock(self, name: str, ahead: int) -> None:
+        self.world.ahead[name] = ahead
+        for process in self.world.processes.get(name, ()):
+            process.ahead = ahead
+        if name in self.world.machines:
+            self.world.machines[name].jumped = True
+
+    def _power(self, fault: Fault) -> None:
+        process = self.world.alive(fault.target)
+        if process is not None:
+            self.world.kill(process)
+        self.world.machines[fault.target].power_off()
+        self._later(fault, self._start, fault.target)
+
+    def _halt(self, fault: Fault) -> None:
+        """The executor is told to end its jobs and go; what it leaves is taken over by the next one."""
+        hands = self.world.machines[fault.target].executor
+        if hands is not None:
+            hands.hears(lambda _: hands.halt(), "")
+            self._later(fault, self._replace, fault.target, self.world.alive(fault.target))
+
+    def _replace(self, name: str, process: Process | None) -> None:
+        if process is not None and process.alive:
+            self.world.kill(process)
+            self.world.launch(name)
+
+    def _disk(self, fault: Fault) -> None:
+        disk = self.world.machines[fault.target].disk
+        disk.full = True
+        self._later(fault, setattr, disk, "full", False)
+
+    def _device(self, fault: Fault) -> None:
+        self._tell_device(fault.target, "xid")
+        self._later(fault, self._tell_device, fault.target, "")
+
+    def _tell_device(self, name: str, cause: str) -> None:
+        machine = self.world.machines[name]
+        machine.unfit = {"gpu0": "it fell off the bus"} if cause else {}
+        hands = machine.executor
+        if hands is not None:
+            event = (cause, 79 if cause else 0, "it fell off the bus" if cause else "in order again")
+            hands.hears(lambda _: hands.handle(v.DeviceChanged(hands.now(), "gpu0", *event)), "")
+
+    def _refuse(self, fault: Fault) -> None:
+        self._trouble(fault, "refuse")
+
+    def _stuck(self, fault: Fault) -> None:
+        self._trouble(fault, "stall")
+
+    def _trouble(self, fault: Fault, trouble: str) -> None:
+        machine = self.world.machines[fault.target]
+        machine.trouble = trouble
+        self._later(fault, setattr, machine, "trouble", "")
+
+    def _slow_node(self, fault: Fault) -> None:
+        machine = self.world.machines[fault.target]
+        machine.slow = SLOWER
+        self._later(fault, setattr, machine, "slow", 1.0)
+
+    def _lie(self, fault: Fault) -> None:
+        """Something that no fold may believe, on the node's own subject."""
+        by, now = node_writer(fault.target), self.world.network.clock()
+        said = Record(by=by, now=now, engine="liar", as_of=0, facts=())
+        gpu = f.nodes.Device(device="gpu0", model="H100-80GB", memory=1)
+        registered = f.NodeRegisteredV1(node=fault.target, devices=(gpu, gpu), cpu=1, memory=1, at=now)
+        lies = [
+            b'{"by": "%d' % now,
+            encode(Record(by="allocator", now=now, engine="liar", as_of=0, facts=())),
+            encode(Record(by=by, now=now, engine="liar", as_of=0, facts=(f.NodeStoppedV1(node="elsewhere", at=now),))),
+            encode(Record(by=by, now=now, engine="liar", as_of=0, facts=(f.NodeLostV1(node=fault.target, silent_for=0),))),
+            encode(Record(by=by, now=now + 3_000_000, engine="liar", as_of=0, facts=said.facts)),
+            encode(Record(by=by, now=now, engine="liar", as_of=0, facts=(registered,))),
+        ]
+        lie = lies[fault.amount]
+        self.world.watch.lies.add(lie)
+        self.world.network.write(ledger(by), lie)
+
+    # And all is well again
+
+    def mend(self) -> None:
+        """Whatever was done is undone, and everybody is there."""
+        world = self.world
+        world.network.mend()
+        for name in [*world.processes]:
+            self._set_clock(name, 0)
+            for process in world.processes[name]:
+                process.crash_in = 0
+                if process.alive and process.stopped:
+                    world.loop.go_on(process)
+        for machine in world.machines.values():
+            machine.trouble, machine.slow, machine.disk.full = "", 1.0, False
+            if machine.unfit:
+                self._tell_device(machine.name, "")
+        for name in world.processes:
+            if name != "users":
+                world.launch(name)

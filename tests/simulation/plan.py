@@ -1,0 +1,234 @@
+"""What happens in one run, as data: drawn from a seed, written to a file, played again, made smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from headrace.contracts import documents as d
+from headrace.contracts.amounts import GPU, JOB
+from headrace.contracts.durations import MINUTE, SECOND
+from headrace.simulate.names import numbered
+from headrace.simulate.scenario import Delete, Nodes, Submit
+from tests.properties.histories import QUARTER, Chance, closings, edits, fillers, joins, policies, profiles, submits, supply
+from tests.simulation.machines import Behaviour
+
+Thing = TypeVar("Thing")
+
+SERVICES = ("admission", "allocator", "preemption", "governance", "feed")
+
+FEATURES = (
+    "cancel",
+    "requeue",
+    "finish",
+    "fail",
+    "force",
+    "apply",
+    "delete",
+    "drain",
+    "cordon",
+    "join",
+    "ask",
+    "burst",
+    "hooks",
+)
+"""What users and administrators do; each run has some of them."""
+
+ON_SERVICES = ("crash", "crash_soon", "stop", "second", "cut", "stall", "slow", "lossy", "clock")
+ON_NODES = (
+    *("crash", "crash_soon", "stop", "cut", "stall", "slow", "lossy", "clock", "power", "halt"),
+    *("disk", "device", "refuse", "stuck", "slow_node", "lie"),
+)
+ON_THE_SERVER = ("server", "election", "full")
+"""What goes wrong; each run has some of them."""
+
+ENOUGH = 1_000_000
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`at` and `span` in microseconds; `amount`: steps until a crash, microseconds of a clock's jump, or which lie."""
+
+    at: int
+    kind: str
+    target: str = ""
+    span: int = 0
+    amount: int = 0
+
+
+class Act(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a user or an administrator does; `target`: a job by its name, or a node."""
+
+    at: int
+    kind: str
+    target: str = ""
+    documents: d.Documents | None = None
+    delete: Delete | None = None
+    node: Nodes | None = None
+
+
+class Job(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One wish for a job, and how the job will behave."""
+
+    at: int
+    wish: Submit
+    behaviour: Behaviour
+    on_abort: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run. Faults, wishes and acts come before `until`; then all is mended, and everything has to come to its end."""
+
+    seed: str
+    until: int
+    documents: d.Documents
+    nodes: tuple[Nodes, ...]
+    jobs: tuple[Job, ...] = ()
+    acts: tuple[Act, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    latency: int = 1_000
+
+
+class Drawn(Chance):
+    """Chance by a number alone."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def number(self, least: int, most: int) -> int:
+        """Any from `least` to `most`."""
+        return self.random.randint(least, most)
+
+    def among(self, things: Sequence[Thing]) -> Thing:
+        """One of them."""
+        return things[self.random.randrange(len(things))]
+
+    def order(self, things: Sequence[Thing]) -> list[Thing]:
+        """All of them, in any order."""
+        left = list(things)
+        self.random.shuffle(left)
+        return left
+
+    def some(self, things: Sequence[str]) -> list[str]:
+        """Each of them or not."""
+        return [thing for thing in things if self.coin()]
+
+
+def draw(seed: str) -> Plan:
+    """The plan of a seed."""
+    chance = Drawn(Random(f"plan/{seed}"))
+    features = set(chance.some(FEATURES))
+    until = chance.among([2, 4, 6]) * MINUTE
+    rows, pools, has = supply(chance)
+    links = profiles(chance, [pool.name for pool in pools], may_cut=any(row.mig for row in rows))
+    tenants = chance.among([["default"], ["default"], ["acme", "bcme"]])
+    law, reserved = policies(chance, tenants, links, has)
+    documents = _documents(chance, tenants, pools, links, law, reserved)
+    law = documents.policies
+    jobs = _jobs(chance, law, links, until, features)
+    machines = [name for row in rows for name in numbered(row.name, row.count)]
+    acts = _acts(chance, features, law, pools, rows, machines, jobs, until)
+    joined = [act.node.name for act in acts if act.node is not None]
+    faults = _faults(chance, [*machines, *joined], until)
+    return Plan(seed, until, documents, tuple(rows), tuple(jobs), tuple(acts), tuple(faults), chance.among([200, 1_000, 8_000]))
+
+
+def _documents(chance, tenants, pools, links, law, reserved) -> d.Documents:  # type: ignore[no-untyped-def]
+    shared = chance.coin()
+    groups = tuple(d.Group(tenant=one.tenant, name=f"g-{one.name}", members=("ann", "bob")) for one in law)
+    law = tuple(msgspec.structs.replace(one, group=f"g-{one.name}") for one in law)
+    shares = {
+        tenant: tuple(
+            d.Share(pool=pool, reservation={GPU: units, JOB: 9}, limit={GPU: units + chance.number(0, 8) * QUARTER})
+            for (owner, pool), units in sorted(reserved.items())
+            if owner == tenant and shared
+        )
+        for tenant in tenants
+    }
+    written = tuple(d.Tenant(name=name, shares=shares[name]) for name in tenants if name != "default" or shares[name])
+    return d.Documents(tenants=written, groups=groups, pools=tuple(pools), profiles=links, policies=law)
+
+
+def _jobs(chance: Drawn, law, links, until: int, features: set[str]) -> list[Job]:  # type: ignore[no-untyped-def]
+    rows = [(chance.number(0, until), submits(chance, place, law, links)) for place in range(chance.number(8, 24))]
+    rows += [
+        (moment.at, moment.submit)
+        for place in range(chance.number(0, 4))
+        if (moment := fillers(chance, place, law, links)).submit
+    ]
+    found = []
+    for at, row in rows:
+        for name in numbered(row.name, row.count):
+            hooked = "hooks" in features and chance.coin()
+            behaviour = Behaviour(
+                duration=row.duration,
+                exit_code=chance.among([0, 0, 0, 0, 1]),
+                abort_takes=min(row.abort_takes, 45 * SECOND),
+                term_takes=chance.among([0, SECOND, 10 * SECOND, 40 * SECOND]),
+                hooked=hooked,
+                stubborn=chance.among([False, False, False, True]),
+                checkpoint_every=min(row.checkpoint_every or 0, MINUTE),
+                lingers=chance.among([0, 0, 500_000, 5 * SECOND]),
+            )
+            wish = msgspec.structs.replace(row, name=name, count=1)
+            found.append(Job(at, wish, behaviour, on_abort="hooks" in features and chance.coin()))
+    return sorted(found, key=lambda job: job.at)
+
+
+def _acts(chance: Drawn, features: set[str], law, pools, rows, machines, jobs, until: int) -> list[Act]:  # type: ignore[no-untyped-def]
+    acts: list[Act] = []
+    some = [feature for feature in FEATURES if feature in features and feature not in ("burst", "hooks")]
+    for place in range(chance.number(0, 14) if some else 0):
+        at, what = chance.number(0, until), chance.among(some)
+        if what == "apply":
+            acts.append(Act(at, what, documents=edits(chance, law, pools)))
+        elif what == "delete":
+            acts.append(Act(at, what, delete=closings(chance, law, pools)))
+        elif what in ("drain", "cordon"):
+            node = chance.among(machines)
+            acts += [Act(at, what, node), Act(at + chance.number(0, 90) * SECOND, "uncordon", node)]
+        elif what == "join":
+            acts.append(Act(at, what, f"new-{place}", node=joins(chance, rows, f"new-{place}", at)[0].node_joins))
+        else:
+            job = chance.among(jobs)
+            acts.append(Act(max(at, job.at + chance.number(0, 60) * SECOND), what, job.wish.name))
+    return sorted((act for act in acts if act.at < until), key=lambda act: act.at)
+
+
+def _faults(chance: Drawn, machines: list[str], until: int) -> list[Fault]:
+    services, nodes, server = chance.some(ON_SERVICES), chance.some(ON_NODES), chance.some(ON_THE_SERVER)
+    kinds = [(kind, target) for kind in services for target in SERVICES]
+    kinds += [(kind, target) for kind in nodes for target in machines]
+    kinds += 3 * [(kind, "nats") for kind in server]
+    if not kinds:
+        return []
+    found = []
+    for _ in range(chance.among([0, 1, 3, 8, 16])):
+        kind, target = chance.among(kinds)
+        span = chance.among([SECOND // 5, SECOND, 5 * SECOND, 20 * SECOND, 70 * SECOND])
+        if kind in ("server", "election", "full"):
+            span = min(span, 20 * SECOND)
+        found.append(Fault(chance.number(SECOND, until), kind, target, span, _amount(chance, kind, target)))
+    return sorted(found, key=lambda fault: fault.at)
+
+
+def _amount(chance: Drawn, kind: str, target: str) -> int:
+    if kind == "crash_soon":
+        return chance.number(1, 400)
+    if kind == "clock":
+        jump = chance.among([1, -1]) * chance.among([SECOND // 2, 5 * SECOND, 100 * SECOND])
+        return jump if target in SERVICES else min(jump, SECOND)
+    return chance.number(0, 5) if kind == "lie" else 0
+
+
+def write(plan: Plan, path: Path) -> None:
+    """To a file that a person can read."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1))
+
+
+def read(path: Path) -> Plan:
+    """From a file."""
+    return msgspec.json.decode(path.read_bytes(), type=Plan)

@@ -1,0 +1,125 @@
+"""The whole system in one process: seeds that have to go well, the same bytes each time, and faults of ours that have to be found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.admission.decide import Admission
+from headrace.bus.jetstream import JetStreamLog
+from headrace.contracts import facts as f
+from headrace.domain.fold.apply import HANDLERS
+from headrace.node_executor.core import lease as life
+from headrace.node_executor.core import node as nodes
+from headrace.node_executor.journal import Journal
+from tests.simulation.campaign import main
+from tests.simulation.plan import draw, read, write
+from tests.simulation.shrinking import shrink, sort_of
+from tests.simulation.world import play
+
+ROOT = Path(__file__).parents[2]
+SEEDS = ("6", "13", "17", "20", "28", "67")
+"""Few, and eventful ones; `make sim` plays thousands."""
+FEW = 40
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_goes_wrong_no_promise_is_broken_and_all_comes_to_its_end(seed):
+    outcome = play(draw(seed))
+    assert outcome.violations == []
+    assert outcome.facts > 100
+
+
+def test_a_seed_gives_the_same_bytes_in_any_process():
+    told = "from tests.simulation.campaign import run; print(run('13').digest)"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", told],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hashes, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hashes in ("1", "4711")
+    }
+    assert digests == {f"{play(draw('13')).digest}\n"}
+
+
+def test_a_plan_out_of_a_file_is_the_same_run(tmp_path, capsys):
+    path = tmp_path / "plan.json"
+    write(draw("13"), path)
+    assert read(path) == draw("13")
+    assert main(["--plan", str(path)]) == 0
+    assert play(draw("13")).digest in capsys.readouterr().out
+
+
+def found(first):
+    """The first seed that shows that something is wrong, and what; `first` is known to, as long as histories are what they are."""
+    for number in range(first, first + FEW):
+        outcome = play(draw(str(number)))
+        if outcome.violations:
+            return outcome
+    raise AssertionError(f"{FEW} seeds have found nothing")
+
+
+class TestWhatIsFound:
+    def test_a_writer_that_appends_without_a_condition(self, monkeypatch):
+        honest = JetStreamLog.append
+
+        async def anyhow(self, subject, payload, expected_last, message_id=""):
+            return await honest(self, subject, payload, None, message_id)
+
+        monkeypatch.setattr(JetStreamLog, "append", anyhow)
+        assert "void" in found(7).violations[0]
+
+    def test_an_executor_that_forgets_what_it_has_begun(self, monkeypatch):
+        monkeypatch.setattr(Journal, "began", lambda self, order: None)
+        assert "runs twice at once" in found(9).violations[0]
+
+    def test_a_node_that_lets_go_of_nothing_that_was_taken_from_it(self, monkeypatch):
+        honest = life.stop
+
+        def deaf(lease, ladder, at, out):
+            if ladder.cause != "revoked":
+                honest(lease, ladder, at, out)
+
+        monkeypatch.setattr(nodes.life, "stop", deaf)
+        assert "still runs" in " ".join(found(39).violations)
+
+    def test_a_fold_that_forgets_a_release(self, monkeypatch):
+        honest = HANDLERS[f.LeaseEndedV1]
+
+        def forgetful(state, fact, sequence, place):
+            if sequence % 4:
+                honest(state, fact, sequence, place)
+
+        monkeypatch.setitem(HANDLERS, f.LeaseEndedV1, forgetful)
+        assert "does not end" in found(1).violations[0]
+
+    def test_a_node_that_kills_at_once(self, monkeypatch):
+        monkeypatch.setattr(life, "_terminate", life.kill)
+        monkeypatch.setitem(life.RULES, (life.Phase.TOLD, life.Told), lambda lease, event, out: life.kill(lease, event.at, out))
+        assert "was promised" in found(2).violations[0]
+
+    def test_an_admission_that_passes_over_a_wish(self, monkeypatch):
+        honest = Admission._judge_message
+
+        def careless(self, message, now):
+            return message.sequence % 5 == 0 or honest(self, message, now)
+
+        monkeypatch.setattr(Admission, "_judge_message", careless)
+        assert "was acknowledged and was never judged" in " ".join(found(1).violations)
+
+
+def test_a_run_that_fails_is_made_small(monkeypatch):
+    monkeypatch.setattr(Journal, "began", lambda self, order: None)
+    outcome = found(9)
+    sort = sort_of(outcome.violations[0])
+    plan = draw(outcome.seed)
+    small = shrink(plan, lambda plan: any(sort_of(one) == sort for one in play(plan).violations), tries=20)
+    assert len(small.faults) + len(small.acts) + len(small.jobs) < (len(plan.faults) + len(plan.acts) + len(plan.jobs)) / 2

@@ -1,0 +1,149 @@
+"""Looks at every record as it is stored, and at everything once more when all has come to rest: what must never be is told as a line.
+
+The independent auditor reads the ledger in the order in which it was decided: a decision of the allocator stands right behind what it had
+read (`as_of`), because what others stated meanwhile is answered by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+from headrace.bus.log import Message
+from headrace.domain.fold.ledger import Ledger, LedgerBroken
+from headrace.domain.snapshot import dump
+from headrace.domain.state import FINAL
+from tests.properties.auditor import GPU_UNITS, SERVICES, Auditor
+
+AHEAD_MAX = 2_000_000
+"""A record that is further before the server's clock is void (R34)."""
+
+MOST = 20
+"""Violations that are kept of one run; what follows from the first says little."""
+
+
+class Watch:
+    """`violations` are lines. `lies`: payloads that were made up to be void; `clock`: true microseconds since the beginning."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.lies: set[bytes] = set()
+        self.fold = Ledger()
+        self.auditor = Auditor()
+        self.facts = 0
+        self.records = 0
+        self.voids: dict[str, int] = {}
+        self.judged: set[str] = set()
+        self.digest = blake2b(digest_size=16)
+        self.told: Callable[[], None] | None = None
+        self._later: deque[tuple[int, dict[str, Any]]] = deque()
+        self._last: dict[str, str] = {}
+        self._reported = 0
+
+    @property
+    def state(self) -> Any:
+        """What all services should believe."""
+        return self.fold.state
+
+    def wrong(self, what: str) -> None:
+        """Something that must never be."""
+        if len(self.violations) < MOST:
+            self.violations.append(what)
+        if self.told is not None:
+            self.told()
+
+    def stored(self, message: Message) -> None:
+        """The ledger has one more record."""
+        self.digest.update(b"%d %s %d\n" % (message.sequence, message.subject.encode(), message.stamped))
+        self.digest.update(message.payload)
+        self.records += 1
+        void = self._expected_void(message)
+        try:
+            record = self.fold.read(message)
+        except LedgerBroken as error:
+            self.wrong(f"the ledger is broken: {error}")
+            return
+        if (record is None) != void:
+            self.wrong(
+                f"record {message.sequence} on {message.subject} should be {'void' if void else 'good'}: {self.fold.void_reason}"
+            )
+        if record is None:
+            writer = message.subject.removeprefix("hr.ledger.")
+            self.voids[writer] = self.voids.get(writer, 0) + 1
+            return
+        self.facts += len(record.facts)
+        self._audit(message)
+
+    def _expected_void(self, message: Message) -> bool:
+        if message.payload in self.lies:
+            return True
+        return bool(json.loads(message.payload)["now"] > message.stamped + AHEAD_MAX)
+
+    def _audit(self, message: Message) -> None:
+        record = json.loads(message.payload)
+        by = record["by"]
+        if message.subject != f"hr.ledger.{by}":
+            self.wrong(f"{message.sequence}: {by} wrote on {message.subject}")
+        if by in SERVICES:
+            if record.get("prev", "") != self._last.get(by, ""):
+                self.wrong(f"{message.sequence}: the record of {by} does not name the one before it")
+            if by == "admission":
+                self.judged |= {fact["job"] for fact in record["facts"] if "job" in fact}
+            self._last[by] = blake2b(message.payload, digest_size=16).hexdigest()
+        if by != "allocator":
+            self._later.append((message.sequence, record))
+            return
+        while self._later and self._later[0][0] <= record["as_of"]:
+            self._hear(*self._later.popleft())
+        self._hear(message.sequence, record)
+
+    def _hear(self, sequence: int, record: dict[str, Any]) -> None:
+        auditor = self.auditor
+        auditor.sequence = sequence
+        record["now"] = max(auditor.now, record["now"])
+        try:
+            auditor.hear(record)
+        except Exception as error:  # noqa: BLE001 - a ledger that it cannot read breaks a promise
+            self.wrong(f"{sequence}: the auditor cannot read it: {error!r}")
+        for violation in auditor.violations[self._reported :]:
+            self.wrong(violation)
+        self._reported = len(auditor.violations)
+
+    def finish(self) -> None:
+        """Hear what is left."""
+        while self._later:
+            self._hear(*self._later.popleft())
+
+    # At rest
+
+    def at_rest(self, acknowledged: set[str], folds: dict[str, Any], machines: dict[str, Any]) -> None:
+        """All has had its time: everything is over, and everybody agrees."""
+        self.finish()
+        state = self.state
+        open_jobs = {key: job.state for key, job in state.jobs.items() if job.state not in FINAL}
+        open_jobs |= {key: job.state for key, job in self.auditor.jobs.items() if job.state in ("pending", "holding")}
+        for key, stands in sorted(open_jobs.items()):
+            self.wrong(f"{key} is {stands} and does not end")
+        if self.auditor.leases:
+            self.wrong(f"leases that do not end: {sorted(self.auditor.leases)}")
+        for wish in sorted(acknowledged - self.judged):
+            self.wrong(f"{wish} was acknowledged and was never judged")
+        for machine in machines.values():
+            for lease in sorted(machine.running):
+                self.wrong(f"{lease} still runs on {machine.name}")
+        self._see_nothing_taken()
+        mine = dump(state)
+        for name, fold in sorted(folds.items()):
+            if fold.sequence != state.sequence:
+                self.wrong(f"{name} stands at {fold.sequence}, the ledger at {state.sequence}")
+            elif dump(fold.state) != mine:
+                self.wrong(f"{name} believes something else than the ledger says")
+
+    def _see_nothing_taken(self) -> None:
+        for node in self.state.nodes.values():
+            taken = [device.name for device in node.devices if device.nominated or device.free != GPU_UNITS]
+            if node.leases or taken or (node.cpu_free, node.memory_free) != (node.cpu, node.memory):
+                self.wrong(f"nothing runs, and of node {node.name} something is taken: {taken or sorted(node.leases)}")
