@@ -211,16 +211,15 @@ def _faults(chance: Drawn, machines: list[str], until: int) -> list[Fault]:
         span = chance.among([SECOND // 5, SECOND, 5 * SECOND, 20 * SECOND, 70 * SECOND])
         if kind in ("server", "election", "full"):
             span = min(span, 20 * SECOND)
-        found.append(Fault(chance.number(SECOND, until), kind, target, span, _amount(chance, kind, target)))
+        found.append(Fault(chance.number(SECOND, until), kind, target, span, _amount(chance, kind)))
     return sorted(found, key=lambda fault: fault.at)
 
 
-def _amount(chance: Drawn, kind: str, target: str) -> int:
+def _amount(chance: Drawn, kind: str) -> int:
     if kind == "crash_soon":
         return chance.number(1, 400)
     if kind == "clock":
-        jump = chance.among([1, -1]) * chance.among([SECOND // 2, 5 * SECOND, 100 * SECOND])
-        return jump if target in SERVICES else min(jump, SECOND)
+        return chance.among([1, -1]) * chance.among([SECOND // 2, 5 * SECOND, 100 * SECOND])
     return chance.number(0, 5) if kind == "lie" else 0
 
 

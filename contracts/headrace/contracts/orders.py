@@ -63,13 +63,15 @@ class Orders(Value, frozen=True, kw_only=True):
 class NodeAnswer(Value, frozen=True, kw_only=True):
     """All that the node should be running, and the sequence of its own last record (0: none), for its next append.
 
-    `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost knows its own.
+    `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost knows its own. `now` is
+    the log's time when this was said (0: nobody says), by which a node knows that its clock is ahead, and its records would be void (R34).
     """
 
     node: str
     through: int
     last_record: int
     last_digest: str = ""
+    now: int = 0
     starts: tuple[StartOrder, ...] = ()
     stops: tuple[StopOrder, ...] = ()
 

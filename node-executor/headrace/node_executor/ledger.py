@@ -25,6 +25,10 @@ from headrace.node_executor.journal import Journal, Sending
 
 WAIT_FIRST, WAIT_MOST = 0.05, 2.0
 
+MICROSECONDS = 1_000_000
+AHEAD_ALLOWED = MICROSECONDS // 2
+"""How far this node's clock may be ahead of the log's time before that is used: at two seconds records are void (R34)."""
+
 _log = structlog.get_logger("headrace.node_executor")
 
 
@@ -63,6 +67,9 @@ class Ledger:
         self._empty = asyncio.Event()
         (self._wanted if journal.unsent else self._empty).set()
         self._last: int | None = None
+        self._log_time = 0
+        self._heard_at = 0.0
+        self._is_ahead = False
         self.as_of = 0
 
     @property
@@ -75,6 +82,12 @@ class Ledger:
         self._journal.said(fact)
         self._wanted.set()
         self._empty.clear()
+
+    def heard(self, answer: NodeAnswer) -> None:
+        """How far the feed is, and what time it is there."""
+        self.as_of = max(self.as_of, answer.through)
+        if answer.now:
+            self._log_time, self._heard_at = answer.now, asyncio.get_running_loop().time()
 
     async def settled(self) -> None:
         """Wait until everything stated so far and since is stored."""
@@ -98,10 +111,20 @@ class Ledger:
 
     def _next(self, last: int) -> Sending:
         """A record of as many waiting facts as fit into one."""
-        sending = Sending(min(len(self._journal.unsent), RECORD_FACTS_MAX), last, self._now(), self.as_of, self._engine)
+        sending = Sending(min(len(self._journal.unsent), RECORD_FACTS_MAX), last, self._time(), self.as_of, self._engine)
         while len(self._encoded(sending)) > RECORD_BYTES_MAX and sending.count > 1:
             sending = msgspec.structs.replace(sending, count=sending.count // 2)
         return sending
+
+    def _time(self) -> int:
+        """This node's time, or the log's where this node is ahead of it."""
+        now = self._now()
+        due = self._log_time + int((asyncio.get_running_loop().time() - self._heard_at) * MICROSECONDS)
+        was, self._is_ahead = self._is_ahead, self._log_time > 0 and now - due > AHEAD_ALLOWED
+        if self._is_ahead and not was:
+            ahead = (now - due) / MICROSECONDS
+            _log.error("clock_ahead", seconds=ahead, help="this node's clock is wrong: the log's time is used")
+        return due if self._is_ahead else now
 
     def _encoded(self, sending: Sending) -> bytes:
         facts = tuple(islice(self._journal.unsent, sending.count))
@@ -139,6 +162,7 @@ class Ledger:
         while True:
             with contextlib.suppress(Unavailable):
                 answer = await self._wire.ask()
+                self.heard(answer)
                 if answer.last_record >= last:
                     return answer
             await asyncio.sleep(wait)

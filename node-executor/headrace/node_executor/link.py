@@ -204,7 +204,7 @@ class Link:
                 _log.debug("no_answer", reason=str(error))
                 await asyncio.sleep(10 * RECONNECT_WAIT)
                 continue
-            ledger.as_of = max(ledger.as_of, answer.through)
+            ledger.heard(answer)
             hears.answered(answer)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), self._pace.ask)

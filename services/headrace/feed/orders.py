@@ -121,8 +121,8 @@ def jobs_on(state: State, node: str) -> list[JobRecord]:
     return [lease.job for lease in _leases_on(state, node) if lease.job.stop is None]
 
 
-def answer(state: State, node: str, text_of: TextOf) -> NodeAnswer:
-    """All that a node should be running, and the stops in progress on it; together they are all leases it holds."""
+def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer:
+    """All that a node should be running, and the stops in progress on it; together they are all leases it holds. `now`: the log's time."""
     leases = _leases_on(state, node)
     last_record, last_digest = state.writers.get(node_writer(node), (0, ""))
     return NodeAnswer(
@@ -130,6 +130,7 @@ def answer(state: State, node: str, text_of: TextOf) -> NodeAnswer:
         through=state.sequence,
         last_record=last_record,
         last_digest=last_digest,
+        now=now,
         starts=tuple(_start(lease.job, lease, text_of(lease.job)) for lease in leases if lease.job.stop is None),
         stops=tuple(_stop(lease.job, lease, lease.job.stop) for lease in leases if lease.job.stop is not None),
     )

@@ -19,7 +19,8 @@ from nats import errors
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogUnavailable, Message
-from headrace.bus.loop import follow
+from headrace.bus.logtime import LogTime
+from headrace.bus.loop import follow, steady_clock
 from headrace.bus.process import Service, settle
 from headrace.bus.sealing import KEYS, Keyring
 from headrace.bus.telemetry import span
@@ -97,6 +98,7 @@ class Feed:
         self._ledger = ledger
         self._feed = feed
         self._clock = clock
+        self._time = LogTime(clock, steady_clock)
         self._texts = Texts(ledger, open_sealed)
         self._roster = Roster(state)
         self._history = History()
@@ -215,18 +217,28 @@ class Feed:
         node = message.subject.rpartition(".")[2]
         if not message.reply or not is_token(node):
             return
+        now = await self._log_time()
         state, sealed = self.fold.state, dict[str, str]()
         while missing := [job for job in node_orders.jobs_on(state, node) if job.key not in sealed]:
             sealed |= await self._texts.of(missing)  # meanwhile more may have been granted
         opened = self._opened(sealed)
-        payload = encode(node_orders.answer(state, node, opened))
+        payload = encode(node_orders.answer(state, node, opened, now))
         if len(payload) > MESSAGE_BYTES_MAX:
             _log.warning("answer_too_large", node=node, bytes=len(payload), help="texts of jobs that run already are left out")
-            payload = encode(node_orders.answer(state, node, lambda job: None if job.started_at else opened(job)))
+            payload = encode(node_orders.answer(state, node, lambda job: None if job.started_at else opened(job), now))
         try:
             await self._connection.publish(message.reply, payload)
         except errors.Error as error:
             _log.error("answer_lost", node=node, reason=str(error))
+
+    async def _log_time(self) -> int:
+        """The log's time, for nodes to hold their clocks against; 0 where the log does not say."""
+        if self._time.unsure:
+            try:
+                self._time.answered(await self._ledger.now())
+            except LogUnavailable:
+                return 0
+        return max(self.fold.now, self._time.now())
 
     async def _hear(self, message: Msg) -> None:
         """A heartbeat, of whom its subject names."""

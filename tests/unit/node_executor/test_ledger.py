@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def impatient(monkeypatch) -> None:
 class Bus:
     """Stores records as the stream does. `plan` says what happens to the next appends: `ok`, `away`, `lost` (stored, no ack)."""
 
-    def __init__(self, *plan: str, names_digests: bool = True, lag: int = 0) -> None:
+    def __init__(self, *plan: str, names_digests: bool = True, lag: int = 0, now: int = 0) -> None:
         self.stored: list[bytes] = []
         self.asked = 0
         self.gate = asyncio.Event()
@@ -36,6 +36,7 @@ class Bus:
         self._plan = list(plan)
         self._names_digests = names_digests
         self._lag = lag
+        self._now = now
 
     async def append(self, payload: bytes, expected: int) -> int:
         await self.gate.wait()
@@ -57,7 +58,7 @@ class Bus:
                 raise Unavailable("nobody listens")
             return NodeAnswer(node="gpu01", through=0, last_record=0)
         known = digest(self.stored[-1]) if self.stored and self._names_digests else ""
-        return NodeAnswer(node="gpu01", through=0, last_record=len(self.stored), last_digest=known)
+        return NodeAnswer(node="gpu01", through=0, last_record=len(self.stored), last_digest=known, now=self._now)
 
     def facts(self) -> list[list[int]]:
         """The steps of the checkpoints in each record."""
@@ -74,9 +75,9 @@ def spool(tmp_path) -> str:
 
 
 @asynccontextmanager
-async def writing(bus: Bus, spool: str, engine: str = "test/1") -> AsyncIterator[Ledger]:
+async def writing(bus: Bus, spool: str, engine: str = "test/1", now: Callable[[], int] = lambda: 42) -> AsyncIterator[Ledger]:
     journal = Journal(spool)
-    ledger = Ledger(bus, "node.gpu01", engine, lambda: 42, journal)
+    ledger = Ledger(bus, "node.gpu01", engine, now, journal)
     task = asyncio.create_task(ledger.run())
     yield ledger
     task.cancel()
@@ -187,3 +188,27 @@ async def test_what_a_former_executor_could_not_state_is_stated_once_and_first(s
     async with writing(bus, spool) as ledger:
         await settled(ledger)
     assert bus.facts() == [[1], [2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("log_time", "stated"),
+    [
+        pytest.param(0, 5_000_042, id="nobody says what time it is"),
+        pytest.param(4_800_000, 5_000_042, id="a little ahead"),
+        pytest.param(9_000_000, 5_000_042, id="behind"),
+    ],
+)
+async def test_a_record_carries_the_nodes_own_time(spool, log_time, stated) -> None:
+    bus = Bus(now=log_time)
+    async with writing(bus, spool, now=lambda: 5_000_042) as ledger:
+        ledger.state(fact(1))
+        await asyncio.wait_for(ledger.settled(), PATIENCE)
+    assert decode_record(bus.stored[0]).now == stated
+
+
+async def test_a_node_that_is_ahead_states_the_logs_time_because_its_records_would_be_void(spool) -> None:  # R34
+    bus = Bus(now=1_000_000)
+    async with writing(bus, spool, now=lambda: 5_000_042_000_000) as ledger:
+        ledger.state(fact(1))
+        await asyncio.wait_for(ledger.settled(), PATIENCE)
+    assert 1_000_000 <= decode_record(bus.stored[0]).now < 1_000_000 + PATIENCE * 1_000_000
