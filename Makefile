@@ -6,7 +6,8 @@ INSTALLED := .venv/.installed
 DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-api check bench bench-api bench-packing bench-trace properties sim scenarios schemas format lock
+.PHONY: help setup up down demo test test-api check bench bench-api bench-packing bench-trace bench-whatif properties sim scenarios schemas \
+	format lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ bench-api: $(INSTALLED) ## submits and reads over HTTP by 32 clients, and batche
 
 bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation gradient descent, best fit, packing and random
 	@$(BIN)/python tests/bench/packing.py
+
+bench-whatif: $(INSTALLED) ## 100,000 jobs of a history played again as it was and with other policies
+	@$(BIN)/python tests/bench/whatif.py
 
 bench-trace: $(INSTALLED) ## six weeks of a real cluster through the engine, beside simple schedulers
 	@$(BIN)/python tests/bench/trace.py

@@ -8,6 +8,7 @@ object that the changes have written is passed over.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -23,8 +24,10 @@ from headrace.governance.objects import Name, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.contracts.documents import Profile
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Fact
+    from headrace.domain.state import PolicyState
     from headrace.simulate.world import World
 
 WRITTEN: dict[type[Fact], str] = {
@@ -46,6 +49,14 @@ REMOVED: dict[type[Fact], str] = {
     f.PolicyDeletedV1: "policy",
 }
 """Facts that remove an object, and its kind."""
+
+
+@dataclass(slots=True)
+class Never:
+    """Kinds of jobs, and why they could never run; as the documents and hardware `of` a sequence are."""
+
+    of: int = -1
+    answers: dict[tuple[object, ...], Rejection | None] = field(default_factory=dict)
 
 
 def object_of(fact: AnyFact) -> Name | None:
@@ -93,12 +104,23 @@ def _admitted(world: World, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | f.JobRej
     if world.former.get((profile.tenant, profile.name)) == fact.request:
         request = {key: amount for key, amount in asked_by(state, profile).items() if amount}
         fact = structs.replace(fact, request=request, mig=profile.mig, replicas=profile.replicas)
-    asked = make_request(fact.request, fact.replicas, profile, fact.mig)
-    beyond = user in policy.document.beyond_limit
-    never = never_fits(state, policy, profile, asked, preemptible=fact.preemptible, beyond=beyond)
+    never = _never(world, policy, profile, fact, beyond=user in policy.document.beyond_limit)
     if never is None and policy.pending >= policy.document.max_pending:
         never = Rejection(RejectReason.TOO_MANY_PENDING, f"{policy.pending} jobs are pending in policy {fact.policy}")
     return fact if never is None else _refused(fact, never)
+
+
+def _never(world: World, policy: PolicyState, profile: Profile, fact: f.JobAdmittedV1, *, beyond: bool) -> Rejection | None:
+    """Why it could never run; looked up where a job like it has been asked about since documents or hardware changed last."""
+    known, state = world.never, world.state
+    if known.of != state.documents_sequence:
+        known.of = state.documents_sequence
+        known.answers.clear()
+    kind = (policy.key, fact.profile, tuple(sorted(fact.request.items())), fact.replicas, fact.mig, fact.preemptible, beyond)
+    if kind not in known.answers:
+        asked = make_request(fact.request, fact.replicas, profile, fact.mig)
+        known.answers[kind] = never_fits(state, policy, profile, asked, preemptible=fact.preemptible, beyond=beyond)
+    return known.answers[kind]
 
 
 def _refused(fact: f.JobAdmittedV1, why: Rejection) -> f.JobRejectedV1:

@@ -20,6 +20,26 @@ Queue = tuple[str, str, str]
 PREEMPTED, SUCCEEDED = "preempted", "succeeded"
 
 
+NOTED: frozenset[type] = frozenset(
+    {
+        f.JobAdmittedV1,
+        f.JobRejectedV1,
+        f.JobDismissedV1,
+        f.LeaseGrantedV1,
+        f.LeaseStartedV1,
+        f.CheckpointRegisteredV1,
+        f.LeaseEndedV1,
+        f.LeaseRevokedV1,
+        f.LeaseSuspendedV1,
+        f.ResumeOrderedV1,
+        f.JobRequeuedV1,
+        f.JobEndedV1,
+        f.PreemptionOrderedV1,
+    }
+)
+"""Facts that say something to an outcome."""
+
+
 @dataclass(slots=True, eq=False)
 class Tale:
     """What became of one job. Moments in log time; `started_at` is of its first start, None where it has not started by the end.

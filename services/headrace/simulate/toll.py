@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 SETTLE_EVERY = 4_000
 """Leases that begin or end, between two looks at what that makes."""
 
+NOTED: frozenset[type] = CHANGES_SUPPLY | {
+    f.LeaseGrantedV1,
+    f.LeaseEndedV1,
+    f.LeaseRevokedV1,
+    f.LeaseSuspendedV1,
+    f.ResumeOrderedV1,
+    f.PolicyAppliedV1,
+    f.PolicyDeletedV1,
+    f.TenantAppliedV1,
+}
+"""Facts that say something to a toll."""
+
 LeaseKey = tuple[str, int, int]
 """(job, attempt, rank)."""
 

@@ -21,8 +21,10 @@ from headrace.simulate.difference import Side, called, difference
 from headrace.simulate.happenings import Refused
 from headrace.simulate.machines import Run
 from headrace.simulate.names import numbered
+from headrace.simulate.outcome import NOTED as OUTCOME_NOTES
 from headrace.simulate.outcome import Outcome
 from headrace.simulate.scenario import Scenario
+from headrace.simulate.toll import NOTED as TOLL_NOTES
 from headrace.simulate.toll import Toll, priced_keys
 from headrace.simulate.world import World
 
@@ -72,7 +74,14 @@ class _Player:
         self._began = world.now
         self._outcome.begin(world.now)
         self._toll.begin(world.now)
-        world.listeners += (self._outcome.note, self._toll.note)
+        world.listeners.append(self._hear)
+
+    def _hear(self, fact: AnyFact, now: int) -> None:
+        kind = type(fact)
+        if kind in OUTCOME_NOTES:
+            self._outcome.note(fact, now)
+        if kind in TOLL_NOTES:
+            self._toll.note(fact, now)
 
     def play(self, until: int, progress: Progress) -> int:
         """To the end of the timeline, and on until nothing is left to happen; log time there."""

@@ -34,6 +34,7 @@ from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
 from headrace.governance.zones import known_zones, offsets_of
 from headrace.preemption.decide import PreemptionWatch
+from headrace.simulate.again import Never
 from headrace.simulate.happenings import AUTHOR, Refused, happen
 from headrace.simulate.machines import Machines
 from headrace.simulate.names import entitled_member, find_policy, numbered
@@ -129,6 +130,7 @@ class World:
         """Objects that changes have written or removed: what was really written about them is passed over."""
         self.former: dict[tuple[str, str], Amounts] = {}
         """What a replica of a profile that changes have written took before."""
+        self.never = Never()
         self.history: list[Stated] = []
         self.names: dict[str, str] = {}
         self._submitted = 0
@@ -222,8 +224,9 @@ class World:
                 rest = _Rest(self.state.sequence, self.now, len(self.admission.waiting))
                 if self._rests.get(by) == rest:
                     continue
-                if self.append(by, decider.decide(self.now)):
-                    spoken = True
+                facts = decider.decide(self.now)
+                if facts:
+                    spoken = self.append(by, facts)
                 else:
                     self._rests[by] = rest
             if not spoken:
@@ -232,7 +235,10 @@ class World:
 
     def _nodes_speak(self) -> bool:
         by_writer: dict[str, list[AnyFact]] = {}
-        for writer, fact in self.machines.take_stated():
+        stated = self.machines.take_stated()
+        if not stated:
+            return False
+        for writer, fact in stated:
             by_writer.setdefault(writer, []).append(fact)
         for writer, facts in by_writer.items():
             for start in range(0, len(facts), RECORD_FACTS_MAX):
