@@ -36,6 +36,7 @@ SHELLS = (
     "headrace.simulate.period",  # has two worlds played
     "headrace.simulate.whatif",  # plays two worlds
     "headrace.simulate.world",  # feeds the in-memory log, in virtual time
+    "headrace.accounting.copies",  # reads the copy of the records
     "headrace.accounting.database",  # the books' database
     "headrace.accounting.schema",  # makes its tables
     "headrace.accounting.store",  # writes the books

@@ -16,6 +16,7 @@ from headrace.cli import (
     documents,
     jobs,
     play,
+    repair,
     safekeeping,
     statement,
     submission,
@@ -85,6 +86,7 @@ def parser() -> Parser:
         audit,
         archive,
         safekeeping,
+        repair,
         play,
         whatif,
     ):

@@ -16,38 +16,47 @@ from headrace.supervisor.running import Lock
 
 
 class Stores:
-    """From `async with` on both run, on the loopback, and nobody else has this data directory; `bus` is a connection as the operator.
+    """From `async with` on they run, on the loopback, and nobody else has this data directory; `bus` is a connection as the operator.
 
-    Raises `AlreadyRunning`, `InstallationError`, `NotReady`.
+    `nats`, `books`: only the one of them is started. Raises `AlreadyRunning`, `InstallationError`, `NotReady`.
     """
 
     bus: Connection
     dsn: str
 
-    def __init__(self, installation: Installation) -> None:
+    def __init__(self, installation: Installation, *, nats: bool = True, books: bool = True) -> None:
         self.installation = installation
+        self._wants = (nats, books)
         self._children = Children(installation.logs, lambda: None)
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        installation = self.installation
-        installation.prepare()
+        self.installation.prepare()
         async with contextlib.AsyncExitStack() as stack:
-            stack.enter_context(Lock(installation))
+            stack.enter_context(Lock(self.installation))
             stack.push_async_callback(self._children.stop)
-            port = free_port(LOOPBACK)
-            installation.write_nats_config(port, private=True)
-            (nats,) = self._children.start(parts.nats_server(installation))
-            database = prepare(installation.postgres, installation.postgres_password())
-            (postgres,) = self._children.start(parts.postgres(database))
-            await until_ready(nats, lambda: listens(port))
-            operator = installation.operator()
-            self.bus = await connect(f"nats://{LOOPBACK}:{port}", operator.name, operator.password, name="supervisor")
-            stack.push_async_callback(self.bus.close)
-            await until_ready(postgres, lambda: accepts(database.dsn))
-            self.dsn = database.dsn
+            nats, books = self._wants
+            if nats:
+                await self._start_nats(stack)
+            if books:
+                await self._start_books()
             self._stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
+
+    async def _start_nats(self, stack: contextlib.AsyncExitStack) -> None:
+        port = free_port(LOOPBACK)
+        self.installation.write_nats_config(port, private=True)
+        (nats,) = self._children.start(parts.nats_server(self.installation))
+        await until_ready(nats, lambda: listens(port))
+        operator = self.installation.operator()
+        self.bus = await connect(f"nats://{LOOPBACK}:{port}", operator.name, operator.password, name="supervisor")
+        stack.push_async_callback(self.bus.close)
+
+    async def _start_books(self) -> None:
+        database = prepare(self.installation.postgres, self.installation.postgres_password())
+        (postgres,) = self._children.start(parts.postgres(database))
+        await until_ready(postgres, lambda: accepts(database.dsn))
+        self.dsn = database.dsn

@@ -1,0 +1,67 @@
+"""`headrace repair`: the ledger's stream made whole again, from the archive and the independent copy."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+
+import structlog
+
+from headrace.accounting.database import DatabaseAway, DatabaseRefused
+from headrace.bus.log import LogError
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
+from headrace.cli.shown import as_json
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.readiness import NotReady
+from headrace.supervisor.running import AlreadyRunning
+
+
+def add(nouns: Nouns) -> None:
+    """The command."""
+    parser = add_command(
+        nouns,
+        "repair",
+        repair,
+        "find what is damaged in the ledger's stream, and put the right records there, from the archive and from the books' copy",
+        """headrace repair --look                       say what is wrong, and change nothing
+        headrace repair                              the same, and repair it; what was there before is kept beside it
+
+        The installation has to be down. Every record comes back with its sequence, its time and its bytes, and the server itself reads
+        all of them before it counts. Where two sources that both vouch for a record differ, nothing is changed: a person has to look.""",
+    )
+    parser.add_argument("--look", action="store_true", help="say what is wrong, and change nothing; exit 1 where something is")
+    parser.add_argument(
+        "--without-end",
+        action="store_true",
+        help="end the ledger before the first record that nobody has: what came after is lost",
+    )
+    add_place(parser)
+    add_json(parser)
+
+
+async def repair(args: argparse.Namespace) -> int:
+    """Of an installation that is down."""
+    from headrace.supervisor.mending import mend  # noqa: PLC0415 - the archive's libraries take half a second
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    installation = Installation(args.data)
+    if not installation.settings_kept():
+        raise Failed(f"there is no installation in {installation.directory}; name it with --data")
+
+    def say(part: str, what: str) -> None:
+        if not args.json:
+            print(f"  {part:<14} {what}", flush=True)
+
+    try:
+        mended = await mend(installation, say, only_look=args.look, without_end=args.without_end)
+    except (LogError, NotReady, AlreadyRunning, DatabaseAway, DatabaseRefused) as error:
+        raise Failed(str(error)) from None
+    if args.json:
+        print(as_json({"troubles": mended.troubles, "through": mended.through, "kept": str(mended.kept or "")}))
+    elif not mended.troubles:
+        print(f"nothing is wrong: records through {mended.through} are as they were written")
+    else:
+        print("\n".join(mended.troubles))
+        if mended.kept is not None:
+            print(f"repaired: the ledger is whole through record {mended.through}; what was there before lies in {mended.kept}")
+    return 1 if args.look and mended.troubles else 0

@@ -1,0 +1,281 @@
+"""Repairs the ledger's stream in its server's store, of an installation that is down: the right records, where they were.
+
+Strategy: of every record the right one is chosen (`archive.repairing`), and all of them are folded, before anything is touched. Then the
+files that differ are written anew beside the old ones, the two change places, and the server reads all of it: only if it gives out exactly
+what was chosen, byte for byte, sequence for sequence, time for time, it stays so. What was there before is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.accounting import copies
+from headrace.accounting.database import Connection, Database
+from headrace.archive import manifest as manifests
+from headrace.archive.blocks import Block, Placed, read
+from headrace.archive.history import ARCHIVE
+from headrace.archive.manifest import Manifest
+from headrace.archive.reading import piece_of, read_piece
+from headrace.archive.repairing import Choice, Copied, choose, told
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogBroken, LogError, Stored
+from headrace.bus.streams import ensure_streams
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.domain.fold.ledger import Ledger, LedgerBroken
+from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.stores import Stores
+
+STEP = 2_000
+"""Records that are looked at together."""
+BLOCK_BYTES = 4 * 1024 * 1024
+SILENCE = 5.0
+
+Say = Callable[[str, str], None]
+
+
+class Found(NamedTuple):
+    """What the stream has to be behind `purged` (and, of each subject, the last record before), and what is wrong with it now."""
+
+    purged: int
+    records: list[Stored]
+    troubles: list[str]
+    whole: frozenset[int]
+    """Numbers of the files that can stay as they are, as far as one can see."""
+
+
+class Mended(NamedTuple):
+    """What was wrong, up to where the ledger reaches, and where what was there before lies (None: nothing was touched)."""
+
+    troubles: list[str]
+    through: int
+    kept: Path | None
+
+
+class _Files(NamedTuple):
+    """What lies in the store."""
+
+    directory: Path
+    placed: dict[int, tuple[int, Placed]]
+    sequences: dict[int, list[int]]
+    cut: dict[int, int]
+
+
+async def mend(installation: Installation, say: Say, *, only_look: bool, without_end: bool) -> Mended:
+    """Find what is wrong, and repair it. Raises `LogBroken`, `InstallationError`, `AlreadyRunning`, `NotReady`; nothing is changed then."""
+    directory = _store(installation)
+    if not directory.exists():
+        async with Stores(installation, books=False) as stores:
+            await ensure_streams(stores.bus)
+    files = await asyncio.to_thread(_look, directory)
+    found = await _find(installation, files, say, without_end=without_end)
+    await asyncio.to_thread(_fold, installation, found, say)
+    through = found.records[-1].sequence if found.records else found.purged
+    if only_look:
+        return Mended(found.troubles, through, None)
+    if not found.troubles and await _reads(installation, found):
+        return Mended([], through, None)
+    troubles = found.troubles or [
+        "the server cannot read all of it, although every record is there: a check of its own is damaged"
+    ]
+    return Mended(troubles, through, await _put_right(installation, directory, files, found, say))
+
+
+def _store(installation: Installation) -> Path:
+    return installation.nats_store / "jetstream" / "CORE" / "streams" / LEDGER_STREAM / "msgs"
+
+
+def _look(directory: Path) -> _Files:
+    files = _Files(directory, {}, {}, {})
+    for path in sorted(directory.glob("*.blk"), key=lambda path: int(path.stem)):
+        number, data = int(path.stem), path.read_bytes()
+        placed, end = read(data)
+        files.sequences[number] = [each.record.sequence for each in placed]
+        if end < len(data):
+            files.cut[number] = end
+        for each in placed:
+            files.placed.setdefault(each.record.sequence, (number, each))
+    return files
+
+
+async def _find(installation: Installation, files: _Files, say: Say, *, without_end: bool) -> Found:
+    manifest = await asyncio.to_thread(manifests.read, installation.directory / ARCHIVE)
+    async with Stores(installation, nats=False) as stores:
+        database = Database(stores.dsn)
+        try:
+            return await database.once(
+                lambda connection: _choose_all(connection, installation, manifest, files, say, without_end)
+            )
+        finally:
+            await database.close()
+
+
+async def _choose_all(
+    connection: Connection, installation: Installation, manifest: Manifest, files: _Files, say: Say, without_end: bool
+) -> Found:
+    copied = await copies.last(connection)
+    vouched = max(copied, manifest.through)
+    last = max(vouched, *files.placed, 0)
+    say(
+        "ledger",
+        f"in the stream {len(files.placed)} records, in the copy through {copied}, in the archive through {manifest.through}",
+    )
+    records, troubles = await _kept(connection, manifest.purged, files), dict[int, str]()
+    for first in range(manifest.purged + 1, last + 1, STEP):
+        until = min(first + STEP - 1, last)
+        rows = {row.sequence: Copied(*row) for row in await copies.between(connection, first, until)}
+        archived = await asyncio.to_thread(_archived, installation.directory / ARCHIVE, manifest, first, until)
+        for sequence in range(first, until + 1):
+            choice = _choice(files, sequence, rows.get(sequence), archived.get(sequence))
+            if choice is None:
+                nowhere = f"record {sequence} is neither in the archive nor in the copy, and cannot be read in the stream"
+                if sequence <= vouched or not without_end:
+                    way = "" if sequence <= vouched else f": --without-end ends the ledger at {sequence - 1}"
+                    raise LogBroken(f"{nowhere}{way}; {'; '.join(told(troubles)) or 'all before it is whole'}")
+                troubles |= dict.fromkeys(range(sequence, last + 1), "is nobody's, and let go of")
+                return _found(manifest.purged, records, troubles, files)
+            records.append(choice.record)
+            if choice.trouble:
+                troubles[sequence] = choice.trouble
+        say("ledger", f"record {until} of {last}")
+    return _found(manifest.purged, records, troubles, files)
+
+
+def _choice(files: _Files, sequence: int, copied: Copied | None, archived: Stored | None) -> Choice | None:
+    number, placed = files.placed.get(sequence, (0, None))
+    return choose(
+        sequence, placed, copied, archived, lambda each: Block(LEDGER_STREAM, number).check(each.record) == each.check
+    )
+
+
+def _found(purged: int, records: list[Stored], troubles: dict[int, str], files: _Files) -> Found:
+    lines = [
+        f"{files.directory / f'{number}.blk'} cannot be read from byte {end} on" for number, end in sorted(files.cut.items())
+    ]
+    right = {record.sequence for record in records if record.sequence not in troubles}
+    whole = frozenset(
+        number for number, held in files.sequences.items() if number not in files.cut and held and set(held) <= right
+    )
+    return Found(purged, records, [*lines, *told(troubles)], whole)
+
+
+async def _kept(connection: Connection, purged: int, files: _Files) -> list[Stored]:
+    """Of each subject the last record before the purge's end, which a purge leaves."""
+    kept = {}
+    for row in await copies.last_by_subject(connection, purged) if purged else ():
+        choice = _choice(files, row.sequence, Copied(*row), None)
+        if choice is not None:
+            kept[row.sequence] = choice.record
+    return [kept[sequence] for sequence in sorted(kept)]
+
+
+def _archived(directory: Path, manifest: Manifest, first: int, last: int) -> dict[int, Stored]:
+    found: dict[int, Stored] = {}
+    for piece in manifest.pieces[piece_of(manifest, first) :]:
+        if piece.first > last:
+            break
+        found |= {record.sequence: record for record in read_piece(directory, piece, first, last)}
+    return found
+
+
+def _fold(installation: Installation, found: Found, say: Say) -> None:
+    """Sequences and chains of what the ledger would be. Raises `LogBroken`."""
+    ledger = Ledger()
+    directory = installation.directory / ARCHIVE
+    manifest = manifests.read(directory)
+    try:
+        for piece in manifest.pieces:
+            if piece.first <= found.purged:
+                for record in read_piece(directory, piece, 0, found.purged):
+                    ledger.read(record.message)
+        for record in found.records:
+            if record.sequence > found.purged:
+                ledger.read(record.message)
+    except LedgerBroken as error:
+        raise LogBroken(f"what the archive, the copy and the stream have together is no ledger: {error}") from None
+    say("ledger", f"records 1 to {ledger.sequence} follow each other, and every chain of digests holds")
+
+
+async def _put_right(installation: Installation, directory: Path, files: _Files, found: Found, say: Say) -> Path:
+    """Exchange the files, and let the server read them; where it does not give out what was chosen, what was there comes back."""
+    new, kept = (
+        directory.with_name("msgs.new"),
+        directory.with_name(time.strftime("msgs.damaged-%Y%m%dT%H%M%SZ", time.gmtime())),
+    )
+    for whole in (found.whole, frozenset[int]()):
+        shutil.rmtree(new, ignore_errors=True)
+        written = await asyncio.to_thread(_write, new, files, found, whole)
+        await asyncio.to_thread(_exchange, directory, new, kept)
+        say("store", f"{written} files written anew, {len(whole)} taken over; the server reads them")
+        if await _reads(installation, found):
+            return kept
+        await asyncio.to_thread(shutil.rmtree, directory)
+        await asyncio.to_thread(kept.rename, directory)
+    raise InstallationError(
+        "the server does not read what was written for it: this release does not know its store; nothing was changed"
+    )
+
+
+def _exchange(directory: Path, new: Path, kept: Path) -> None:
+    """`new` takes the place of what is there, which is kept."""
+    directory.rename(kept)
+    new.rename(directory)
+
+
+def _write(new: Path, files: _Files, found: Found, whole: frozenset[int]) -> int:
+    """All files of the store; how many of them are new."""
+    new.mkdir(mode=0o700)
+    place, number, written = 0, 1, 0
+    starts = {files.sequences[each][0]: each for each in whole}
+    while place < len(found.records):
+        old = starts.get(found.records[place].sequence)
+        if old is not None and old >= number and _is_next(files.sequences[old], found.records, place):
+            shutil.copyfile(files.directory / f"{old}.blk", new / f"{old}.blk")
+            place, number = place + len(files.sequences[old]), old + 1
+            continue
+        taken = [found.records[place]]
+        size = len(taken[0].payload)
+        while (
+            (nxt := place + len(taken)) < len(found.records)
+            and size < BLOCK_BYTES
+            and found.records[nxt].sequence not in starts
+        ):
+            taken.append(found.records[nxt])
+            size += len(found.records[nxt].payload)
+        with (new / f"{number}.blk").open("wb") as file:
+            file.writelines(Block(LEDGER_STREAM, number).write(taken))
+        place, number, written = nxt, number + 1, written + 1
+    return written
+
+
+def _is_next(sequences: list[int], records: list[Stored], place: int) -> bool:
+    return [record.sequence for record in records[place : place + len(sequences)]] == sequences
+
+
+async def _reads(installation: Installation, found: Found) -> bool:
+    """Whether the server gives out exactly the records."""
+    async with Stores(installation, books=False) as stores:
+        log = JetStreamLog(stores.bus, LEDGER_STREAM)
+        wanted = [record for record in found.records if record.sequence > found.purged]
+        if await log.tip() != (found.records[-1].sequence if found.records else 0):
+            return False
+        for record in found.records[: len(found.records) - len(wanted)]:
+            if await log.get(record.sequence) != record.message:
+                return False
+        reader = await log.read_stored(found.purged)
+        try:
+            place = 0
+            while place < len(wanted):
+                batch = await reader.batch(min(1_000, len(wanted) - place), SILENCE)
+                if not batch or batch != wanted[place : place + len(batch)]:
+                    return False
+                place += len(batch)
+        except LogError:
+            return False
+        finally:
+            await reader.close()
+    return True
