@@ -6,8 +6,8 @@ INSTALLED := .venv/.installed
 DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-api check bench bench-api bench-packing bench-trace bench-whatif properties sim scenarios schemas \
-	format lock
+.PHONY: help setup up down demo test test-api check properties sim scenarios schemas format lock
+.PHONY: bench bench-api bench-packing bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
