@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from headrace.client.wishing import new_job_id
 from headrace.contracts.api import jobs_pb2, policies_pb2
+from tests.integration.grpcweb import GrpcWeb
 from tests.integration.madeup import Maker, Request
 from tests.patience import PATIENCE
 
@@ -705,3 +706,21 @@ async def test_grpc_goes_through_the_same_port(api: Api) -> None:
         async for event in watch(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), metadata=bearer):
             assert event.type in ("job", "alive")
             break
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["bytes", "text"])
+def test_a_browser_speaks_grpc_web_on_the_same_port(api: Api, text: bool) -> None:
+    boss = GrpcWeb(api.address, api.tokens["boss"], text=text)
+    asked = policies_pb2.GetPolicyRequest(name="tenants/acme/policies/dev")
+    (policy,), ended = boss.call("/headrace.v1.Policies/GetPolicy", asked, policies_pb2.Policy)
+    assert (policy.group, ended.status) == ("dev", 0)
+    asked = policies_pb2.GetPolicyRequest(name="tenants/emca/policies/dev")
+    answers, ended = boss.call("/headrace.v1.Policies/GetPolicy", asked, policies_pb2.Policy)
+    assert (answers, ended.status) == ([], grpc.StatusCode.PERMISSION_DENIED.value[0])
+    stranger = GrpcWeb(api.address, text=text)
+    assert stranger.call("/headrace.v1.Policies/GetPolicy", asked, policies_pb2.Policy)[1].status == 16
+    assert boss.call("/headrace.v1.Policies/Nothing", asked, policies_pb2.Policy)[1].status == 12
+    watch = boss.frames("/headrace.v1.Jobs/WatchJobs", jobs_pb2.WatchJobsRequest(parent="tenants/acme"))
+    kinds = {jobs_pb2.JobEvent.FromString(bytes(next(watch))).type for _ in range(1)}
+    watch.close()
+    assert kinds <= {"job", "alive"}

@@ -180,16 +180,18 @@ def _routes() -> Iterator[Config]:
                 "match": {"path": protocol.path_of(method)},
                 "route": {"cluster": CLUSTER, "timeout": "0s", "max_stream_duration": {"grpc_timeout_header_max": "0s"}},
             }
+    web = {"name": "content-type", "string_match": {"prefix": "application/grpc-web"}}  # it is gRPC only behind its filter
     for prefix in (f"/{protocol.PACKAGE}.", "/grpc.health.v1.", "/grpc.reflection."):
-        yield {
-            "match": {"prefix": prefix, "grpc": {}},
-            "route": {
-                "cluster": CLUSTER,
-                "timeout": ANSWER_WITHIN,
-                "max_stream_duration": {"grpc_timeout_header_max": "0s"},
-                "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 2},
-            },
-        }
+        for spoken in ({"grpc": {}}, {"headers": [web]}):
+            yield {
+                "match": {"prefix": prefix, **spoken},
+                "route": {
+                    "cluster": CLUSTER,
+                    "timeout": ANSWER_WITHIN,
+                    "max_stream_duration": {"grpc_timeout_header_max": "0s"},
+                    "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 2},
+                },
+            }
     verbs: dict[str, set[str]] = {}
     for method in protocol.methods():
         for one in protocol.bindings(method):

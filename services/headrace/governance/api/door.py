@@ -101,6 +101,8 @@ class Door:
 
     async def _admit(self, name: str, request: Any, context: Any) -> Call:
         caller = await self._authenticate(context)
+        if request is None:
+            raise Fault(StatusCode.INVALID_ARGUMENT, "MALFORMED", f"{name}: the bytes are no such request")
         tenant = caller.tenant if name in PLACED_INSIDE else tenant_of(request)
         authorize(caller, name, tenant, caller.handle)
         within = context.time_remaining()

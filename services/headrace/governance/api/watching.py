@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.json_format import ParseDict
@@ -33,15 +34,19 @@ UNHEARD_MAX = 10_000
 """Facts that wait for a slow reader, who is then told to begin again."""
 ALIVE_EVERY = 10.0
 WATCHERS_MAX = 500
+WATCHERS_EACH = 50
+"""Watches of one caller, so that nobody takes them all."""
 AT_ONCE = 200
 
 
 class Watches:
     """How many there are; each keeps a subscription and facts in memory."""
 
-    def __init__(self, most: int = WATCHERS_MAX, alive_every: float = ALIVE_EVERY) -> None:
-        self._left = most
+    def __init__(self, most: int = WATCHERS_MAX, each: int = WATCHERS_EACH, alive_every: float = ALIVE_EVERY) -> None:
+        self._most = most
+        self._each = each
         self._alive_every = alive_every
+        self._watching: Counter[str] = Counter()
 
     async def watch_jobs(self, request: Any, call: Call) -> AsyncIterator[pb.JobEvent]:
         """What happens to the jobs of a tenant, from now on until the caller's deadline, or as long as the caller listens."""
@@ -50,9 +55,7 @@ class Watches:
             raise invalid("job", "write the id of a job, which is a lower-case ULID of 26 characters")
         if request.user and not is_token(request.user):
             raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
-        if not self._left:
-            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", "there are too many watches now; try again later")
-        self._left -= 1
+        self._enter(call.caller.author)
         heard = _Heard(tenant, request.user)
         subscription = await call.office.connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
         try:
@@ -60,8 +63,22 @@ class Watches:
             async for event in self._events(tenant, request, call, heard):
                 yield event
         finally:
-            self._left += 1
+            self._leave(call.caller.author)
             await subscription.unsubscribe()
+
+    def _enter(self, who: str) -> None:
+        """One more watch; `Fault` where there are too many, of this caller or of all."""
+        if self._watching[who] >= self._each:
+            message = f"you have {self._each} watches already; end one of them, or watch all jobs in one"
+            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message)
+        if self._watching.total() >= self._most:
+            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", "there are too many watches now; try again later")
+        self._watching[who] += 1
+
+    def _leave(self, who: str) -> None:
+        self._watching[who] -= 1
+        if not self._watching[who]:
+            del self._watching[who]
 
     async def _events(self, tenant: str, request: Any, call: Call, heard: _Heard) -> AsyncIterator[pb.JobEvent]:
         office, since = call.office, call.office.state.sequence

@@ -94,6 +94,15 @@ async def test_a_method_that_is_not_in_the_table_is_nobodys_whoever_asks():
     assert context.ended[0] is StatusCode.PERMISSION_DENIED
 
 
+async def test_bytes_that_are_no_request_are_told_so_once_it_is_known_who_sent_them():
+    context = Context(GOOD)
+    await through("GetTenant", None, context)
+    assert context.ended == (StatusCode.INVALID_ARGUMENT, "GetTenant: the bytes are no such request")
+    stranger = Context()
+    await through("GetTenant", None, stranger)
+    assert stranger.ended[0] is StatusCode.UNAUTHENTICATED
+
+
 async def test_another_tenants_things_are_refused_before_the_service_hears_of_it():
     async def serve(*_):
         raise AssertionError("it was called")
