@@ -18,6 +18,7 @@ COVERED_ELSEWHERE = {
     "contracts/headrace/contracts/queries.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/usage.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/why.py": "tests/unit/contracts/test_schemas.py",
+    "contracts/headrace/contracts/whatif.py": "tests/unit/simulate/test_difference.py",
     # A real server on a real store, or nothing.
     "services/headrace/supervisor/store.py": "tests/integration/test_verify.py",
     # A stream and an installation are copied from a real server, and put together again in one.

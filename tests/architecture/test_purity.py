@@ -32,6 +32,7 @@ SHELLS = (
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.audit.verify_reading",  # reads the log
     "headrace.simulate.abreast",  # plays two worlds in two processes
+    "headrace.simulate.asked",  # answers one question, and ends
     "headrace.simulate.command",  # reads the scenario file
     "headrace.simulate.period",  # has two worlds played
     "headrace.simulate.whatif",  # plays two worlds

@@ -618,6 +618,40 @@ def test_the_history_is_the_providers_to_read(api: Api) -> None:
     assert api.ask("boss", "GET", "/v1/audit/records").status == 403
 
 
+def test_what_if_is_asked_of_the_real_history_by_the_provider_and_by_a_tenant_of_its_own(api: Api) -> None:
+    (job,) = api.submit("alice", "acme", ["true"])
+    api.until("alice", job["name"], "succeeded")
+    now = api.done("viewer", "GET", "/v1/audit/state")["sequence"]
+    dearer = {"changes": {"pools": [DOCUMENTS["pools"][0] | {"price": {"gpu": "250"}}]}, "since": "9", "until": now}
+    report = api.done("viewer", "POST", "/v1/audit:whatif", dearer)
+    total = report["total"]
+    assert (report["recorded"]["starts"], float(total["after"]["cost"]) > 50 * float(total["before"]["cost"]) > 0) == (
+        total["before"]["starts"],
+        True,
+    )
+    assert {"acme/dev"} <= report["groups"].keys()
+    own = {"tenant": "acme", "name": "dev", "group": "dev", "profiles": ["half"], "limit": {"gpu": "4"}}
+    asked = {"parent": "tenants/acme", "changes": {"policies": [own]}, "since": "9", "until": now}
+    seen = api.done("boss", "POST", "/v1/audit:whatif", asked)
+    assert (seen["groups"].keys(), seen["pools"].keys()) == ({"acme/dev"}, {"hq"})
+    for who, body, status in (
+        ("boss", dearer, 403),
+        ("alice", asked, 403),
+        ("boss", asked | {"parent": "tenants/emca"}, 403),
+        ("boss", asked | {"changes": dearer["changes"]}, 400),
+        ("boss", asked | {"changes": {"nodes": [{"name": "n"}]}}, 400),
+        ("boss", asked | {"changes": {"submit": [{"name": "x", "queue": "dev/half", "tenant": "emca"}]}}, 400),
+        ("root", dearer | {"changes": {}}, 400),
+        ("root", dearer | {"changes": {"pools": [{"name": "hq", "colour": "red"}]}}, 400),
+        ("root", dearer | {"changes": {"policies": [own | {"tenant": "nobody"}]}}, 400),
+        ("root", dearer | {"since": now, "until": "9"}, 400),
+        ("root", dearer | {"since": "2999-01-01T00:00:00Z"}, 400),
+        ("root", dearer | {"since": "yesterday"}, 400),
+    ):
+        said = api.ask(who, "POST", "/v1/audit:whatif", body)
+        assert said.status == status, (who, body, said)
+
+
 # ---- the gateway ----
 
 

@@ -95,7 +95,7 @@ TABLE: dict[str, Row] = {
     "ListRecords": _INSPECT,
     "GetState": _READ,
     "DiffStates": _READ,
-    "WhatIf": _INSPECT,
+    "WhatIf": _OVERSEE,
     "CreateToken": _RUN,
     "ListTokens": _OVERSEE,
     "GetToken": _OVERSEE,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from headrace.accounting.costs import decimal
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.durations import HOUR, SECOND, format_duration
+from headrace.contracts.whatif import Difference, Moved, Numbers, PoolNumbers, PoolSides, Sides
+from headrace.simulate.toll import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.simulate.outcome import Tale
-    from headrace.simulate.toll import Tally, Used
+    from headrace.simulate.toll import Used
 
     _Part = tuple[list[Tale], list[Used]]
     """The jobs of a group or policy, and what was used on its name."""
@@ -27,85 +27,21 @@ SHOWN_MAX = 20
 _GPU_SECOND = GPU_UNITS * SECOND
 
 
-class Numbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of some jobs. Waits, in whole seconds, are from admission to the first start of those that started for the first time.
-
-    `waiting`: not started by the end, nor refused. GPU time in whole GPU-seconds: `used` of these jobs; `reserved` and `borrowed` as the
-    books would split it (R17). `cost`: in the currency of the installation, of every key that has a price.
-    """
-
-    starts: int = 0
-    waiting: int = 0
-    refused: int = 0
-    wait_mean: int = 0
-    wait_p95: int = 0
-    wait_max: int = 0
-    preemptions: int = 0
-    lost: int = 0
-    used: int = 0
-    reserved: int = 0
-    borrowed: int = 0
-    cost: str = "0.000000"
-
-
-class Sides(msgspec.Struct, frozen=True, kw_only=True):
-    """The same jobs as it is, and changed."""
-
-    before: Numbers
-    after: Numbers
-
-
-class PoolNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a pool's GPUs: those it had and those that were used, in whole GPU-seconds; `percent` used of them, such as 83.4."""
-
-    had: int = 0
-    used: int = 0
-    percent: str = "0.0"
-    cost: str = "0.000000"
-
-
-class PoolSides(msgspec.Struct, frozen=True, kw_only=True):
-    """The same pool as it is, and changed."""
-
-    before: PoolNumbers
-    after: PoolNumbers
-
-
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """A job whose first start moved. Starts in microseconds after the moment of the change; None: `..._is` says what it is instead."""
-
-    job: str
-    queue: str
-    before: int | None
-    after: int | None
-    before_is: str
-    after_is: str
-
-
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `at`: where the two part, `span`: how long they were played from there, microseconds. `moved`: those that moved most.
-
-    `recorded`: what the ledger itself says of the time that is played again, to be held against `total.before`.
-    """
-
-    at: int
-    span: int
-    assumptions: tuple[str, ...]
-    total: Sides
-    groups: dict[str, Sides]
-    policies: dict[str, Sides]
-    pools: dict[str, PoolSides]
-    moved: tuple[Moved, ...]
-    moved_in_all: int
-    recorded: Numbers | None = None
-
-
 class Side(NamedTuple):
     """One of the two: what came of it, what that used, and what each job is called, by its key."""
 
     tales: Mapping[str, Tale]
     tally: Tally
     names: Mapping[str, str]
+
+    def of(self, tenant: str) -> Side:
+        """What a tenant may know of it: its own jobs, and the pools that they used. Everything, where `tenant` is empty."""
+        if not tenant:
+            return self
+        tales = {key: tale for key, tale in self.tales.items() if tale.queue[0] == tenant}
+        used = {place: used for place, used in self.tally.used.items() if place.tenant == tenant}
+        pools = {place.pool for place in used}
+        return Side(tales, Tally(used, {name: had for name, had in self.tally.had.items() if name in pools}), self.names)
 
 
 def difference(before: Side, after: Side, moment: tuple[int, int], at: int) -> Difference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -19,10 +20,10 @@ from headrace.simulate.whatif import FOR, compare_from
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.contracts.whatif import Difference
     from headrace.domain.fold.ledger import StoredMessage
     from headrace.domain.state import State
     from headrace.simulate.changes import Changes
-    from headrace.simulate.difference import Difference
 
 
 class NoPeriod(ValueError):
@@ -84,7 +85,12 @@ class Period:
         return (0, 0) if self._begin is None else (self._begin.sequence, self._start)
 
     def read(self, record: StoredMessage) -> None:
-        """The next record. Raises `LedgerBroken`, and `NoPeriod` where the ledger begins behind the beginning."""
+        """The next record; one that is not wanted is let go.
+
+        Raises `LedgerBroken`, and `NoPeriod` where the ledger begins behind the beginning.
+        """
+        if self._over:
+            return
         if record.sequence == 1 and self._since.time is not None and self._since.time < record.stamped:
             raise NoPeriod(f"from: the ledger begins at {format_time(record.stamped)}; write a moment behind that")
         if self._begin is None and self._since.is_before(record):
@@ -118,21 +124,20 @@ class Period:
                 self._ledger.state.now = max(self._ledger.state.now, self._clock)
             self._set_out()
 
-    def compare(self, changes: Changes, *, span: int = FOR, progress: Callable[[int], None]) -> Difference:
+    def compare(self, changes: Changes, *, span: int = FOR, tenant: str = "", progress: Callable[[int], None]) -> Difference:
         """Play it twice. Raises what `compare_from` does, and `NoPeriod` where nothing lies between beginning and end."""
         if self._begin is None:
             raise NoPeriod("from: the ledger has not been read to there")
-        came, recorded = self._came, self._recorded
+        came, recorded, play = self._came, self._recorded, partial(compare_from, self._begin, changes, self._start)
         if came is None or recorded is None or self._until is None:
-            return compare_from(self._begin, changes, self._start, span=span, progress=progress)
+            return play(span=span, tenant=tenant, progress=progress)
         end = max(self._ledger.now, self._until.time or 0)
         if end <= self._start:
             raise NoPeriod("to: the ledger holds nothing between the beginning and there")
         recorded.end(end)
         came.close(self._ledger.state)
-        told = numbers_of(Side(recorded.tales, Tally({}, {}), {}))
-        found = compare_from(self._begin, changes, self._start, span=end - self._start, aftermath=came, progress=progress)
-        return structs.replace(found, recorded=told)
+        told = numbers_of(Side(recorded.tales, Tally({}, {}), {}).of(tenant))
+        return structs.replace(play(span=end - self._start, aftermath=came, tenant=tenant, progress=progress), recorded=told)
 
 
 def _reaches(since: int | None, until: int | None) -> bool:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
+    from headrace.contracts.whatif import Difference
     from headrace.domain.state import JobRecord, LeaseState, State
     from headrace.domain.why.ends import Ends
     from headrace.simulate.changes import Changes
-    from headrace.simulate.difference import Difference
 
 FOR = 7 * DAY
 """How far both are played, unless told otherwise; earlier if nothing is left to happen in either."""
@@ -111,11 +111,18 @@ class _Player:
 
 
 def compare(
-    world: World, changes: Changes, *, span: int = FOR, to_the_end: bool = False, progress: Progress = _ignore
+    world: World,
+    changes: Changes,
+    *,
+    span: int = FOR,
+    to_the_end: bool = False,
+    tenant: str = "",
+    progress: Progress = _ignore,
 ) -> Difference:
     """The changes come at the world's moment; both go on for `span` at most. Raises `Refused` and `Unrest`; the world is left as it is.
 
-    `to_the_end`: what is held counts until the end of the span, even where nothing is left to happen before.
+    `to_the_end`: what is held counts until the end of the span, even where nothing is left to happen before. `tenant`: whose jobs the
+    answer speaks of, empty: everybody's.
     """
     _look_for_clashes(world, changes)
     parting = world.now
@@ -124,7 +131,7 @@ def compare(
     changed.world.change(changes)
     with seldom_collected(FREEZE_AFTER):
         end, (before, after) = abreast(as_is, changed, parting + span, progress, least=parting + span if to_the_end else 0)
-    return difference(before, after, (parting, end), parting - world.start)
+    return difference(before.of(tenant), after.of(tenant), (parting, end), parting - world.start)
 
 
 def _documents(world: World, changes: Changes) -> Iterator[object]:
@@ -164,6 +171,7 @@ def compare_from(
     *,
     span: int = FOR,
     aftermath: Aftermath | None = None,
+    tenant: str = "",
     progress: Progress = _ignore,
 ) -> Difference:
     """The same from the state of an installation at log time `now`, with what has to be assumed about its jobs.
@@ -173,7 +181,8 @@ def compare_from(
     came = Aftermath(now) if aftermath is None else aftermath
     ends = KnownEnds(state, now, came)
     world = _world_of(state, ends, now, came)
-    found = compare(world, changes, span=span, to_the_end=aftermath is not None, progress=progress)
+    to_the_end = aftermath is not None
+    found = compare(world, changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)
     known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history or aftermath is not None else (BY_LIMITS, NEVER)
     if aftermath is None:
         return structs.replace(found, assumptions=(*known, GRACES, ANEW, AT_ONCE, NOBODY_NEW))

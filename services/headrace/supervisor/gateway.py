@@ -26,6 +26,9 @@ STREAMS_MAX = 128
 
 ANSWER_WITHIN = "65s"
 """A little more than the API gives itself."""
+LONG = frozenset({"WhatIf"})
+LONG_WITHIN = "605s"
+"""The same for methods that may take longer."""
 
 _CONNECTIONS = "envoy.resource_monitors.global_downstream_max_connections"
 _TYPE = "type.googleapis.com/envoy.extensions."
@@ -180,6 +183,9 @@ def _routes() -> Iterator[Config]:
                 "match": {"path": protocol.path_of(method)},
                 "route": {"cluster": CLUSTER, "timeout": "0s", "max_stream_duration": {"grpc_timeout_header_max": "0s"}},
             }
+        elif method.name in LONG:
+            long = {"cluster": CLUSTER, "timeout": LONG_WITHIN, "idle_timeout": LONG_WITHIN}
+            yield {"match": {"path": protocol.path_of(method)}, "route": long}
     web = {"name": "content-type", "string_match": {"prefix": "application/grpc-web"}}  # it is gRPC only behind its filter
     for prefix in (f"/{protocol.PACKAGE}.", "/grpc.health.v1.", "/grpc.reflection."):
         for spoken in ({"grpc": {}}, {"headers": [web]}):

@@ -36,8 +36,8 @@ SORTS: dict[str, set[str]] = {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in ("Tenant", "Pool")),
         *("EraseTenant", "CordonNode", "UncordonNode", "DrainNode", "ConfirmNodeEmpty", "PreemptJob"),
     },
-    "inspect": {"ListRecords", "WhatIf"},
-    "oversee": {"ListTokens", "GetToken"},
+    "inspect": {"ListRecords"},
+    "oversee": {"ListTokens", "GetToken", "WhatIf"},
     "work": {"GetJobLogs", "CancelJob", "RequeueJob"},
     "submit": {"SubmitJobs"},
 }

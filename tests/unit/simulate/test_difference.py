@@ -6,7 +6,8 @@ from msgspec import structs
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Moved, Numbers, PoolNumbers, Side, as_text, called, difference
+from headrace.contracts.whatif import Moved, Numbers, PoolNumbers
+from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Side, as_text, called, difference
 from headrace.simulate.outcome import Tale
 from headrace.simulate.toll import Place, Tally, Used
 

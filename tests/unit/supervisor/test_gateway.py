@@ -43,11 +43,12 @@ def test_a_known_path_with_another_verb_and_everything_else_goes_to_nobody():
     assert routes[-1]["direct_response"]["status"] == 404
 
 
-def test_a_stream_has_no_timeout_and_everything_else_has_one():
+def test_a_stream_has_no_timeout_what_is_long_a_long_one_and_everything_else_has_one():
     routes = manager(made())["route_config"]["virtual_hosts"][0]["routes"]
     timeouts = {json.dumps(route["match"]): route["route"]["timeout"] for route in routes if "route" in route}
     assert timeouts['{"path": "/headrace.v1.Jobs/WatchJobs"}'] == "0s"
-    assert {value for key, value in timeouts.items() if "WatchJobs" not in key} == {"65s"}
+    assert timeouts['{"path": "/headrace.v1.Audit/WhatIf"}'] == "605s"
+    assert {value for key, value in timeouts.items() if "WatchJobs" not in key and "WhatIf" not in key} == {"65s"}
 
 
 def test_with_a_certificate_it_speaks_tls():

@@ -15,6 +15,139 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class WhatIfRequest(_message.Message):
+    __slots__ = ("parent", "changes", "since", "until", "span")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    changes: _struct_pb2.Struct
+    since: str
+    until: str
+    span: str
+    def __init__(self, parent: _Optional[str] = ..., changes: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., span: _Optional[str] = ...) -> None: ...
+
+class WhatIfReport(_message.Message):
+    __slots__ = ("sequence", "time", "span", "assumptions", "total", "recorded", "groups", "policies", "pools", "moved", "moved_in_all")
+    class GroupsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: WhatIfSides
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[WhatIfSides, _Mapping]] = ...) -> None: ...
+    class PoliciesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: WhatIfSides
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[WhatIfSides, _Mapping]] = ...) -> None: ...
+    class PoolsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: WhatIfPoolSides
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[WhatIfPoolSides, _Mapping]] = ...) -> None: ...
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    ASSUMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    MOVED_IN_ALL_FIELD_NUMBER: _ClassVar[int]
+    sequence: str
+    time: _timestamp_pb2.Timestamp
+    span: str
+    assumptions: _containers.RepeatedScalarFieldContainer[str]
+    total: WhatIfSides
+    recorded: WhatIfNumbers
+    groups: _containers.MessageMap[str, WhatIfSides]
+    policies: _containers.MessageMap[str, WhatIfSides]
+    pools: _containers.MessageMap[str, WhatIfPoolSides]
+    moved: _containers.RepeatedCompositeFieldContainer[WhatIfMove]
+    moved_in_all: int
+    def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., span: _Optional[str] = ..., assumptions: _Optional[_Iterable[str]] = ..., total: _Optional[_Union[WhatIfSides, _Mapping]] = ..., recorded: _Optional[_Union[WhatIfNumbers, _Mapping]] = ..., groups: _Optional[_Mapping[str, WhatIfSides]] = ..., policies: _Optional[_Mapping[str, WhatIfSides]] = ..., pools: _Optional[_Mapping[str, WhatIfPoolSides]] = ..., moved: _Optional[_Iterable[_Union[WhatIfMove, _Mapping]]] = ..., moved_in_all: _Optional[int] = ...) -> None: ...
+
+class WhatIfSides(_message.Message):
+    __slots__ = ("before", "after")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    before: WhatIfNumbers
+    after: WhatIfNumbers
+    def __init__(self, before: _Optional[_Union[WhatIfNumbers, _Mapping]] = ..., after: _Optional[_Union[WhatIfNumbers, _Mapping]] = ...) -> None: ...
+
+class WhatIfNumbers(_message.Message):
+    __slots__ = ("starts", "waiting", "refused", "wait_mean", "wait_p95", "wait_max", "preemptions", "lost", "used", "reserved", "borrowed", "cost")
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MEAN_FIELD_NUMBER: _ClassVar[int]
+    WAIT_P95_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MAX_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_FIELD_NUMBER: _ClassVar[int]
+    BORROWED_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    starts: int
+    waiting: int
+    refused: int
+    wait_mean: str
+    wait_p95: str
+    wait_max: str
+    preemptions: int
+    lost: str
+    used: str
+    reserved: str
+    borrowed: str
+    cost: str
+    def __init__(self, starts: _Optional[int] = ..., waiting: _Optional[int] = ..., refused: _Optional[int] = ..., wait_mean: _Optional[str] = ..., wait_p95: _Optional[str] = ..., wait_max: _Optional[str] = ..., preemptions: _Optional[int] = ..., lost: _Optional[str] = ..., used: _Optional[str] = ..., reserved: _Optional[str] = ..., borrowed: _Optional[str] = ..., cost: _Optional[str] = ...) -> None: ...
+
+class WhatIfPoolSides(_message.Message):
+    __slots__ = ("before", "after")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    before: WhatIfPoolNumbers
+    after: WhatIfPoolNumbers
+    def __init__(self, before: _Optional[_Union[WhatIfPoolNumbers, _Mapping]] = ..., after: _Optional[_Union[WhatIfPoolNumbers, _Mapping]] = ...) -> None: ...
+
+class WhatIfPoolNumbers(_message.Message):
+    __slots__ = ("had", "used", "percent", "cost")
+    HAD_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    PERCENT_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    had: str
+    used: str
+    percent: str
+    cost: str
+    def __init__(self, had: _Optional[str] = ..., used: _Optional[str] = ..., percent: _Optional[str] = ..., cost: _Optional[str] = ...) -> None: ...
+
+class WhatIfMove(_message.Message):
+    __slots__ = ("job", "queue", "before", "after", "before_is", "after_is")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_IS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_IS_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    queue: str
+    before: str
+    after: str
+    before_is: str
+    after_is: str
+    def __init__(self, job: _Optional[str] = ..., queue: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., before_is: _Optional[str] = ..., after_is: _Optional[str] = ...) -> None: ...
+
 class ListRecordsRequest(_message.Message):
     __slots__ = ("after", "page_size", "page_token")
     AFTER_FIELD_NUMBER: _ClassVar[int]

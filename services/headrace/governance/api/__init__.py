@@ -6,7 +6,7 @@ The question it answers: *what does this caller want, may they, and what is the 
   `min_sequence`, and turns whatever goes wrong into a status with a stable reason (`faults`).
 - `office` is what the services work with: the fold, the decider behind it, the roster of jobs, the bus.
 - `written` serves the kinds of documents, all alike; `kinds` says how each is named and shown; `accounts`, `applying`, `queues`, `nodes`,
-  `jobs`, `submitting` (with `gathering`), `watching`, `books`, `history`, `tokens`, `erasing`, `system` are the services that
+  `jobs`, `submitting` (with `gathering`), `watching`, `books`, `history`, `supposing`, `tokens`, `erasing`, `system` are the services that
   are not like any other.
 - `names`, `filters`, `paging`, `messages`, `masks` are pure: names of resources, the language of filters, pages, protobuf and documents.
 

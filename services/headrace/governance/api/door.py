@@ -49,6 +49,9 @@ PLACED_INSIDE = frozenset({"ApplyDocuments"})
 WITHIN = 60.0
 """Seconds for a call whose caller names no deadline."""
 
+LONG = {"WhatIf": 600.0}
+"""The same for methods that may take longer."""
+
 Unary = Callable[[Any, Call], Awaitable[Message]]
 Stream = Callable[[Any, Call], AsyncIterator[Message]]
 
@@ -107,7 +110,7 @@ class Door:
         authorize(caller, name, tenant, caller.handle)
         within = context.time_remaining()
         check_required(request)
-        call = Call(caller, name, WITHIN if within is None else within, self._office)
+        call = Call(caller, name, LONG.get(name, WITHIN) if within is None else within, self._office)
         wanted = getattr(request, "min_sequence", "")
         if wanted:
             await self._office.reach(sequence_of(wanted, "min_sequence"), call.within)

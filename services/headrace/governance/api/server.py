@@ -14,6 +14,7 @@ from headrace.contracts import protocol
 from headrace.governance.api import accounts, applying, books, erasing, history, jobs, nodes, queues, system, tokens, written
 from headrace.governance.api.door import OPEN, Door
 from headrace.governance.api.submitting import Submitting
+from headrace.governance.api.supposing import Supposing
 from headrace.governance.api.watching import Watches
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "ListRecords": history.list_records,
         "GetState": history.get_state,
         "DiffStates": history.diff_states,
+        "WhatIf": Supposing().what_if,
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
     }

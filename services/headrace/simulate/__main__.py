@@ -1,0 +1,8 @@
+"""`python -m headrace.simulate`: answers one question, what if, that a service asks on standard input."""
+
+from __future__ import annotations
+
+from headrace.simulate.asked import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,75 @@
+"""A question out of a service, answered from a ledger."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.bus.memory import MemoryLog
+from headrace.contracts.document_yaml import read_tree
+from headrace.contracts.durations import HOUR, SECOND
+from headrace.contracts.whatif import WhatIfQuestion
+from headrace.simulate.asked import answer
+from headrace.simulate.scenario import read_scenario
+from headrace.simulate.world import START, World
+
+STORY = """
+groups: [{name: all, members: [ann]}]
+pools: [{name: hall, selector: {site: a}}]
+profiles: [{name: one, request: {gpu: 1}, pools: [hall]}]
+nodes: [{name: n, labels: {site: a}, gpus: 1}]
+policies: [{name: q, group: all, profiles: [one]}]
+timeline:
+  - {at: 10s, submit: {name: first, queue: q/one, duration: 60s}}
+  - {at: 20s, submit: {name: next, queue: q/one, duration: 60s}}
+  - {at: 2m, expect: {}}
+"""
+NODE = {"nodes": [{"name": "new", "labels": {"site": "a"}, "gpus": "1"}]}
+
+
+@pytest.fixture(scope="module")
+def ledger() -> MemoryLog:
+    world = World(read_scenario(read_tree(STORY)))
+    list(world.run())
+    return world.log
+
+
+async def ask(ledger, changes=NODE, **question):
+    return await answer(WhatIfQuestion(changes=changes, **question), ledger, START + HOUR)
+
+
+async def test_the_real_jobs_are_played_again(ledger):
+    found = (await ask(ledger, since="2026-01-01T00:00:05Z", until=str(ledger.last_sequence))).found
+    assert (found.total.before.wait_max, found.total.after.wait_max, found.recorded.wait_max) == (50, 0, 50)
+
+
+async def test_from_a_record_on_for_a_while(ledger):
+    answered = await ask(ledger, since=str(ledger.last_sequence), span="10m")
+    assert (answered.code, answered.sequence, answered.since) == ("", ledger.last_sequence, START + 70 * SECOND)
+
+
+async def test_of_a_tenant_that_has_no_jobs_there_is_nothing_to_say(ledger):
+    found = (await ask(ledger, since="2026-01-01T00:00:05Z", until=str(ledger.last_sequence), tenant="acme")).found
+    assert (found.total.before.starts, found.groups, found.pools, found.recorded.starts) == (0, {}, {}, 0)
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        pytest.param({"changes": {"pools": [{"name": "x", "colour": "red"}]}}, "changes.pools[0]", id="a key nobody knows"),
+        pytest.param({"changes": {}}, "changes.nothing is changed", id="nothing"),
+        pytest.param(
+            {"changes": {"policies": [{"tenant": "no", "name": "p", "profiles": ["one"]}]}},
+            "changes.policies[0]",
+            id="no tenant",
+        ),
+        pytest.param({"changes": {"nodes": [{"name": "n"}]}}, "changes.node n: there is one", id="a node that is there"),
+        pytest.param({"since": "soon"}, "since: write a sequence", id="no moment"),
+        pytest.param({"until": "2999-01-01T00:00:00Z"}, "until: 2999-01-01", id="to come"),
+        pytest.param({"since": "9", "until": "3"}, "since, until: the end is not behind", id="the wrong way round"),
+        pytest.param({"span": "long"}, "span: ", id="no span"),
+    ],
+)
+async def test_what_cannot_be_answered_is_told_with_its_field(ledger, question, told):
+    answered = await ask(ledger, **question)
+    assert (answered.code, answered.found) == ("INVALID", None)
+    assert answered.error.startswith(told)
