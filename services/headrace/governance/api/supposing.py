@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.json_format import ParseDict
@@ -103,13 +103,10 @@ def _in(whose: str, tenant: str) -> None:
 
 async def _ask(player: Sequence[str], question: WhatIfQuestion, within: float) -> WhatIfAnswer:
     """Let a process answer; it ends with this call, and so does what it has started."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *player, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, start_new_session=True
-    )
+    process = _started(player)
     try:
         async with asyncio.timeout(within):
-            said, _ = await process.communicate(encode(question))
+            said, _ = await asyncio.to_thread(process.communicate, encode(question))
         return decode(said, WhatIfAnswer)
     except TimeoutError:
         raise Fault(
@@ -122,9 +119,16 @@ async def _ask(player: Sequence[str], question: WhatIfQuestion, within: float) -
             "it ended without an answer, for want of memory most likely; ask for less",
         ) from None
     finally:
-        with suppress(ProcessLookupError):
+        if process.returncode is None:  # the thread that waits for it takes notice
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+
+
+def _started(player: Sequence[str]) -> subprocess.Popen[bytes]:
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        return subprocess.Popen(player, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True)  # noqa: S603 - ours
+    except OSError as error:
+        raise Refused("UNAVAILABLE", f"no process can be started for it now: {error}; try again in a while") from None
 
 
 def _fault(code: str, lines: Sequence[str]) -> Fault:

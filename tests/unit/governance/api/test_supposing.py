@@ -120,6 +120,11 @@ async def test_a_tenant_supposes_what_is_its_own_and_nothing_else(changes):
     assert (await own.what_if(request(kept, parent="tenants/acme"), call(Role.TENANT_ADMIN))).moved_in_all == 1
 
 
+async def test_where_no_process_can_be_started_that_is_told():
+    with pytest.raises(Refused, match="no process can be started"):
+        await Supposing(("/no/such/player",)).what_if(request(OWN), call())
+
+
 async def test_nothing_to_change_is_refused():
     with pytest.raises(Fault, match="nothing is changed"):
         await player(WhatIfAnswer(found=FOUND)).what_if(request({}), call())
