@@ -6,12 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY, add_to, times
-from headrace.domain.dedication import has_owners, may_use, owner_of, owner_of_new, reach_in
+from headrace.domain.dedication import COMMON, has_owners, may_use, owner_of, owner_of_new, reach, reach_in
 from headrace.domain.scopes import UNGOVERNED, free_of
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Pool
+    from headrace.contracts.isolation import Ranks
     from headrace.domain.state import NodeState, PoolState
 
 HARDWARE = (GPU, CPU, MEMORY)
@@ -20,42 +21,92 @@ HARDWARE = (GPU, CPU, MEMORY)
 PolicyKey = tuple[str, str]
 
 
-class Brought(NamedTuple):
-    """What one node brings: all of it, what of that counts while it is healthy, and how its devices in MIG mode are cut (R4)."""
+class Kind(NamedTuple):
+    """What nodes have in common that could hold the same if they were empty.
 
-    known: Amounts
+    `whole` devices, and the families of those that are cut into slices (R4), ascending.
+    """
+
+    owner: str
+    model: str
+    levels: Ranks
+    cpu: int
+    memory: int
+    whole: int
+    families: tuple[str, ...]
+
+    @property
+    def amounts(self) -> Amounts:
+        """What one such node brings."""
+        return {GPU: (self.whole + len(self.families)) * GPU_UNITS, CPU: self.cpu, MEMORY: self.memory}
+
+
+class Brought(NamedTuple):
+    """What one node brings: its kind, and what of it counts while it is healthy."""
+
+    kind: Kind
     usable: Amounts
-    families: frozenset[str]
 
 
 class Census:
-    """What each node of a pool brings, and the sums, so that one that comes, goes or changes is counted without the others."""
+    """What each node of a pool brings, and the sums, so that one that comes, goes or changes is counted without the others.
 
-    __slots__ = ("families", "known", "nodes", "usable")
+    `kinds`: how many nodes there are of each.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_pool", "families", "kinds", "known", "nodes", "usable")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
         self.nodes: dict[str, Brought] = {}
         self.known: Amounts = dict.fromkeys(HARDWARE, 0)
         self.usable: Amounts = dict.fromkeys(HARDWARE, 0)
         self.families: Counter[str] = Counter()
+        self.kinds: Counter[Kind] = Counter()
 
     def count(self, node: NodeState) -> None:
         """The node is in the pool, and as it is now."""
         self.forget(node.name)
-        one = [node]
-        families = frozenset(device.family for device in node.devices if device.family)
-        brought = self.nodes[node.name] = Brought(_sum(one), _in_order(one) if node.healthy else {}, families)
-        add_to(self.known, brought.known)
+        kind = _kind(self._pool, node)
+        brought = self.nodes[node.name] = Brought(kind, _in_order(node, kind) if node.healthy else {})
+        add_to(self.known, kind.amounts)
         add_to(self.usable, brought.usable)
-        self.families.update(families)
+        self.families.update(set(kind.families) - {""})
+        self.kinds[kind] += 1
 
     def forget(self, name: str) -> None:
         """The node is not there any more."""
         brought = self.nodes.pop(name, None)
         if brought is not None:
-            add_to(self.known, times(brought.known, -1))
+            kind = brought.kind
+            add_to(self.known, times(kind.amounts, -1))
             add_to(self.usable, times(brought.usable, -1))
-            self.families.subtract(brought.families)
+            self.families.subtract(set(kind.families) - {""})
+            self.kinds[kind] -= 1
+            if not self.kinds[kind]:
+                del self.kinds[kind]
+
+    def of(self, policy: PolicyKey) -> list[tuple[Kind, int]]:
+        """The kinds of nodes that a policy may use, and how many of each (R21)."""
+        if not has_owners(self._pool):
+            return list(self.kinds.items())
+        mine = reach(*policy)
+        return [(kind, count) for kind, count in self.kinds.items() if kind.owner in mine]
+
+
+def _kind(pool: Pool, node: NodeState) -> Kind:
+    cut = tuple(sorted(device.family for device in node.devices if device.mig))
+    owner = owner_of(pool, node.labels) if has_owners(pool) else COMMON
+    return Kind(owner, node.model, node.levels, node.cpu, node.memory, len(node.devices) - len(cut), cut)
+
+
+def census_of(pool: PoolState) -> Census:
+    """What is known of the pool's nodes; worked out if nobody has."""
+    if pool.census is None:
+        pool.census = Census(pool.document)
+        for node in pool.nodes.values():
+            pool.census.count(node)
+    return pool.census
 
 
 def recount(pool: PoolState, node: NodeState | None = None) -> None:
@@ -63,15 +114,13 @@ def recount(pool: PoolState, node: NodeState | None = None) -> None:
 
     `node`: the only one that has changed, come or gone since it was worked out last.
     """
-    census = pool.census
-    if census is None or node is None:
-        census = pool.census = Census()
-        for each in pool.nodes.values():
-            census.count(each)
+    if node is None or pool.census is None:
+        pool.census = None
     elif node.name in pool.nodes:
-        census.count(node)
+        pool.census.count(node)
     else:
-        census.forget(node.name)
+        pool.census.forget(node.name)
+    census = census_of(pool)
     pool.governed = frozenset({GPU, *pool.document.capacity})
     pool.known = _under_ceilings(pool.document, _with_new(pool, dict(census.known)))
     pool.usable = _under_ceilings(pool.document, dict(census.usable))
@@ -94,7 +143,7 @@ def known_to(pool: PoolState, policy: PolicyKey | None) -> Amounts:
     if policy is None or not has_owners(pool.document):
         return pool.known
     new = owner_of_new(pool.document) in reach_in(pool.document, policy)
-    mine = [node for node in pool.nodes.values() if may_use(pool.document, node, policy)]
+    mine = census_of(pool).of(policy)
     if not mine and not new:
         return dict.fromkeys(pool.known, 0)
     return _under_ceilings(pool.document, _with_new(pool, _sum(mine)) if new else _sum(mine))
@@ -116,9 +165,9 @@ def capacity_of(pool: PoolState, key: str, policy: PolicyKey | None = None) -> i
 
 def by_owner(pool: PoolState) -> dict[str, Amounts]:
     """What nodes bring, and what the pool may create, by owner (R21); no ceiling is applied."""
-    nodes: dict[str, list[NodeState]] = {owner_of_new(pool.document): []}
-    for node in pool.nodes.values():
-        nodes.setdefault(owner_of(pool.document, node.labels), []).append(node)
+    nodes: dict[str, list[tuple[Kind, int]]] = {owner_of_new(pool.document): []}
+    for kind, count in census_of(pool).kinds.items():
+        nodes.setdefault(kind.owner, []).append((kind, count))
     return {
         owner: _with_new(pool, _sum(theirs)) if owner == owner_of_new(pool.document) else _sum(theirs)
         for owner, theirs in nodes.items()
@@ -146,17 +195,17 @@ def _idle(node: NodeState, key: str) -> int:
     return max(0, node.cpu_free - node.cpu_nominated if key == CPU else node.memory_free - node.memory_nominated)
 
 
-def _sum(nodes: list[NodeState]) -> Amounts:
+def _sum(kinds: list[tuple[Kind, int]]) -> Amounts:
     total: Amounts = dict.fromkeys(HARDWARE, 0)
-    for node in nodes:
-        add_to(total, {GPU: len(node.devices) * GPU_UNITS, CPU: node.cpu, MEMORY: node.memory})
+    for kind, count in kinds:
+        add_to(total, times(kind.amounts, count))
     return total
 
 
-def _in_order(nodes: list[NodeState]) -> Amounts:
-    """What these nodes bring, without the devices that they have drained."""
-    total = _sum(nodes)
-    total[GPU] -= GPU_UNITS * sum(bool(device.unfit) for node in nodes for device in node.devices)
+def _in_order(node: NodeState, kind: Kind) -> Amounts:
+    """What a node brings, without the devices that it has drained."""
+    total = kind.amounts
+    total[GPU] -= GPU_UNITS * sum(bool(device.unfit) for device in node.devices)
     return total
 
 

@@ -100,3 +100,25 @@ def test_what_a_pool_creates_is_its_owners():
 def test_how_the_gpus_of_a_pool_are_cut_is_known():  # R4
     hall = Hall()
     assert hall.pool.families == frozenset()
+
+
+def test_nodes_are_counted_by_kind_and_one_that_comes_goes_or_changes_without_the_others():  # R13
+    site = Site(pools=(pool(**OWN),))
+    for name in ("n1", "n2", "n3"):
+        site.node(name, 2)
+    site.node("m", 1, model="H100-80GB", mig=True)
+    rack(site, "o", "ops")
+    hall, seen = site.state.pools["hall"], []
+    for count in (2, 4):
+        site.node("n3", count)
+        assert hall.census is not None
+        incremental, hall.census = hall.census.kinds, None
+        recount(hall)
+        seen.append([(kind.owner, kind.model, kind.whole, kind.families, many) for kind, many in sorted(incremental.items())])
+        assert incremental == hall.census.kinds
+
+    others = [("", "H100-80GB", 0, ("H100-80GB",), 1), ("default/ops", "H100", 2, (), 1)]
+    assert seen == [[("", "H100", 2, (), 3), *others], [("", "H100", 2, (), 2), ("", "H100", 4, (), 1), *others]]
+    assert hall.census is not None
+    assert sum(many for _, many in hall.census.of(DEV)) == 4
+    assert sum(many for _, many in hall.census.of(OPS)) == 5

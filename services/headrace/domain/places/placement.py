@@ -10,7 +10,7 @@ from headrace.contracts.mig import best_start, most_of, placements_lost
 from headrace.domain import capacity
 from headrace.domain.dedication import may_use, owner_of_new, reach_in
 from headrace.domain.devices import change
-from headrace.domain.supply import new_nodes
+from headrace.domain.supply import census_of, new_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.contracts.mig import Layout
     from headrace.domain.requests import Request, Shape
     from headrace.domain.state import JobRecord, NodeState, PoolState, State
+    from headrace.domain.supply import Kind
 
 MANY = 1_000_000
 """Replicas where nothing bounds them."""
@@ -134,17 +135,15 @@ def model_allowed(model: str, shape: Shape) -> bool:
 
 def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
     """How many replicas the known nodes that a policy may use could hold if all of them were empty (R13, R21)."""
-    nodes = [node for node in pool.nodes.values() if may_use(pool.document, node, policy)]
-    return sum(_replicas_on_empty(node, shape) for node in nodes) + _replicas_on_new(pool, shape, policy)
+    kinds = census_of(pool).of(policy)
+    return sum(count * _replicas_on_empty(kind, shape) for kind, count in kinds) + _replicas_on_new(pool, shape, policy)
 
 
-def _replicas_on_empty(node: NodeState, shape: Shape) -> int:
-    if not model_allowed(node.model, shape) or not shape.is_isolated_by(node.levels):
+def _replicas_on_empty(kind: Kind, shape: Shape) -> int:
+    if not model_allowed(kind.model, shape) or not shape.is_isolated_by(kind.levels):
         return 0
-    if shape.mig:
-        return min(sum(most_of(device.family, shape.mig) for device in node.devices), *_by_host(node.cpu, node.memory, shape))
-    whole = sum(not device.mig for device in node.devices)
-    return min(_by_devices(whole, shape), *_by_host(node.cpu, node.memory, shape))
+    devices = sum(most_of(one, shape.mig) for one in kind.families) if shape.mig else _by_devices(kind.whole, shape)
+    return min(devices, *_by_host(kind.cpu, kind.memory, shape))
 
 
 def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -87,7 +88,8 @@ def test_the_models_that_a_profile_allows(asked, allowed):
     ],
 )
 def test_how_many_replicas_a_pool_could_hold_if_it_were_empty(nodes, asked, count):  # R13
-    supply = SimpleNamespace(nodes={str(number): one for number, one in enumerate(nodes)}, document=pool())
+    named = [replace(one, name=f"n{number}") for number, one in enumerate(nodes)]
+    supply = SimpleNamespace(nodes={one.name: one for one in named}, document=pool(), census=None)
     assert replicas_if_empty(supply, asked, DEV) == count
 
 
@@ -327,14 +329,14 @@ def test_the_slice_one_replica_takes(layouts, name, picked):  # R4, R20
     ],
 )
 def test_how_many_replicas_a_pool_whose_gpus_are_cut_could_hold(asked, count):  # R3, R4, R13
-    supply = SimpleNamespace(nodes={"n1": cut((), (), None)}, document=pool())
+    supply = SimpleNamespace(nodes={"n1": cut((), (), None)}, document=pool(), census=None)
     assert replicas_if_empty(supply, asked, DEV) == count
 
 
 def test_what_a_pool_may_create_and_whose_it_will_be_counts_for_what_could_ever_run():  # R6, R21, R38
     burst = Burst(provider="ec2", max_nodes=2, node=BurstNode(gpus=4, gpu_model="A100", cpus=8))
-    grows = SimpleNamespace(nodes={}, document=pool(burst=burst))
-    owned = SimpleNamespace(nodes={}, document=pool(burst=burst, dedicated_to=Owner(tenant="other")))
+    grows = SimpleNamespace(nodes={}, document=pool(burst=burst), census=None)
+    owned = SimpleNamespace(nodes={}, document=pool(burst=burst, dedicated_to=Owner(tenant="other")), census=None)
     asked = [
         shape(2),
         shape(1, cpu=4 * CPU_UNITS),
