@@ -156,7 +156,7 @@ class _Run:
             if self._is_far:
                 return self._by_pace(moment)
             moment = self._due[0][0]
-            self._look(moment - 1)
+            self._look(moment)  # before anybody who is at his limit has been told to stop
             after = self._go_on_to(moment)
 
     def undo(self) -> None:
