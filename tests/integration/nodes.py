@@ -150,6 +150,7 @@ class Executor:
     def start(self, *arguments: str) -> None:
         words = ["--name", NODE, "--data", str(self.data), "--labels", "site=hq", "--devices", "sim:2xH100-80GB"]
         pace = ["--cpus", "8", "--memory", "64GiB", "--heartbeat", "100ms", "--ask-every", "200ms", "--stop-grace", "5s"]
+        words += ["--address", "gpu01.example", "--containers", "off"]
         login = {
             "HEADRACE_NATS_URL": self._server.url,
             "HEADRACE_NATS_USER": "node-gpu01",

@@ -12,6 +12,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.codec import decode
 from headrace.contracts.facts import DeviceDrainedV1, LeaseOverranV1, NodeRegisteredV1
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.isolation import CONTAINED, UNABLE
 from headrace.contracts.orders import Samples, StartOrder
 from headrace.node_executor.devices.nvml_library import Instance, Nvml
 from tests.integration.nodes import Executor, Feed, until
@@ -63,7 +64,8 @@ async def test_a_node_says_what_it_has_and_what_it_has_proved(node, feed) -> Non
         (SECOND, "H100-80GB", False),
     ]
     assert registered.labels["gpu.driver"] == "580.95.05"
-    assert (registered.isolation, registered.levels) == ("cooperative", {"whole": "hardware", "slice": "hardware"})
+    assert registered.isolation == "cooperative"
+    assert registered.levels == {"whole": "hardware", "slice": "hardware", **dict.fromkeys(CONTAINED, UNABLE)}
 
 
 async def test_a_job_gets_its_slice_just_there_and_nothing_is_left_of_it(node, feed) -> None:

@@ -19,6 +19,7 @@ from headrace.contracts.facts import (
 )
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.isolation import CONTAINED, UNABLE
 from headrace.contracts.orders import LogsAnswer
 from tests.integration.nodes import NODE, until, until_printed
 
@@ -27,12 +28,13 @@ async def test_a_node_reports_itself_and_shows_that_it_lives(feed, node) -> None
     registered = feed.facts[0]
     assert registered == NodeRegisteredV1(
         node=NODE,
-        labels={"site": "hq"},
+        labels={"address": "gpu01.example", "site": "hq"},
         devices=tuple(Device(device=f"gpu{number}", model="H100-80GB", memory=81920) for number in (0, 1)),
         cpu=8000,
         memory=65536,
         executor=registered.executor,
         isolation="simulated",
+        levels=dict.fromkeys(CONTAINED, UNABLE),
         at=registered.at,
     )
     await until(lambda: len(feed.heartbeats) >= 2)

@@ -10,10 +10,14 @@ from __future__ import annotations
 from headrace.contracts.documents import Mount
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Value
 
+ADDRESS = "address"
+"""The label in which a node says where others reach it; without it its name has to be good for that."""
+
 
 class StartOrder(Value, frozen=True, kw_only=True):
     """Run this replica on exactly these devices. `granted` is the sequence of the grant; `resume_from` a checkpoint or empty.
 
+    `peers`: where the nodes of all replicas are reached, by rank.
     `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: what the group's rules have it find.
     `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. Neither starts anything anew.
     """

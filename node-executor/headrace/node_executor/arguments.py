@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from headrace.contracts.amounts import CPU, MEMORY, AmountError, parse_amount
 from headrace.contracts.durations import DurationError, parse_duration
 from headrace.contracts.ids import is_token
+from headrace.contracts.orders import ADDRESS
 from headrace.node_executor.accounts import AUTO, Accounts, AccountUnknown, chosen
 from headrace.node_executor.devices import Devices, DevicesUnknown
 from headrace.node_executor.devices.found import find_devices
@@ -24,6 +25,7 @@ PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 LEAVE, END = "leave", "end"
 MIB = 1024 * 1024
 _LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]{0,127})=([A-Za-z0-9._-]{0,127})")
+_ADDRESS = re.compile(r"[A-Za-z0-9._-]{1,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _EXAMPLES = """\
@@ -74,7 +76,7 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
     return Settings(
         name=given.name,
         data=data,
-        labels={name: value for part in given.labels for name, value in part.items()},
+        labels={ADDRESS: given.address, **{name: value for part in given.labels for name, value in part.items()}},
         devices=given.devices,
         cpu=given.cpus,
         memory=given.memory,
@@ -137,6 +139,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_what_it_offers(run: argparse.ArgumentParser) -> None:
     host = node_name(socket.gethostname())
     _add(run, "--name", _name, host, "NAME", "the node's name (default: from the hostname)")
+    address = socket.gethostname() if _ADDRESS.fullmatch(socket.gethostname()) else host
+    _add(run, "--address", _address, address, "HOST", "where other nodes reach this one (default: its hostname)")
     _add(run, "--labels", labels, [], "K=V,...", "what pools select nodes by; may be repeated", action="append")
     _add(run, "--devices", find_devices, "auto", "KIND", "auto, nvml, amd, sim:8xH100-80GB[+mig] or none (default: auto)")
     _add(run, "--cpus", _cpus, (os.cpu_count() or 1) * 1000, "N", "CPUs to offer (default: all)")
@@ -206,6 +210,12 @@ def _checked(read: Callable[[str], T]) -> Callable[[str], T]:
 def _name(text: str) -> str:
     if not is_token(text):
         raise ValueError(f"{text!r} is no node name; write 1 to 63 of a-z, 0-9 and '-', such as {node_name(text)}")
+    return text
+
+
+def _address(text: str) -> str:
+    if _ADDRESS.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no host; write a name or an IPv4 address, as in gpu01.example or 10.0.0.7")
     return text
 
 

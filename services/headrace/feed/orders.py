@@ -15,7 +15,7 @@ import msgspec
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.ids import lease_id
-from headrace.contracts.orders import NodeAnswer, StartOrder, StopOrder
+from headrace.contracts.orders import ADDRESS, NodeAnswer, StartOrder, StopOrder
 from headrace.contracts.subjects import node_writer
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def tell(state: State, news: News, text_of: TextOf) -> dict[str, NodeOrders]:
             continue
         text = text_of(job)
         for lease in job.leases.values():
-            told.setdefault(lease.node, NodeOrders()).starts.append(_start(job, lease, text))
+            told.setdefault(lease.node, NodeOrders()).starts.append(_start(state, job, lease, text))
     for revoked in news.revoked:
         _tell_revoked(state, revoked, told)
     return told
@@ -131,7 +131,7 @@ def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer
         last_record=last_record,
         last_digest=last_digest,
         now=now,
-        starts=tuple(_start(lease.job, lease, text_of(lease.job)) for lease in leases if lease.job.stop is None),
+        starts=tuple(_start(state, lease.job, lease, text_of(lease.job)) for lease in leases if lease.job.stop is None),
         stops=tuple(_stop(lease.job, lease, lease.job.stop) for lease in leases if lease.job.stop is not None),
     )
 
@@ -148,7 +148,7 @@ def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
     return StopOrder(lease=lease_id(job.key, lease.attempt, lease.rank), ordered=job.stop_sequence, ladder=ladder)
 
 
-def _start(job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrder:
+def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrder:
     """Without a text the command is empty: the lease is granted and somebody has to end it, and only its node may."""
     attempt = job.attempts[-1]
     return StartOrder(
@@ -157,7 +157,7 @@ def _start(job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrde
         attempt=lease.attempt,
         rank=lease.rank,
         replicas=job.request.replicas,
-        peers=attempt.nodes,
+        peers=tuple(_address(state, name) for name in attempt.nodes),
         granted=lease.sequence,
         devices=lease.devices,
         amounts=lease.amounts,
@@ -175,3 +175,9 @@ def _start(job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrde
         secrets=text.secrets if text is not None else {},
         mounts=text.mounts if text is not None else (),
     )
+
+
+def _address(state: State, name: str) -> str:
+    """Where other nodes reach this one (R35): what it says of itself, else its name."""
+    node = state.nodes.get(name)
+    return node.labels.get(ADDRESS, name) if node is not None else name

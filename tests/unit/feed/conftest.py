@@ -71,12 +71,12 @@ class Story:
             *more,
         )
 
-    def node(self, name="gpu01", devices=4, **more):
+    def node(self, name="gpu01", devices=4, labels=None, **more):
         self.say(
             f"node.{name}",
             f.NodeRegisteredV1(
                 node=name,
-                labels={"site": "hq"},
+                labels=labels or {"site": "hq"},
                 devices=tuple(Device(device=f"g{number}", model="H100-80GB", memory=81_920) for number in range(devices)),
                 cpu=8_000,
                 memory=65_536,

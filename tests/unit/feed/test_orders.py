@@ -95,6 +95,17 @@ def test_each_replica_of_a_gang_is_told_who_the_others_are(hall, news):
     }
 
 
+def test_the_others_are_told_by_where_their_nodes_say_that_they_are_reached(hall, news):
+    """R35."""
+    hall.node("gpu01", labels={"site": "hq", "address": "gpu01.hq.example"})
+    hall.node("gpu02")
+    job = hall.job(1)
+    hall.admit(job, profile="pair", replicas=2)
+    hall.grant(job, ("gpu01", "g0"), ("gpu02", "g3"))
+    told = tell(hall.state, news, text_of)
+    assert [order.peers for node in told.values() for order in node.starts] == [("gpu01.hq.example", "gpu02")] * 2
+
+
 def test_a_job_that_is_suspended_is_told_with_that_until_it_is_to_go_on(hall, news):
     """R29."""
     job = hall.job(1)

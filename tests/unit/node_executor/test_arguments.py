@@ -10,6 +10,7 @@ from headrace.node_executor.link import Address
 def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
     words = (
         f"run --name gpu01-hq --data {tmp_path} --labels site=hq,rack=r7 --labels zone=a --devices sim:2xH100-80GB --cpus 2.5 "
+        "--address 10.0.0.7 "
         "--memory 256GiB --checkpoints /shared --secrets /s --pass-env SCRATCH --pass-env PROXY --output-limit 1MiB --keep 1d "
         "--keep-logs 1GiB --on-stop end --stop-grace 3s "
         "--containers /engine.sock --run-as self --limits off --pids 512 --work-limit 2GiB --heartbeat 500ms --ask-every 1m"
@@ -20,7 +21,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
     assert settings._replace(devices=None) == (
         "gpu01-hq",
         str(tmp_path),
-        {"site": "hq", "rack": "r7", "zone": "a"},
+        {"address": "10.0.0.7", "site": "hq", "rack": "r7", "zone": "a"},
         None,
         2500,
         262144,
@@ -51,6 +52,7 @@ def test_nothing_has_to_be_said(tmp_path, monkeypatch, no_gpus) -> None:
     assert settings.devices.inventory() == ()
     assert settings.cpu >= 1000
     assert settings.memory > 100
+    assert list(settings.labels) == ["address"]
     assert settings.address == Address("nats://127.0.0.1:4222", "", "")
 
 
@@ -59,6 +61,7 @@ def test_nothing_has_to_be_said(tmp_path, monkeypatch, no_gpus) -> None:
     [
         ("run --name GPU_01", "write 1 to 63 of a-z, 0-9 and '-', such as gpu-01"),
         ("run --labels site", "write name=value"),
+        ("run --address gpu/01", "write a name or an IPv4 address"),
         ("run --devices tpu", "write auto, nvml, amd, none or sim:8xH100-80GB"),
         ("run --devices sim:eight", "write sim:8xH100-80GB"),
         ("run --cpus many", "is no amount of cpu"),
