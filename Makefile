@@ -7,10 +7,10 @@ DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-api check properties sim scenarios schemas format lock
-.PHONY: bench bench-api bench-packing bench-trace bench-whatif
+.PHONY: bench bench-api bench-failover bench-packing bench-trace bench-whatif
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## make .venv with everything in it, from requirements.lock
 
@@ -44,6 +44,9 @@ bench: $(INSTALLED) ## measure, and print the figures with machine, versions and
 
 bench-api: $(INSTALLED) ## submits and reads over HTTP by 32 clients, and batched publishes
 	@$(BIN)/python tests/bench/api.py
+
+bench-failover: $(INSTALLED) ## kill -9 of the active allocator a hundred times, with hot standbys: time to the next grant
+	@$(BIN)/python tests/bench/failover.py
 
 bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation gradient descent, best fit, packing and random
 	@$(BIN)/python tests/bench/packing.py

@@ -30,12 +30,12 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def installation(gpus: int) -> Iterator[Path]:
-    """The data directory of a running installation with one node of `gpus` simulated GPUs and the queue `bench/one`."""
+def installation(gpus: int, *more: str) -> Iterator[Path]:
+    """The data directory of a running installation with one node of `gpus` simulated GPUs and the queue `bench/one`; `more`: of `up`."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
     data = ["--data", str(folder)]
     try:
-        headrace("up", *data, "--nodes", "1", "--gpus", str(gpus), "--detach")
+        headrace("up", *data, "--nodes", "1", "--gpus", str(gpus), "--detach", *more)
         try:
             documents = folder / "bench.yaml"
             documents.write_text(DOCUMENTS, encoding="utf-8")

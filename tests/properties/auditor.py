@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 GPU_UNITS = 126_000
-SERVICES = ("admission", "allocator", "governance", "preemption")
+SERVICES = ("admission", "allocator", "audit", "governance", "preemption")
 Json = dict[str, Any]
 Amounts = dict[str, int]
 

@@ -83,6 +83,11 @@ def asker_of(subject: str) -> tuple[str, str]:
     return (tenant, user) if is_token(tenant) and is_token(user) else ("", "")
 
 
+def turn(service: str) -> str:
+    """Where the instance of a service that decides says that it does, for those that wait."""
+    return f"hr.turn.{service}"
+
+
 def ledger(writer: str) -> str:
     """Where `writer` (`allocator`, `node.gpu01`) appends its records."""
     return f"hr.ledger.{writer}"

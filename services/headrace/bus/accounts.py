@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from headrace.contracts.codec import MESSAGE_BYTES_MAX
 from headrace.contracts.ids import is_token
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SNAPSHOT_SUBJECTS, SUBMIT_STREAM
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SNAPSHOT_SUBJECTS, SUBMIT_STREAM, turn
 
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 16_384
@@ -83,8 +83,14 @@ SERVICES: dict[str, Rights] = {
         ),
         ("hr.query.admission.>",),
     ),
-    "allocator": Rights(("hr.ledger.allocator", *_FOLDS, *_ANSWERS), ("hr.query.allocator.>",)),
-    "preemption": Rights(("hr.ledger.preemption", *_FOLDS, *_ANSWERS), ("hr.query.preemption.>", "hr.telemetry.>")),
+    "allocator": Rights(
+        ("hr.ledger.allocator", turn("allocator"), *_FOLDS, *_ANSWERS),
+        ("hr.query.allocator.>", "hr.query.allocator-standby.>", turn("allocator")),
+    ),
+    "preemption": Rights(
+        ("hr.ledger.preemption", turn("preemption"), *_FOLDS, *_ANSWERS),
+        ("hr.query.preemption.>", "hr.query.preemption-standby.>", "hr.telemetry.>", turn("preemption")),
+    ),
     "governance": Rights(
         (
             *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),

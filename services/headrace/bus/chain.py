@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from headrace.bus.log import Log, LogUnavailable, WrongLast
+from headrace.bus.log import Log, LogUnavailable, Message, WrongLast
 from headrace.contracts import codec
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
@@ -43,6 +43,10 @@ class Chain:
         self._engine = engine
         self._subject = ledger(writer)
         self._sleep = sleep
+
+    def is_foreign(self, message: Message) -> bool:
+        """Whether a message that was read is by this writer, and not from here."""
+        return message.sequence > self.last and message.subject == self._subject
 
     def restore(self, last: int, last_digest: str) -> None:
         """Go on behind the record `last` (0: there is none) whose bytes have the digest `last_digest`, as the fold has seen."""

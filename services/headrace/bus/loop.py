@@ -83,8 +83,16 @@ class Decider(Protocol):
         """When `decide` could give something else with no new message: log time in microseconds; None: never."""
 
 
+class Turn(Protocol):
+    """Whether this instance is the one that decides (`headrace.bus.turn`)."""
+
+    @property
+    def mine(self) -> bool:
+        """It is, until it is deposed."""
+
+
 class ServiceLoop:
-    """Keeps one fold at the tip of one log, and states what its decider decides.
+    """Keeps one fold at the tip of one log, and states what its decider decides, as long as it is its `turn` (None: always).
 
     `clock`: this machine's, microseconds since 1970; `steady`: one that nobody sets. Without `chain` and `decider` it only follows.
     Hooks, all optional: `at_tip` once, when what was in the log at the start has been folded; `after_fold` behind each message from the
@@ -103,6 +111,7 @@ class ServiceLoop:
         at_tip: Callable[[], None] | None = None,
         after_fold: Callable[[Message], None] | None = None,
         on_appended: Callable[[Draft, int], None] | None = None,
+        turn: Turn | None = None,
     ) -> None:
         if (chain is None) != (decider is None):
             raise ValueError("who decides needs a chain to append to, and the reverse")
@@ -114,6 +123,8 @@ class ServiceLoop:
         self._at_tip = at_tip
         self._after_fold = after_fold
         self._on_appended = on_appended
+        self._turn = turn
+        self._begun = False
         self._reader: Reader | None = None
 
     def nudge(self) -> None:
@@ -129,7 +140,7 @@ class ServiceLoop:
             while True:
                 if self._chain is not None and self._time.unsure and self._is_at_tip(reader):
                     self._time.answered(await _patiently(self._log.now))
-                wait = await self._decide() if self._is_at_tip(reader) else None
+                wait = await self._decide() if self._is_at_tip(reader) and await self._may_decide() else None
                 self._read(await reader.batch(BATCH, wait))
                 await asyncio.sleep(0)
         finally:
@@ -143,11 +154,19 @@ class ServiceLoop:
             self._read(await reader.batch(BATCH))
             await asyncio.sleep(0)
         self._time.answered(await _patiently(self._log.now))
-        if self._chain is not None:
-            self._chain.restore(*self._fold.last_of(self._chain.writer))
         _log.info("caught_up", sequence=self._fold.sequence)
         if self._at_tip is not None:
             self._at_tip()
+
+    async def _may_decide(self) -> bool:
+        """Whether this instance decides. One that begins to reads what is under way first, and goes on behind the writer's last record."""
+        if self._chain is None or self._begun:
+            return True
+        if self._turn is not None and not (self._turn.mine and self._fold.sequence >= await _patiently(self._log.tip)):
+            return False
+        self._chain.restore(*self._fold.last_of(self._chain.writer))
+        self._begun = True
+        return True
 
     def _is_at_tip(self, reader: Reader) -> bool:
         return not reader.buffered and (self._chain is None or self._fold.sequence >= self._chain.last)
@@ -172,6 +191,8 @@ class ServiceLoop:
 
     def _read(self, messages: list[Message]) -> None:
         for message in messages:
+            if self._begun and self._chain is not None and self._chain.is_foreign(message):
+                raise Deposed(f"somebody else has written as {self._chain.writer}: record {message.sequence}")
             self._fold.read(message)
             if self._after_fold is not None:
                 self._after_fold(message)

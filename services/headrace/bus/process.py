@@ -27,6 +27,10 @@ PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 DATA = "HEADRACE_DATA"
 SYSTEM_USER = "HEADRACE_SYSTEM_USER"
 SYSTEM_PASSWORD = "HEADRACE_SYSTEM_PASSWORD"  # noqa: S105 - the same; of the callout, where it ends connections
+INSTANCE = "HEADRACE_INSTANCE"
+"""What this process is called where its service runs more than once; it answers by that name."""
+TURN = "HEADRACE_TURN"
+"""`first` or `later`, where a service runs more than once: who begins where all start together. Not set: this is the only one."""
 API = "HEADRACE_API"
 """Where *governance* serves the API, such as `unix:/path`; without it there is none."""
 
@@ -44,6 +48,7 @@ class Service(NamedTuple):
 
 def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoReturn:
     """Run `main` until it returns, fails, or SIGTERM or SIGINT cancels it; then leave the process with its exit code."""
+    name = os.environ.get(INSTANCE) or name
     telemetry.configure(name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_serve(name, main, os.environ))

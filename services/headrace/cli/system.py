@@ -82,6 +82,12 @@ def add(nouns: Nouns) -> None:
         metavar="P",
         help="where the HTTP API listens (default: as the last time, else 8080, else any free one)",
     )
+    parser.add_argument(
+        "--standby",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="a second allocator and a second preemption, which take over within a second where the first dies (default: no)",
+    )
     _add_listening(parser)
     parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
@@ -126,7 +132,11 @@ def up(args: argparse.Namespace) -> int:
 
 
 def _settings(last: Settings, args: argparse.Namespace) -> Settings:
-    said = {name: getattr(args, name) for name in ("nodes", "gpus", "gpu_model", "currency") if getattr(args, name) is not None}
+    said = {
+        name: getattr(args, name)
+        for name in ("nodes", "gpus", "gpu_model", "currency", "standby")
+        if getattr(args, name) is not None
+    }
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
     return _listening(msgspec.structs.replace(last, **said, **labels), args)
 
@@ -255,6 +265,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
     ):
         words += [] if value is None else [flag, str(value)]
     words += [flag for flag, value in (("--dev-ca", args.dev_ca), ("--no-tls", args.no_tls)) if value]
+    words += [] if args.standby is None else ["--standby" if args.standby else "--no-standby"]
     words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
     process = subprocess.Popen(parts.python("headrace.cli", *words), stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     try:
@@ -290,7 +301,8 @@ async def status(args: argparse.Namespace) -> int:
     running = read_running(installation)
     if running is None:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
-    views, tip, trouble = await _ask_services(installation)
+    second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
+    views, tip, trouble = await _ask_services(installation, (*SERVICES, *second))
     rows = [_part(child.name, running, views, tip) for child in running.children]
     if args.json:
         whole = {
@@ -308,7 +320,7 @@ async def status(args: argparse.Namespace) -> int:
         keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running")
         shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(heads, ([row.get(key) for key in keys] for row in shown)))
-    silent = [str(row["name"]) for row in rows if row["state"] != "running"]
+    silent = [str(row["name"]) for row in rows if row["state"] not in ("running", "standby")]
     if silent or trouble:
         raise Failed(trouble or f"{', '.join(silent)}: not well; look into {installation.logs}")
     return 0
@@ -326,11 +338,13 @@ def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], 
         row["state"] = "silent"
     if view is not None:
         row |= {"folded": view.folded, "lag": max(0, tip - view.folded), "engine": view.engine}
+        if view.detail.get("decides") == 0 and row.get("state") == "running":
+            row["state"] = "standby"
         row |= {key: view.detail[key] for key in ("jobs", "pending", "running") if key in view.detail}
     return row
 
 
-async def _ask_services(installation: Installation) -> tuple[dict[str, ServiceView | None], int, str]:
+async def _ask_services(installation: Installation, names: tuple[str, ...]) -> tuple[dict[str, ServiceView | None], int, str]:
     """What each service says (None: nothing), where the ledger ends, and what is wrong altogether."""
     logins = installation.credentials
     try:
@@ -338,10 +352,10 @@ async def _ask_services(installation: Installation) -> tuple[dict[str, ServiceVi
             stream = await operator.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
             tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
         async with connect(data=installation.directory, credentials=logins / f"{OWNER}.json") as owner:
-            answers = await asyncio.gather(*(_ask_service(owner, name) for name in SERVICES))
-            return dict(zip(SERVICES, answers, strict=True)), tip, ""
+            answers = await asyncio.gather(*(_ask_service(owner, name) for name in names))
+            return dict(zip(names, answers, strict=True)), tip, ""
     except HeadraceError as error:
-        return dict.fromkeys(SERVICES), 0, str(error)
+        return dict.fromkeys(names), 0, str(error)
 
 
 async def _ask_service(hr: Client, name: str) -> ServiceView | None:

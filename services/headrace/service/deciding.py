@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Callable
 from typing import Protocol
+
+from msgspec import structs
 
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.chain import Chain
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.loop import Draft, ServiceLoop
-from headrace.bus.process import Service, settle
+from headrace.bus.process import TURN, Service, settle
+from headrace.bus.turn import Turn, take_turns
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.state import State
-from headrace.service.answering import Handler, serve
+from headrace.service.answering import Handler, serve, status
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
+from headrace.service.together import together
 
 
 class PureDecider(Protocol):
@@ -58,8 +65,17 @@ def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
 class Deciding:
     """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip."""
 
-    def __init__(self, service: Service, writer: str, make: Callable[[State], PureDecider], state: State | None = None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        writer: str,
+        make: Callable[[State], PureDecider],
+        state: State | None = None,
+        turn: Turn | None = None,
+    ) -> None:
         self.service = service
+        self._writer = writer
+        self._turn = turn
         self.fold = LedgerFold(state)
         self.caught_up = asyncio.Event()
         self.decider = make(self.fold.state)
@@ -71,13 +87,16 @@ class Deciding:
             chain=Chain(log, writer, ENGINE),
             decider=_Drafting(self.fold.state, self.decider),
             at_tip=self._at_tip,
+            turn=turn,
         )
 
     @classmethod
     async def begin(cls, service: Service, writer: str, make: Callable[[State], PureDecider]) -> Deciding:
-        """The same behind the newest snapshot that can be trusted and read."""
+        """The same behind the newest snapshot that can be trusted and read; in turns with others, where the environment says so."""
         log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)))
+        place = os.environ.get(TURN, "")
+        turn = Turn(first=place == "first", clock=time.monotonic) if place else None
+        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), turn)
 
     def _at_tip(self) -> None:
         settle()
@@ -89,5 +108,16 @@ class Deciding:
 
     async def run(self, handlers: dict[str, Handler] | None = None) -> None:
         """Answer questions and decide, until cancelled or deposed."""
-        await serve(self.service.connection, self.service.name, self.fold, handlers or {})
-        await self.loop.run()
+        await serve(self.service.connection, self.service.name, self.fold, {"status": self._status, **(handlers or {})})
+        if self._turn is None:
+            await self.loop.run()
+            return
+        await together(self.loop.run(), self._take_turns(self._turn))
+
+    async def _take_turns(self, turn: Turn) -> None:
+        await self.caught_up.wait()  # who has not read all there is takes over from nobody
+        await take_turns(self.service.connection, self._writer, turn, self.nudge)
+
+    def _status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
+        view = status(self.service.name, self.fold)
+        return view if self._turn is None else structs.replace(view, detail=view.detail | {"decides": int(self._turn.mine)})

@@ -58,6 +58,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     labels: dict[str, str] = msgspec.field(default_factory=lambda: {"site": "hq"})
     tls: Certificates | None = None
     dev_ca: bool = False
+    standby: bool = False
     listen: str = LOOPBACK
     reached_as: str = LOOPBACK
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.bus.accounts import SERVICES
-from headrace.bus.process import API, BROKEN, DATA, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, URL, USER
+from headrace.bus.process import API, BROKEN, DATA, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.supervisor.children import Account, Program
@@ -29,6 +29,10 @@ SERVICE_STOPS_WITHIN = 10.0
 POSTGRES_STOPS_WITHIN = 30.0
 NODE_STOPS_WITHIN = 30.0
 """Seconds. An executor gives its jobs 10 s to save their work, and itself a little more."""
+
+STANDBYS = ("allocator", "preemption")
+STANDBY = "-standby"
+"""The services that may have a second instance, and what that is called."""
 
 GATEWAY_THREADS = 2
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
@@ -71,20 +75,25 @@ def postgres(database: PostgresSettings) -> Program:
 
 
 def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
-    """Every service of ours."""
+    """Every service of ours, and a second one of those that decide who runs, if there are to be standbys."""
     extra = {
         "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
         "governance": {API: f"unix:{installation.api_socket()}"},
     }
+    found = {name: (name, extra.get(name, {})) for name in SERVICES}
+    if installation.settings().standby:
+        for name in STANDBYS:
+            found[name] = (name, {TURN: "first"})
+            found[name + STANDBY] = (name, {TURN: "later", INSTANCE: name + STANDBY})
     return tuple(
         Program(
-            name,
+            called,
             python(f"headrace.{name}"),
-            _environment(url, installation.service(name), installation.directory) | extra.get(name, {}),
+            _environment(url, installation.service(name), installation.directory) | more,
             stop_within=SERVICE_STOPS_WITHIN,
             directory=installation.directory,
         )
-        for name in SERVICES
+        for called, (name, more) in found.items()
     )
 
 

@@ -217,18 +217,31 @@ async def test_the_log_is_asked_for_its_time_again_before_a_decision_that_comes_
     assert [decode_record(message.payload).now for message in log.messages_after(0)] == [4_000 * SECOND]
 
 
-async def test_somebody_else_writing_in_this_name_deposes_it() -> None:
-    log = _log()
-    decider = Wishes(Tally())
-    loop = _loop(log, decider)
-    async with _running(loop) as task:
+async def test_somebody_else_writing_in_this_name_deposes_it_though_it_has_nothing_to_say() -> None:
+    log = _log("other")
+    decider = Wishes(Tally(), ["a"])
+    async with _running(_loop(log, decider)) as task:
         await decider.settled()
-        _state(log, Chain(log, WRITER, "1"), 1, "stolen")
-        await decider.settled()
-        decider.wishes.append("a")
-        loop.nudge()
-        with pytest.raises(Deposed, match="somebody else writes as governance"):
+        other = Chain(log, WRITER, "1")
+        other.restore(*decider.fold.last_of(WRITER))
+        _state(log, other, 1, "stolen")
+        with pytest.raises(Deposed, match="somebody else has written as governance: record 3"):
             await asyncio.wait_for(task, PATIENCE)
+    assert decider.fold.nodes == ["other", "a"]
+
+
+async def test_somebody_else_being_faster_in_this_name_deposes_it() -> None:
+    log = _log()
+    decider = Wishes(Tally(), ["a"])
+    decide = decider.decide
+
+    def slowly(now: int) -> Draft | None:
+        _state(log, Chain(log, WRITER, "1"), 1, "stolen")
+        return decide(now)
+
+    decider.decide = slowly  # type: ignore[method-assign]
+    with pytest.raises(Deposed, match="somebody else writes as governance"):
+        await asyncio.wait_for(_loop(log, decider).run(), PATIENCE)
     assert log.last_sequence == 1
 
 
@@ -278,3 +291,26 @@ async def test_following_gives_batches_and_with_a_wait_also_the_silence() -> Non
     async for batch in follow(log, 0):
         assert [message.sequence for message in batch] == [1, 2, 3]
         break
+
+
+class Waits:
+    """A turn that comes when the test says so."""
+
+    mine = False
+
+
+async def test_who_waits_for_its_turn_folds_along_and_goes_on_behind_who_decided_before() -> None:
+    log, turn = _log("other"), Waits()
+    before = Chain(log, WRITER, "1")
+    decider = Wishes(Tally(), ["b"])
+    loop = _loop(log, decider, turn=turn)  # type: ignore[arg-type]
+    async with _running(loop):
+        _state(log, before, 1, "a")
+        while decider.fold.nodes != ["other", "a"]:
+            await asyncio.sleep(0)
+        assert decider.asked == []
+        turn.mine = True
+        loop.nudge()
+        await decider.settled()
+    assert decider.fold.nodes == ["other", "a", "b"]
+    assert decode_record(log.messages_after(2)[0].payload).prev == before.digest

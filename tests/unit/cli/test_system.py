@@ -52,6 +52,8 @@ SECURE = Certificates(certificate=__file__, key=__file__, ca=__file__)
         ),
         (f"up --tls-cert {__file__} --tls-key {__file__} --tls-ca {__file__}", {"tls": SECURE}),
         ("up --no-tls", {}),
+        ("up --standby", {"standby": True}),
+        ("up --no-standby", {}),
     ],
 )
 def test_where_it_listens_and_with_what_is_said_once(line, said):

@@ -96,6 +96,26 @@ class TestRunning:
             await asyncio.wait_for(deciding.run(), PATIENCE)
 
 
+class TestTurns:
+    async def test_where_the_environment_names_no_place_it_is_the_only_one(self, bus, monkeypatch):
+        monkeypatch.setattr(module.Snapshots, "over", bus.over)
+        assert (await Deciding.begin(bus.service("governance"), "governance", Cordoning))._turn is None
+
+    async def test_one_that_waits_decides_when_it_hears_of_nobody(self, bus, monkeypatch):
+        monkeypatch.setattr(module.Snapshots, "over", bus.over)
+        monkeypatch.setenv("HEADRACE_TURN", "first")
+        monkeypatch.setattr(Bus, "is_connected", True, raising=False)
+        deciding = await Deciding.begin(bus.service("governance"), "governance", Cordoning)
+        deciding._turn._patience = 0.05
+        async with running(deciding.run()):
+            await until(lambda: "hr.query.governance.>" in bus.subscriptions)
+            answer = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
+            assert msgspec.json.decode(answer.body, type=ServiceView).detail["decides"] == 0
+            await until(lambda: bus.stated("governance")[4:])
+            answer = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")
+            assert msgspec.json.decode(answer.body, type=ServiceView).detail["decides"] == 1
+
+
 class TestTraceOf:
     @pytest.fixture
     def state(self, bus):

@@ -67,6 +67,18 @@ def test_each_service_has_its_own_login_and_only_the_books_know_the_database(ins
     assert [name for name, program in programs.items() if "HEADRACE_POSTGRES_DSN" in program.env] == ["accounting"]
 
 
+def test_a_standby_is_the_same_service_in_the_same_name_that_waits_for_its_turn(installation):
+    installation.keep_settings(Settings(host="gpu01", standby=True))
+    programs = {program.name: program for program in parts.services(installation, URL, "postgresql://secret")}
+    for name in ("allocator", "preemption"):
+        first, second = programs[name], programs[f"{name}-standby"]
+        assert second.argv == first.argv
+        assert second.env["HEADRACE_NATS_USER"] == first.env["HEADRACE_NATS_USER"] == name
+        assert (first.env["HEADRACE_TURN"], second.env["HEADRACE_TURN"]) == ("first", "later")
+        assert ("HEADRACE_INSTANCE" in first.env, second.env["HEADRACE_INSTANCE"]) == (False, f"{name}-standby")
+    assert len(programs) == 9
+
+
 def test_a_simulated_node_is_an_executor_with_its_own_login(installation):
     settings = Settings(host="gpu01", gpus=10, gpu_model="A100-80GB", labels={"site": "hq", "rack": "r7"})
     program = parts.node(installation, URL, settings, "gpu01")

@@ -1,0 +1,158 @@
+"""Two allocators on one ledger: whoever dies or falls asleep is replaced, and nobody decides twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.process import DEPOSED
+from headrace.bus.streams import ensure_streams
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.contracts.codec import decode_record, encode
+from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile
+from headrace.contracts.facts.nodes import Device
+from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.records import Record, digest
+from headrace.contracts.subjects import LEDGER_STREAM, ledger
+from headrace.domain.fold.ledger import Ledger
+from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from .conftest import NatsServer
+
+NAMES = ("allocator", "allocator-standby")
+
+
+class Two:
+    """The allocator twice, as processes, and a ledger on which the test speaks for everybody else."""
+
+    def __init__(self, server: NatsServer, log: JetStreamLog, directory: Path, stack: ExitStack) -> None:
+        self.log = log
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._server = server
+        self._directory = directory
+        self._stack = stack
+        self._last: dict[str, str] = {}
+        self._jobs = 0
+
+    def start(self, name: str) -> None:
+        settings = {
+            "HEADRACE_NATS_URL": self._server.url,
+            "HEADRACE_NATS_USER": "allocator",
+            "HEADRACE_NATS_PASSWORD": self._server.credentials["allocator"].password,
+            "HEADRACE_DATA": str(self._directory),
+            "HEADRACE_INSTANCE": name,
+            "HEADRACE_TURN": "first" if name == NAMES[0] else "later",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        log = self._stack.enter_context((self._directory / f"{name}.log").open("ab"))
+        process = subprocess.Popen([sys.executable, "-m", "headrace.allocator"], env=os.environ | settings, stderr=log)
+        self.processes[name] = process
+        self._stack.callback(process.wait, PATIENCE)
+        self._stack.callback(process.kill)
+
+    def said(self, name: str, event: str) -> int:
+        return (self._directory / f"{name}.log").read_text().count(f'"event": "{event}"')
+
+    async def state(self, by: str, *facts: f.AnyFact) -> None:
+        now = time.time_ns() // 1_000
+        prev = "" if by.startswith("node.") else self._last.get(by, "")
+        payload = encode(Record(by=by, now=now, engine="test", as_of=0, prev=prev, facts=facts))
+        await self.log.append(ledger(by), payload, None)
+        self._last[by] = digest(payload)
+
+    async def begin(self) -> None:
+        await self.state(
+            "governance",
+            f.GroupAppliedV1(author="a.b", group=Group(name="all", members=("ann",))),
+            f.PoolAppliedV1(author="a.b", pool=Pool(name="hall", selector={"site": "hq"})),
+            f.ProfileAppliedV1(author="a.b", profile=Profile(name="one", request={GPU: GPU_UNITS}, pools=("hall",))),
+            f.PolicyAppliedV1(author="a.b", policy=Policy(name="q", group="all", profiles=(PolicyProfile(name="one"),))),
+        )
+        devices = tuple(Device(device=f"gpu{number}", model="H100-80GB", memory=81_920) for number in range(16))
+        node = f.NodeRegisteredV1(
+            node="gpu01", labels={"site": "hq"}, devices=devices, cpu=64_000, memory=65_536, at=time.time_ns() // 1_000
+        )
+        await self.state("node.gpu01", node)
+
+    async def admit(self) -> str:
+        self._jobs += 1
+        key = job_key("default", "ann", make_job_id(time.time_ns() // 1_000_000, self._jobs.to_bytes(10, "big")))
+        await self.state("admission", f.JobAdmittedV1(job=key, policy="q", profile="one", request={GPU: GPU_UNITS}))
+        return key
+
+    async def fold(self) -> Ledger:
+        """Everything there is, read as every service reads it: a broken chain or a foreign record raises."""
+        fold, tip = Ledger(), await self.log.tip()
+        reader = await self.log.read(0)
+        while fold.sequence < tip:
+            for message in await reader.batch(wait=PATIENCE):
+                fold.read(message)
+        await reader.close()
+        return fold
+
+    async def until_granted(self, key: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not (await self.fold()).state.jobs[key].leases:
+            assert time.monotonic() < deadline, key
+            await asyncio.sleep(0.05)
+
+    async def grants(self) -> list[str]:
+        found = []
+        for sequence in range(1, await self.log.tip() + 1):
+            message = await self.log.get(sequence)
+            assert message is not None
+            found += [fact.job for fact in decode_record(message.payload).facts if isinstance(fact, f.LeaseGrantedV1)]
+        return found
+
+
+@pytest.fixture
+async def two(nats_server: NatsServer, tmp_path: Path) -> AsyncIterator[Two]:
+    operator = await nats_server.connect("operator")
+    await ensure_streams(operator)
+    with ExitStack() as stack:
+        found = Two(nats_server, JetStreamLog(operator, LEDGER_STREAM), tmp_path, stack)
+        await found.begin()
+        for name in NAMES:
+            found.start(name)
+        yield found
+    await operator.close()
+
+
+async def test_a_killed_allocator_is_replaced_and_one_that_wakes_up_again_does_no_harm(two: Two) -> None:
+    active, waits = NAMES
+    jobs = [await two.admit()]
+    await two.until_granted(jobs[0])
+    for _ in range(2):
+        while two.said(waits, "caught_up") < 1:
+            await asyncio.sleep(0.02)
+        two.processes[active].kill()
+        jobs.append(await two.admit())
+        await two.until_granted(jobs[-1])
+        two.processes[active].wait(PATIENCE)
+        (two._directory / f"{active}.log").write_text("")
+        two.start(active)
+        active, waits = waits, active
+    while two.said(waits, "caught_up") < 1:
+        await asyncio.sleep(0.02)
+
+    two.processes[active].send_signal(signal.SIGSTOP)
+    jobs.append(await two.admit())
+    await two.until_granted(jobs[-1])
+    two.processes[active].send_signal(signal.SIGCONT)
+    assert await asyncio.to_thread(two.processes[active].wait, PATIENCE) == DEPOSED
+    jobs.append(await two.admit())
+    await two.until_granted(jobs[-1])
+    assert await two.grants() == jobs

@@ -1,0 +1,122 @@
+"""Whose turn it is, by beats and silence, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from nats import errors
+
+from headrace.bus import turn as module
+from headrace.bus.turn import LATER, SILENCE, STALL, STALL_FORGOTTEN, TICK, Beat, Turn, take_turns
+from tests.unit.service.bus import until
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def pass_by(turn: Turn, time: Time, seconds: float, *, connected: bool = True) -> bool:
+    """Tick by tick; whether it became its turn meanwhile."""
+    became = False
+    for _ in range(round(seconds / TICK)):
+        time.now += TICK
+        became = turn.look(connected=connected) or became
+    return became
+
+
+def test_who_hears_nothing_for_a_while_takes_over_and_the_first_before_the_others(time: Time) -> None:
+    first, later = (Turn(first=first, clock=time) for first in (True, False))
+    assert not pass_by(first, time, SILENCE - TICK)
+    assert pass_by(first, time, 2 * TICK)
+    assert first.mine
+    later._looked = time.now
+    assert not pass_by(later, time, SILENCE)
+    assert pass_by(later, time, LATER + TICK)
+
+
+def test_who_hears_that_somebody_decides_waits(time: Time) -> None:
+    waits = Turn(first=True, clock=time)
+    for _ in range(5):
+        waits.hear(Beat("other"))
+        assert not pass_by(waits, time, SILENCE - TICK)
+    assert pass_by(waits, time, 2 * TICK)
+
+
+def test_who_was_busy_for_long_is_given_as_long_again(time: Time) -> None:
+    waits = Turn(first=True, clock=time)
+    waits.hear(Beat("other", busy=2.0))
+    assert not pass_by(waits, time, 2.0 + SILENCE - TICK)
+    assert pass_by(waits, time, 2 * TICK)
+
+
+def test_silence_counts_only_for_who_is_awake_and_connected(time: Time) -> None:
+    waits = Turn(first=True, clock=time)
+    assert not pass_by(waits, time, 10 * SILENCE, connected=False)
+    time.now += 60.0  # stopped, and let go on
+    assert not waits.look(connected=True)
+    assert not pass_by(waits, time, SILENCE - TICK)
+    assert pass_by(waits, time, 2 * TICK)
+
+
+def test_who_decides_says_how_long_it_was_busy_until_that_is_long_ago(time: Time) -> None:
+    decides = Turn(first=True, clock=time, instance="me")
+    pass_by(decides, time, SILENCE + TICK)
+    assert decides.beat() == Beat("me", 0.0)
+    time.now += STALL + 1.0
+    decides.look(connected=True)
+    assert decides.beat().busy == pytest.approx(STALL + 1.0)
+    pass_by(decides, time, STALL_FORGOTTEN + TICK)
+    assert decides.beat().busy == 0.0
+
+
+class Wire:
+    """A connection with one subject."""
+
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.said: list[Beat] = []
+        self.heard = None
+        self.trouble: Exception | None = None
+
+    async def subscribe(self, subject: str, cb: object) -> None:
+        assert subject == "hr.turn.allocator"
+        self.heard = cb
+
+    async def publish(self, subject: str, payload: bytes) -> None:
+        self.said.append(msgspec.json.decode(payload, type=Beat))
+        if self.trouble is not None:
+            raise self.trouble
+
+
+async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TICK", 0.001)
+    monkeypatch.setattr(module, "BEAT", 0.001)
+    wire, begun = Wire(), []
+    turn = Turn(first=True, clock=asyncio.get_running_loop().time, instance="me")
+    turn._patience = 0.01
+    task = asyncio.ensure_future(take_turns(wire, "allocator", turn, lambda: begun.append(1)))  # type: ignore[arg-type]
+    await until(lambda: len(wire.said) > 2)
+    assert (begun, wire.said[-1].instance, turn.mine) == ([1], "me", True)
+    wire.trouble = errors.ConnectionClosedError()
+    spoken = len(wire.said)
+    await until(lambda: len(wire.said) > spoken + 1)
+    assert wire.heard is not None
+    turn._silent = 1.0
+    for payload in (b"{", b'{"instance": 1}', msgspec.json.encode(Beat("me"))):
+        await wire.heard(SimpleNamespace(data=payload))
+    assert turn._silent >= 1.0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
