@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LOST_IN = 0.1
 """How often a message is lost, or comes twice, on a wire that is no good."""
+VOID_LIES = 5
+"""Which lies are void: those up to this number."""
 SLOWER = 40
 """How many times slower a wire or a node is that is slow."""
 
@@ -176,7 +178,10 @@ class Breaking:
         self._later(fault, setattr, machine, "slow", 1.0)
 
     def _lie(self, fault: Fault) -> None:
-        """Something that no fold may believe, on the node's own subject."""
+        """Something that no fold may believe, on the node's own subject; or that what runs there has ended, which all have to."""
+        if fault.amount > VOID_LIES:
+            self._deny(fault.target)
+            return
         by, now = node_writer(fault.target), self.world.network.clock()
         said = Record(by=by, now=now, engine="liar", as_of=0, facts=())
         gpu = f.nodes.Device(device="gpu0", model="H100-80GB", memory=1)
@@ -192,6 +197,17 @@ class Breaking:
         lie = lies[fault.amount]
         self.world.watch.lies.add(lie)
         self.world.network.write(ledger(by), lie)
+
+    def _deny(self, name: str) -> None:
+        """A good record that is not true: what is given to others then must not be started before it is really free."""
+        now = self.world.network.clock()
+        running = [one.order for one in self.world.machines[name].running.values() if one.code is None]
+        if running:
+            order = running[0]
+            key = {"job": order.job, "attempt": order.attempt, "rank": order.rank}
+            ended = f.LeaseEndedV1(outcome="exited", exit_code=0, finished=True, exited_at=now, at=now, **key)
+            record = Record(by=node_writer(name), now=now, engine="liar", as_of=0, facts=(ended,))
+            self.world.network.write(ledger(node_writer(name)), encode(record))
 
     # And all is well again
 

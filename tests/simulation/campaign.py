@@ -50,6 +50,8 @@ def _played(seeds: list[str]) -> Iterator[Outcome]:
     with multiprocessing.Pool() as pool:
         for done, outcome in enumerate(pool.imap_unordered(run, seeds, chunksize=4), 1):
             yield outcome
+            for violation in outcome.violations[:1]:
+                print(f"seed {outcome.seed}: {violation}", flush=True)
             if sys.stderr.isatty() and (time.monotonic() - told > TOLD_EVERY or done == len(seeds)):
                 told = time.monotonic()
                 print(f"\r{done} of {len(seeds)} seeds", end="" if done < len(seeds) else "\n", file=sys.stderr, flush=True)

@@ -21,13 +21,16 @@ from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused, Message, WrongLast
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM
-from tests.simulation.clockwork import OUTSIDE, Process, current
+from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, current
 
 START = 1_767_225_600_000_000
 """The true time begins at 2026-01-01T00:00:00Z."""
 
 STREAMS = {"hr.submit.": SUBMIT_STREAM, "hr.cancel.": SUBMIT_STREAM, "hr.requeue.": SUBMIT_STREAM, "hr.ledger.": LEDGER_STREAM}
 SUBMIT_PER_SUBJECT = 20_000
+ALIVE_EVERY = 1.0
+"""Seconds between the signs of life of a consumer: half as often as it asks for, which is still in time."""
+
 NOTICED_AFTER = 3.0
 """Seconds of a stalled wire after which it counts as broken."""
 
@@ -53,20 +56,27 @@ class Said:
 
 
 class Subscription:
-    """One callback, for one message after the other, as nats-py has it."""
+    """One callback, for one message after the other, as nats-py has it. What never has to wait is heard at once, without a task."""
 
-    __slots__ = ("_client", "_heard", "_lines", "_task", "pattern")
+    __slots__ = ("_at_once", "_client", "_heard", "_lines", "_task", "pattern")
 
     def __init__(self, client: Client, pattern: str, heard: Callable[[Any], Awaitable[None]]) -> None:
         self._client, self.pattern, self._heard = client, pattern, heard
         self._lines: deque[Said] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._at_once = pattern.startswith(("_INBOX", "hr.telemetry."))
 
     def hear(self, message: Said) -> None:
         """It has arrived."""
+        if self._at_once:
+            try:
+                self._heard(message).send(None)  # type: ignore[attr-defined]
+            except StopIteration:
+                return
+            raise AssertionError(f"{self.pattern}: what was to be heard at once has to wait")
         self._lines.append(message)
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work())
+            self._task = self._client.network.loop.create_task(self._work())
 
     async def _work(self) -> None:
         try:
@@ -94,7 +104,8 @@ class Pipe:
 
     def send(self, *message: Any) -> None:
         """It goes off now."""
-        wire, loop = self._wire, asyncio.get_running_loop()
+        wire = self._wire
+        loop = wire.network.loop
         times = 1
         if wire.lossy:
             drawn = wire.random.random()
@@ -111,7 +122,7 @@ class Pipe:
     def _come(self, epoch: int) -> None:
         if epoch != self._wire.epoch:
             return
-        loop = asyncio.get_running_loop()
+        loop = self._wire.network.loop
         if self.held_until > loop.time():
             loop.call_at(self.held_until, self._come, epoch, context=self._context)
             return
@@ -343,7 +354,8 @@ class Stream:
 class Network:
     """The server and all wires. `stored` hears of every message of the ledger; `writers` checks who may write where."""
 
-    def __init__(self, seed: str, stored: Callable[[Message], None], latency: float = 0.001) -> None:
+    def __init__(self, loop: Clockwork, seed: str, stored: Callable[[Message], None], latency: float = 0.001) -> None:
+        self.loop = loop
         self.seed, self.latency, self._stored = seed, latency, stored
         self.counts: Counter[str] = Counter()
         self.up = True
@@ -363,7 +375,7 @@ class Network:
 
     def clock(self) -> int:
         """The true time, microseconds since 1970."""
-        return START + round(asyncio.get_running_loop().time() * 1_000_000)
+        return START + round(self.loop.time() * 1_000_000)
 
     @property
     def ledger(self) -> MemoryLog:
@@ -379,7 +391,7 @@ class Network:
 
     def reachable(self, client: Client) -> bool:
         """Whether a connection could be made now."""
-        return self.up and self._cut_until.get(client.wire_name, 0.0) <= asyncio.get_running_loop().time()
+        return self.up and self._cut_until.get(client.wire_name, 0.0) <= self.loop.time()
 
     def joined(self, client: Client) -> None:
         """A connection stands."""
@@ -418,7 +430,7 @@ class Network:
 
     def cut(self, name: str, seconds: float) -> None:
         """The wires of this name break, and stay so."""
-        now = asyncio.get_running_loop().time()
+        now = self.loop.time()
         self._cut_until[name] = max(self._cut_until.get(name, 0.0), now + seconds)
         for client in self._of(name):
             self.left(client)
@@ -426,13 +438,11 @@ class Network:
 
     def stall(self, name: str, seconds: float) -> None:
         """Nothing goes over the wires of this name, and nobody notices; then all of it arrives."""
-        until = asyncio.get_running_loop().time() + min(seconds, NOTICED_AFTER)
+        until = self.loop.time() + min(seconds, NOTICED_AFTER)
         for client in self._of(name):
             client.wire.hold(until)
         if seconds > NOTICED_AFTER:
-            asyncio.get_running_loop().call_later(
-                NOTICED_AFTER, self.cut, name, seconds - NOTICED_AFTER, context=OUTSIDE.context
-            )
+            self.loop.call_later(NOTICED_AFTER, self.cut, name, seconds - NOTICED_AFTER, context=OUTSIDE.context)
 
     def slow(self, name: str, times: int) -> None:
         """The wires of this name take so many times as long."""
@@ -511,7 +521,7 @@ class Network:
         return bool(clients)
 
     def _append(self, stream: Stream, subject: str, payload: bytes, headers: dict[str, str]) -> dict[str, Any]:
-        now = asyncio.get_running_loop().time()
+        now = self.loop.time()
         if self.streams_away_until > now:
             return _AWAY
         if self.full_until > now:
@@ -538,7 +548,7 @@ class Network:
         return {"stream": stream.name, "seq": sequence}
 
     def _api(self, client: Client, what: str, payload: bytes, reply: str) -> None:
-        if self.streams_away_until > asyncio.get_running_loop().time():
+        if self.streams_away_until > self.loop.time():
             self._deliver(reply, _encode(_AWAY), "", None)
             return
         verb, _, rest = what.partition(".")
@@ -583,10 +593,10 @@ class Network:
         self._deliver(reply, found.payload, "", headers)
 
     def _keep_alive(self, stream: Stream, name: str, consumer: Consumer) -> None:
-        """A sign of life twice a second, for as long as the consumer is there."""
+        """A sign of life every second, for as long as the consumer is there."""
         if stream.consumers.get(name) is consumer:
             consumer.client.wire.down.send(consumer.subject, b"", "", {"Nats-Last-Consumer": str(consumer.place)})
-            asyncio.get_running_loop().call_later(0.5, self._keep_alive, stream, name, consumer, context=OUTSIDE.context)
+            self.loop.call_later(ALIVE_EVERY, self._keep_alive, stream, name, consumer, context=OUTSIDE.context)
 
 
 def written(microseconds: int) -> str:

@@ -46,7 +46,8 @@ ON_NODES = (
 ON_THE_SERVER = ("server", "election", "full")
 """What goes wrong; each run has some of them."""
 
-ENOUGH = 1_000_000
+FEW, MANY = (8, 24), (60, 120)
+"""Rows of jobs, each of one to three."""
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -153,7 +154,13 @@ def _documents(chance, tenants, pools, links, law, reserved) -> d.Documents:  # 
 
 
 def _jobs(chance: Drawn, law, links, until: int, features: set[str]) -> list[Job]:  # type: ignore[no-untyped-def]
-    rows = [(chance.number(0, until), submits(chance, place, law, links)) for place in range(chance.number(8, 24))]
+    many = chance.among([False, False, False, True])
+    rows = [
+        (chance.number(0, until), submits(chance, place, law, links)) for place in range(chance.number(*MANY if many else FEW))
+    ]
+    if many:  # most of them are over soon
+        short = [(at, msgspec.structs.replace(row, duration=chance.number(1, 40) * SECOND)) for at, row in rows]
+        rows = [chance.among([*3 * [new], old]) for new, old in zip(short, rows, strict=True)]
     rows += [
         (moment.at, moment.submit)
         for place in range(chance.number(0, 4))
@@ -220,7 +227,7 @@ def _amount(chance: Drawn, kind: str) -> int:
         return chance.number(1, 400)
     if kind == "clock":
         return chance.among([1, -1]) * chance.among([SECOND // 2, 5 * SECOND, 100 * SECOND])
-    return chance.number(0, 5) if kind == "lie" else 0
+    return chance.number(0, 9) if kind == "lie" else 0
 
 
 def write(plan: Plan, path: Path) -> None:

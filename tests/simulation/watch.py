@@ -17,6 +17,7 @@ from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.domain.snapshot import dump
 from headrace.domain.state import FINAL
 from tests.properties.auditor import GPU_UNITS, SERVICES, Auditor
+from tests.simulation.books import disagreement
 
 AHEAD_MAX = 2_000_000
 """A record that is further before the server's clock is void (R34)."""
@@ -35,7 +36,7 @@ class Watch:
         self.auditor = Auditor()
         self.facts = 0
         self.records = 0
-        self.voids: dict[str, int] = {}
+        self.void: set[int] = set()
         self.judged: set[str] = set()
         self.digest = blake2b(digest_size=16)
         self.told: Callable[[], None] | None = None
@@ -71,8 +72,7 @@ class Watch:
                 f"record {message.sequence} on {message.subject} should be {'void' if void else 'good'}: {self.fold.void_reason}"
             )
         if record is None:
-            writer = message.subject.removeprefix("hr.ledger.")
-            self.voids[writer] = self.voids.get(writer, 0) + 1
+            self.void.add(message.sequence)
             return
         self.facts += len(record.facts)
         self._audit(message)
@@ -119,7 +119,7 @@ class Watch:
 
     # At rest
 
-    def at_rest(self, acknowledged: set[str], folds: dict[str, Any], machines: dict[str, Any]) -> None:
+    def at_rest(self, messages: list[Message], acknowledged: set[str], folds: dict[str, Any], machines: dict[str, Any]) -> None:
         """All has had its time: everything is over, and everybody agrees."""
         self.finish()
         state = self.state
@@ -135,6 +135,9 @@ class Watch:
             for lease in sorted(machine.running):
                 self.wrong(f"{lease} still runs on {machine.name}")
         self._see_nothing_taken()
+        differing = disagreement(messages, self.void)
+        if differing:
+            self.wrong(f"the books are not what adds up: {differing}")
         mine = dump(state)
         for name, fold in sorted(folds.items()):
             if fold.sequence != state.sequence:

@@ -101,7 +101,7 @@ class World:
         self.random = Random(f"world/{plan.seed}")
         self.loop = Clockwork(Random(f"order/{plan.seed}"))
         self.watch = Watch()
-        self.network = Network(plan.seed, self.watch.stored, plan.latency / 1_000_000)
+        self.network = Network(self.loop, plan.seed, self.watch.stored, plan.latency / 1_000_000)
         self.counts: Counter[str] = self.network.counts
         self.machines: dict[str, Machine] = {}
         self.saved: dict[str, int] = {}
@@ -166,7 +166,7 @@ class World:
         await asyncio.sleep(GRACE)
         self.users.cancel_all()
         await self._rest()
-        self.watch.at_rest(self.users.acknowledged, self.folds, self.machines)
+        self.watch.at_rest(self.network.ledger.messages_after(0), self.users.acknowledged, self.folds, self.machines)
 
     def _write_the_law(self) -> None:
         facts = tuple(as_law(self.plan.documents))
