@@ -53,6 +53,13 @@ _SILENT = {
 """Where the gateway itself has no message, by its own name for the trouble: the status and what to say."""
 
 
+_SPOKEN: tuple[Config, ...] = (
+    {"grpc": {}},
+    {"headers": [{"name": "content-type", "string_match": {"prefix": "application/grpc-web"}}]},  # gRPC only behind its filter
+)
+"""By what a call is known to be one of gRPC when its route is looked for."""
+
+
 class Tls(NamedTuple):
     """Files of a certificate and its key."""
 
@@ -186,9 +193,8 @@ def _routes() -> Iterator[Config]:
         elif method.name in LONG:
             long = {"cluster": CLUSTER, "timeout": LONG_WITHIN, "idle_timeout": LONG_WITHIN}
             yield {"match": {"path": protocol.path_of(method)}, "route": long}
-    web = {"name": "content-type", "string_match": {"prefix": "application/grpc-web"}}  # it is gRPC only behind its filter
     for prefix in (f"/{protocol.PACKAGE}.", "/grpc.health.v1.", "/grpc.reflection."):
-        for spoken in ({"grpc": {}}, {"headers": [web]}):
+        for spoken in _SPOKEN:
             yield {
                 "match": {"prefix": prefix, **spoken},
                 "route": {
