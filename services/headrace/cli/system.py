@@ -48,6 +48,8 @@ from headrace.supervisor.up import Up
 DOWN_WITHIN = 120.0
 STATUS_WITHIN = 2.0
 LOOK_EVERY = 0.05
+FAR = 1_000
+"""Records behind the ledger from which on that is said in words."""
 
 
 def add(nouns: Nouns) -> None:
@@ -320,6 +322,10 @@ async def status(args: argparse.Namespace) -> int:
         keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running")
         shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(heads, ([row.get(key) for key in keys] for row in shown)))
+        for row in rows:
+            if _number(row.get("lag")) > FAR:
+                pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
+                print(f"{row['name']} is {row['lag']} records behind the ledger{pace}.")
     silent = [str(row["name"]) for row in rows if row["state"] not in ("running", "standby")]
     if silent or trouble:
         raise Failed(trouble or f"{', '.join(silent)}: not well; look into {installation.logs}")
@@ -340,7 +346,7 @@ def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], 
         row |= {"folded": view.folded, "lag": max(0, tip - view.folded), "engine": view.engine}
         if view.detail.get("decides") == 0 and row.get("state") == "running":
             row["state"] = "standby"
-        row |= {key: view.detail[key] for key in ("jobs", "pending", "running") if key in view.detail}
+        row |= {key: view.detail[key] for key in ("jobs", "pending", "running", "facts_per_s") if key in view.detail}
     return row
 
 

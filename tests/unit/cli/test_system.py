@@ -174,6 +174,16 @@ def test_status_tells_who_runs_how_often_restarted_and_how_far_behind(status):
     ]
 
 
+def test_status_says_who_is_far_behind_and_how_fast_it_goes_on(status, monkeypatch):
+    monkeypatch.setattr(system, "FAR", 2)
+    behind = ServiceView(service="feed", folded=17, now=1, engine="headrace/0", detail={"facts_per_s": 12_000})
+    assert (
+        status({"feed": behind})[1].splitlines()[-1]
+        == "feed is 3 records behind the ledger, and takes in 12000 facts a second."
+    )
+    assert status({"feed": VIEW})[1].splitlines()[-1] == "feed is 3 records behind the ledger."
+
+
 def test_status_for_programs(status):
     code, out, _ = status({"feed": VIEW}, "--json")
     told = json.loads(out)
