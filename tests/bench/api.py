@@ -1,4 +1,5 @@
-"""The API under load: submits over HTTP through the gateway by closed-loop clients, reads beside them, and batched publishes on the bus.
+"""The API under load: submits over HTTP through the gateway, as fast as closed-loop clients get answers and at a steady rate; reads beside
+them, and batched publishes on the bus.
 
 One job holds the whole pool, so that what is submitted waits: it is the way in that is measured, not the processes of jobs.
 
@@ -25,6 +26,8 @@ from headrace.client import connect
 from headrace.client.wishing import make_wish
 
 BATCHES, BATCH = 20, 1_000
+RATE = 500
+"""Submits a second, one by one, that are to be answered within 10 ms as a rule."""
 
 
 class Http:
@@ -71,6 +74,34 @@ async def closed_loop(
     return took
 
 
+async def steady(place: tuple[str, int], token: str, rate: int, seconds: float, path: str, body: bytes) -> list[float]:
+    """The seconds from the moment at which each submit was due to its answer: whoever falls behind counts that, too."""
+    took: list[float] = []
+    idle: list[Http] = []
+    asking: set[asyncio.Task[None]] = set()
+    began = time.perf_counter()
+
+    async def submit(due: float) -> None:
+        http = idle.pop() if idle else Http(place, token)
+        if not hasattr(http, "_reader"):
+            await http.open()
+        status, said = await http.ask("POST", path, body)
+        if status != 200:
+            raise RuntimeError(f"{status}: {said.decode()[:500]}")
+        took.append(time.perf_counter() - due)
+        idle.append(http)
+
+    for number in range(int(rate * seconds)):
+        due = began + number / rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        asking.add(task := asyncio.create_task(submit(due)))
+        task.add_done_callback(asking.discard)
+    await asyncio.gather(*asking)
+    for http in idle:
+        http.close()
+    return took
+
+
 def figures(took: list[float], seconds: float) -> dict[str, float]:
     """What people ask of latencies."""
     cuts = statistics.quantiles(took, n=100)
@@ -109,6 +140,12 @@ async def measure(folder: Path, clients: int, seconds: float) -> dict[str, objec
         spent = {part: cpu - before.get(part, 0.0) for part, cpu in cpu_seconds(folder).items()}
         busy = {part: round(cpu * 1e3 / len(took), 3) for part, cpu in spent.items() if cpu > 0.02 * seconds}
         found[name] = figures(took, seconds) | {"cpu_ms_each": busy}
+        print(f"{name:<28} {found[name]}", flush=True)
+    for rate in (100, RATE):
+        name = f"submit, {rate} a second"
+        began = time.monotonic()
+        took = await steady(place, token, rate, seconds, f"{jobs}:submit", submit)
+        found[name] = figures(took, time.monotonic() - began)
         print(f"{name:<28} {found[name]}", flush=True)
     found["batched publish, jobs/s"] = round(await batched(folder))
     print(f"{'batched publish, jobs/s':<28} {found['batched publish, jobs/s']}", flush=True)
