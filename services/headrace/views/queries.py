@@ -31,6 +31,7 @@ from headrace.views.lines import lines_of
 from headrace.views.past import Past
 from headrace.views.roster import Rejected
 from headrace.views.then import Then
+from headrace.views.visibility import reads_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -174,6 +175,8 @@ class Queries:
         job = self.find(tenant, user, request.job)
         if isinstance(job, Rejected):
             raise Refused("NOT_FOUND", f"job {request.job} was rejected ({job.fact.reason}): it has no output")
+        if not reads_output(self._from.state, job, user):
+            raise Refused("NOT_ALLOWED", f"what {request.job} printed is for {job.user} and who runs the tenant to read")
         attempt = _attempt(job, request.attempt)
         if not 0 <= request.rank < len(attempt.nodes):
             raise Refused(

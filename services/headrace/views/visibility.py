@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.contracts.documents import DEFAULT_TENANT, Access, Document, Owner, Pool, Profile, Tenant
+from headrace.contracts.documents import DEFAULT_TENANT, Access, Document, Group, Owner, Pool, Profile, Tenant
+from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:
-    from headrace.domain.state import NodeState, State
+    from headrace.domain.state import JobRecord, NodeState, State
 
 _JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
 
@@ -32,6 +33,29 @@ def sees_pool(tenant: str, pool: Pool) -> bool:
     if tenant in access.deny or not (pool.dedicated_to is None or _is_own(tenant, pool.dedicated_to)):
         return False
     return not access.allow or any(entry.partition("/")[0] == tenant for entry in access.allow)
+
+
+def reads_output(state: State, job: JobRecord, asker: str) -> bool:
+    """Whether somebody of a job's tenant may read what it printed.
+
+    Its owner may, who runs the tenant, and a service account trusted with the owner's jobs. In the name of somebody of whom nobody has
+    written, the bus lets nobody speak but who runs the installation.
+    """
+    tenant, policy = job.tenant, job.policy.document
+    written = state.tenants.get(tenant)
+    if asker == job.user or (written is not None and isinstance(written.document, Tenant) and asker in written.document.admins):
+        return True
+    return may_act(state, tenant, policy.group, asker, job.user, state.now) or not _is_known(state, tenant, asker)
+
+
+def _is_known(state: State, tenant: str, handle: str) -> bool:
+    """Whether documents, or a provider's token, have named somebody in a tenant."""
+    named = (tenant, handle) in state.users or (tenant, handle) in state.tokens.claims
+    return named or any(
+        handle in written.document.members or handle in written.document.service_accounts
+        for (owner, _), written in state.groups.items()
+        if owner == tenant and isinstance(written.document, Group)
+    )
 
 
 def sees_node(tenant: str, node: NodeState) -> bool:

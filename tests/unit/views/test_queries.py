@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode, encode
+from headrace.contracts.documents import Group, Tenant
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.orders import LogsAnswer, LogsRequest
 from headrace.contracts.queries import JobRequest, JobsRequest
@@ -264,6 +266,25 @@ async def test_output_of_what_never_was_is_refused(hall, ask, request_, code, sa
     with pytest.raises(Refused, match=said) as refused:
         await ask("logs", JobRequest(job=job, **request_))
     assert refused.value.code == code
+
+
+async def test_output_is_its_owners_and_of_who_runs_the_tenant_or_is_trusted_with_it(hall, ask):
+    job = await two_attempts(hall)
+    policy = hall.state.jobs[job].policy.document
+    group = Group(tenant="acme", name="dev", members=("alice", "bob"), service_accounts=("ci", "cd"), on_behalf=("ci",))
+    hall.say(
+        "governance",
+        f.GroupAppliedV1(author="a.b", group=group),
+        f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", admins=("lea",))),
+        f.PolicyAppliedV1(author="a.b", policy=structs.replace(policy, group="dev")),
+        f.MembershipClaimedV1(tenant="acme", handle="rita", groups=("dev",), issued_at=1, until=hall.state.now + 1_000_000),
+    )
+    ask.node = FakeNode(*([encode(LogsAnswer(data="epoch 1"))] * 4))
+    for who in ("alice", "lea", "ci", "operator"):
+        assert (await ask("logs", JobRequest(job=job), user=who)).data == "epoch 1", who
+    for who in ("bob", "cd", "rita"):
+        with pytest.raises(Refused, match="is for alice and who runs the tenant to read"):
+            await ask("logs", JobRequest(job=job), user=who)
 
 
 async def test_a_job_that_has_not_started_has_no_output(hall, ask):
