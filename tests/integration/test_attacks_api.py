@@ -71,7 +71,6 @@ CROSSING: dict[str, tuple[str, str, object]] = {
     "apply a pool": ("POST", "/v1/documents:apply", {"documents": {"pools": [{"name": "x", "selector": {"a": "b"}}]}}),
     "apply a tenant": ("POST", "/v1/documents:apply", {"documents": {"tenants": [{"name": "acme", "admins": ["alice"]}]}}),
     "read the history": ("GET", "/v1/audit/records", None),
-    "read the state": ("GET", "/v1/audit/state", None),
     "cordon a node": ("POST", "/v1/nodes/box:cordon", {"reason": "mine"}),
     "drain a node": ("POST", "/v1/nodes/box:drain", {"reason": "mine"}),
     "delete a pool": ("DELETE", "/v1/pools/hq", None),
@@ -92,6 +91,12 @@ def test_nobody_reaches_into_another_tenant_or_the_providers_things(api: Api, wh
         assert "eve" not in json.dumps(said.body), what
     assert told == {}
     assert api.done("root", "GET", f"/v1/{NAME}/jobs/{job}")["state"] == before
+
+
+def test_the_state_that_a_tenant_reads_names_no_other(api: Api) -> None:
+    state = json.dumps(api.done("alice", "GET", "/v1/audit/state"))
+    assert "hq" in state
+    assert not any(name in state for name in ("emca", "eve", "chief"))
 
 
 def test_a_tenant_that_is_there_and_one_that_is_not_look_the_same(api: Api) -> None:
