@@ -35,6 +35,7 @@ LATER = 0.15
 STALL = 0.25
 """Seconds between two ticks from which on the one that listens was itself not awake."""
 STALL_FORGOTTEN = 60.0
+ALLOWED_MOST = 5.0
 
 _log = structlog.get_logger("headrace.turn")
 
@@ -55,22 +56,23 @@ class Turn:
         self._instance = instance or secrets.token_hex(8)
         self._clock = clock
         self._silent = 0.0
-        self._looked = clock()
+        self._looked: float | None = None
         self._allowed = 0.0
         self._stalls: list[tuple[float, float]] = []
 
     def hear(self, beat: Beat) -> None:
         """Somebody has said that it decides."""
         if beat.instance != self._instance:
-            self._silent, self._allowed = 0.0, max(0.0, beat.busy)
+            self._silent, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
 
     def look(self, *, connected: bool) -> bool:
         """A tick has passed; whether it has become our turn by it."""
         now = self._clock()
-        passed, self._looked = now - self._looked, now
+        passed, self._looked = now - (self._looked or now), now
         if passed > STALL:  # what was said meanwhile has not been heard yet
-            self._stalls.append((now, passed))
             self._silent = 0.0
+            if self.mine:
+                self._stalls.append((now, passed))
             return False
         self._silent = self._silent + passed if connected else 0.0
         if self.mine or self._silent < self._patience + self._allowed:

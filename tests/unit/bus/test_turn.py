@@ -38,24 +38,37 @@ def pass_by(turn: Turn, time: Time, seconds: float, *, connected: bool = True) -
 
 def test_who_hears_nothing_for_a_while_takes_over_and_the_first_before_the_others(time: Time) -> None:
     first, later = (Turn(first=first, clock=time) for first in (True, False))
+    first.look(connected=True)
     assert not pass_by(first, time, SILENCE - TICK)
     assert pass_by(first, time, 2 * TICK)
     assert first.mine
-    later._looked = time.now
+    later.look(connected=True)
     assert not pass_by(later, time, SILENCE)
     assert pass_by(later, time, LATER + TICK)
 
 
 def test_who_hears_that_somebody_decides_waits(time: Time) -> None:
     waits = Turn(first=True, clock=time)
+    waits.look(connected=True)
     for _ in range(5):
         waits.hear(Beat("other"))
         assert not pass_by(waits, time, SILENCE - TICK)
     assert pass_by(waits, time, 2 * TICK)
 
 
+def test_what_was_before_it_began_to_listen_is_no_silence(time: Time) -> None:
+    waits = Turn(first=True, clock=time)
+    waits.look(connected=True)
+    time.now += 60.0  # it read what there was
+    assert not pass_by(waits, time, SILENCE - TICK)
+    assert waits.beat().busy == 0.0
+    assert pass_by(waits, time, 3 * TICK)
+    assert waits.beat().busy == 0.0
+
+
 def test_who_was_busy_for_long_is_given_as_long_again(time: Time) -> None:
     waits = Turn(first=True, clock=time)
+    waits.look(connected=True)
     waits.hear(Beat("other", busy=2.0))
     assert not pass_by(waits, time, 2.0 + SILENCE - TICK)
     assert pass_by(waits, time, 2 * TICK)
@@ -63,6 +76,7 @@ def test_who_was_busy_for_long_is_given_as_long_again(time: Time) -> None:
 
 def test_silence_counts_only_for_who_is_awake_and_connected(time: Time) -> None:
     waits = Turn(first=True, clock=time)
+    waits.look(connected=True)
     assert not pass_by(waits, time, 10 * SILENCE, connected=False)
     time.now += 60.0  # stopped, and let go on
     assert not waits.look(connected=True)
@@ -72,6 +86,7 @@ def test_silence_counts_only_for_who_is_awake_and_connected(time: Time) -> None:
 
 def test_who_decides_says_how_long_it_was_busy_until_that_is_long_ago(time: Time) -> None:
     decides = Turn(first=True, clock=time, instance="me")
+    decides.look(connected=True)
     pass_by(decides, time, SILENCE + TICK)
     assert decides.beat() == Beat("me", 0.0)
     time.now += STALL + 1.0
