@@ -45,3 +45,49 @@ except torch.cuda.OutOfMemoryError:
     print(total >> 20, len(blocks) * 256, flush=True)
 """
 """The same in PyTorch, as the framework does it by default; prints what it was shown and what it got."""
+
+COUNT = (
+    BEGIN
+    + """
+import os
+mib, seen = int(sys.argv[1]), ctypes.c_uint()
+assert cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(mib << 20)) == 0
+places = [at.value + part * ((mib << 20) // 64) for part in range(64)]
+for number, place in enumerate(places):
+    assert cuda.cuMemsetD32_v2(ctypes.c_uint64(place), number, ctypes.c_size_t(1024)) == 0
+step = 0
+while True:
+    for number, place in enumerate(places):
+        cuda.cuMemcpyDtoH_v2(ctypes.byref(seen), ctypes.c_uint64(place), ctypes.c_size_t(4))
+        if seen.value != number:
+            open("broken", "w").close()
+    step += 1
+    with open("step.new", "w") as file:
+        file.write(str(step))
+    os.replace("step.new", "step")
+    time.sleep(0.01)
+"""
+)
+"""Takes so many MiB, marks them in 64 places, and counts its steps; in each it looks whether the marks are still there."""
+
+FAULT = (
+    BEGIN
+    + r"""
+PTX = b'''.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry fault() {
+  .reg .u64 %at;
+  mov.u64 %at, 8;
+  st.global.u64 [%at], %at;
+  ret;
+}
+\0'''
+module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"fault") == 0
+assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 0
+print(cuda.cuCtxSynchronize(), flush=True)
+"""
+)
+"""Writes where nothing is, and prints what the driver says to that."""

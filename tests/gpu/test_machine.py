@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
 from headrace.contracts.mig import FAMILIES, family_of
+from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import LIMITS_FROM, NvmlDevices
 from headrace.node_executor.enforcement.group_limits import GroupLimits
+from tests.gpu.programs import FAULT
 
 
 def test_the_inventory_is_complete_and_in_order(devices: NvmlDevices, figure) -> None:
@@ -42,6 +52,20 @@ def test_memory_limits_of_cgroups_are_where_the_driver_is_new_enough(devices: Nv
     assert has is False or devices.major >= LIMITS_FROM
     if devices.major < LIMITS_FROM:
         assert GroupLimits(devices, str(tmp_path)).prove() == ""
+
+
+def test_a_program_that_writes_where_nothing_is_harms_itself_and_not_the_gpu(devices: NvmlDevices, gpu: str, figure) -> None:
+    if not hasattr(ctypes.CDLL("libcuda.so.1"), "cuModuleLoadData"):
+        pytest.skip("libcuda here runs no programs")
+    heard: list[tuple[str, Trouble]] = []
+    devices.listen(lambda name, trouble: heard.append((name, trouble)))
+    env = os.environ | {"CUDA_VISIBLE_DEVICES": devices.gpu(gpu).uuid}
+    done = subprocess.run([sys.executable, "-c", FAULT], env=env, capture_output=True, text=True, check=False)
+    figure("what the driver says to an illegal address", done.stdout.strip() or done.stderr[-500:])
+    assert done.stdout.strip() not in {"", "0"}
+    time.sleep(2.0)  # its XID, 31, comes when it comes
+    assert devices.look(time.time_ns() // 1_000) == {}
+    assert (heard, [device.unfit for device in devices.inventory()]) == ([], [""] * len(devices.names))
 
 
 def test_what_a_device_does_can_be_asked(devices: NvmlDevices, figure) -> None:

@@ -68,6 +68,21 @@ API cuInit(unsigned flags) { (void)flags; ready = 1; return OK; }
 /* The program under test uses this much of the first GPU from now on. */
 API mockUse(long mib) { hold(getpid(), mib); return save(getpid(), RUNNING, mib); }
 
+/* Memory of the device, in the program's own: what was moved is still what it was. */
+API cuDevicePrimaryCtxRetain(void **to, int number) { *to = &ready; return number ? INVALID : OK; }
+API cuCtxSetCurrent(void *context) { (void)context; return OK; }
+API cuMemAlloc_v2(uint64_t *to, size_t bytes) {
+  void *at = calloc(1, bytes); /* no page of it is there before it is touched */
+  if (!at) return INVALID;
+  *to = (uint64_t)(uintptr_t)at;
+  return mockUse((long)(bytes >> 20));
+}
+API cuMemsetD32_v2(uint64_t at, unsigned value, size_t count) {
+  for (size_t i = 0; i < count; i++) ((unsigned *)(uintptr_t)at)[i] = value;
+  return OK;
+}
+API cuMemcpyDtoH_v2(void *to, uint64_t at, size_t bytes) { memcpy(to, (void *)(uintptr_t)at, bytes); return OK; }
+
 API cuCheckpointProcessGetRestoreThreadId(int pid, int *thread) {
   int state;
   long mib;
