@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts.fact import DeviceShare
+    from headrace.domain.devices import DeviceState
     from headrace.domain.queueing.ranking import Rank
     from headrace.domain.state import JobRecord, NodeState, PoolState, State
     from headrace.domain.takings import Hold
@@ -77,7 +78,8 @@ class _Open:
     """What is open on a node, less what was taken of it; of one that is gone nothing is."""
 
     def __init__(self, node: NodeState | None) -> None:
-        self._devices = {device.name: replace(device) for device in node.devices} if node is not None else {}
+        self._there = {device.name: device for device in node.devices} if node is not None else {}
+        self._touched: dict[str, DeviceState] = {}
         self._host = {CPU: 0, MEMORY: 0}
         if node is not None:
             self._host = {CPU: node.cpu_free - node.cpu_nominated, MEMORY: node.memory_free - node.memory_nominated}
@@ -96,12 +98,14 @@ class _Open:
 
     def _take(self, share: DeviceShare) -> DeviceShare:
         """Of a slice all of it or nothing."""
-        device = self._devices.get(share.device)
-        units = 0
-        if device is not None:
-            units = (share.units if device.could_give(share) else 0) if share.mig else min(share.units, device.open)
-        part = msgspec.structs.replace(share, units=units)
-        if device is not None and units:
+        if share.device not in self._there:
+            return msgspec.structs.replace(share, units=0)
+        device = self._touched.get(share.device)
+        if device is None:
+            device = self._touched[share.device] = replace(self._there[share.device])
+        units = (share.units if device.could_give(share) else 0) if share.mig else min(share.units, device.open)
+        part = share if units == share.units else msgspec.structs.replace(share, units=units)
+        if units:
             device.take(part, 1)
         return part
 
