@@ -15,11 +15,10 @@ from tests.architecture.tree import files, parsed, text
 RULES = range(1, 39)
 VECTORS = range(1, 23)
 ELSEWHERE = {
-    "R9": "tests/unit/governance/test_decide.py::test_an_overtaken_revision_is_refused_with_the_new_plan",
     "ID_REUSED": "tests/unit/admission/test_decide.py::test_the_same_id_with_other_content_is_refused",
     "ID_TOO_OLD": "tests/unit/admission/test_judge.py::test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead",
 }
-"""What no scenario can say, since it writes documents without revisions and jobs without ids, and the test that shows it."""
+"""What no scenario can say, since it writes jobs without ids, and the test that shows it."""
 
 
 def scenarios() -> list[str]:
