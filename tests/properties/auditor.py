@@ -539,11 +539,19 @@ class Auditor:
                     self._complain(f"{account} {act} {job.key}, cannot take back {firm} {key}")
 
     def _check_own_limit(self, job: Job, pool: str) -> None:
-        """A policy's own limit never preempts (R23): with what is kept for it the preemptor is within."""
+        """A policy's own limit never preempts (R23): with what is kept for it the preemptor is within.
+
+        Under its tenant's it is once those have left who have been told to, for whatever cause.
+        """
         beyond = job.key.split(".")[1] in self.policies[job.policy].get("beyond_limit", ())
         for account in self._accounts(job.policy, pool):
+            leave = [
+                lease
+                for lease in self.leases.values()
+                if account.policy is None and lease.job.stops and not lease.job.yields and account.counts(lease.job, lease.pool)
+            ]
             for key in self._governed(pool) & {key for key, value in job.total.items() if value}:
-                used = self._used(account, key)
+                used = self._used(account, key) - sum(lease.amounts.get(key, 0) for lease in leave)
                 if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
                     self._complain(f"{account} takes back for {job.key} and would use {used} {key}")
 

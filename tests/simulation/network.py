@@ -20,13 +20,14 @@ from nats import errors
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused, Message, WrongLast
 from headrace.bus.memory import MemoryLog
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SUBMIT_STREAM
 from tests.simulation.clockwork import OUTSIDE, Clockwork, Process, current
 
 START = 1_767_225_600_000_000
 """The true time begins at 2026-01-01T00:00:00Z."""
 
 STREAMS = {"hr.submit.": SUBMIT_STREAM, "hr.cancel.": SUBMIT_STREAM, "hr.requeue.": SUBMIT_STREAM, "hr.ledger.": LEDGER_STREAM}
+
 SUBMIT_PER_SUBJECT = 20_000
 ALIVE_EVERY = 1.0
 """Seconds between the signs of life of a consumer: half as often as it asks for, which is still in time."""
@@ -371,6 +372,7 @@ class Network:
             SUBMIT_STREAM: Stream(SUBMIT_STREAM, MemoryLog(self.clock, cap=SUBMIT_PER_SUBJECT, begins_late=True)),
             LEDGER_STREAM: Stream(LEDGER_STREAM, MemoryLog(self.clock)),
             FEED_STREAM: Stream(FEED_STREAM, MemoryLog(self.clock, begins_late=True)),
+            SNAPSHOT_STREAM: Stream(SNAPSHOT_STREAM, MemoryLog(self.clock)),
         }
 
     def clock(self) -> int:

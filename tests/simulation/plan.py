@@ -46,8 +46,8 @@ ON_NODES = (
 ON_THE_SERVER = ("server", "election", "full")
 """What goes wrong; each run has some of them."""
 
-FEW, MANY = (8, 24), (60, 120)
-"""Rows of jobs, each of one to three."""
+FEW, MANY, DENSE = (8, 24), (60, 120), 0.2
+"""Rows of jobs, each of one to three: of most runs, of dense ones, and how often those are."""
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,7 +129,7 @@ def draw(seed: str) -> Plan:
     law, reserved = policies(chance, tenants, links, has)
     documents = _documents(chance, tenants, pools, links, law, reserved)
     law = documents.policies
-    jobs = _jobs(chance, law, links, until, features)
+    jobs = _jobs(chance, law, links, until, features, many=Random(f"dense/{seed}").random() < DENSE)
     machines = [name for row in rows for name in numbered(row.name, row.count)]
     acts = _acts(chance, features, law, pools, rows, machines, jobs, until)
     joined = [act.node.name for act in acts if act.node is not None]
@@ -153,8 +153,7 @@ def _documents(chance, tenants, pools, links, law, reserved) -> d.Documents:  # 
     return d.Documents(tenants=written, groups=groups, pools=tuple(pools), profiles=links, policies=law)
 
 
-def _jobs(chance: Drawn, law, links, until: int, features: set[str]) -> list[Job]:  # type: ignore[no-untyped-def]
-    many = chance.among([False, False, False, True])
+def _jobs(chance: Drawn, law, links, until: int, features: set[str], *, many: bool) -> list[Job]:  # type: ignore[no-untyped-def]
     rows = [
         (chance.number(0, until), submits(chance, place, law, links)) for place in range(chance.number(*MANY if many else FEW))
     ]

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import contextlib
 import gc
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, ledger
 from headrace.contracts.writers import GOVERNANCE
+from headrace.domain.state import State
 from headrace.feed import service as feed
 from headrace.governance import service as governance
 from headrace.preemption import service as preemption
@@ -118,7 +120,8 @@ class World:
         """Play it."""
         gc.disable()
         try:
-            with self._installed():
+            with self._installed(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of what was killed before it began
                 self.loop.run_until_complete(self.loop.create_task(self._play(), context=OUTSIDE.context))
         except Spinning as error:
             self.watch.wrong(str(error))
@@ -262,8 +265,8 @@ class World:
         def wall_clock() -> int:
             return self.network.clock() + current().ahead
 
-        def fold() -> LedgerFold:
-            made = self._folds[current()] = LedgerFold()
+        def fold(state: State | None = None) -> LedgerFold:
+            made = self._folds[current()] = LedgerFold(state)
             return made
 
         found: list[tuple[Any, str, Any]] = [
