@@ -6,6 +6,7 @@ moment belongs to two periods or to none. A beginning that the clock leaves out 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -18,6 +19,8 @@ KINDS = (HOURLY, DAILY, MONTHLY)
 
 PERIODS_MAX = 10_000
 """Of one question."""
+
+_MONTH = re.compile("([0-9]{4})-([0-9]{2})")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUARTER = 15 * MINUTE
@@ -46,8 +49,9 @@ def zone(name: str) -> ZoneInfo:
 
 def month(text: str, where: ZoneInfo) -> Period:
     """The month `2026-11` there."""
+    written = _MONTH.fullmatch(text)
     try:
-        year, number = (int(part) for part in text.split("-"))
+        year, number = (int(part) for part in (written.groups() if written else ()))
         first = datetime(year, number, 1, tzinfo=where)
         following = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=where)
     except ValueError:
