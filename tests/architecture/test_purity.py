@@ -30,7 +30,9 @@ SHELLS = (
     "headrace.contracts.document_file",  # reads documents and scenarios
     "headrace.contracts.protos",  # runs protoc
     "headrace.contracts.schemas",  # writes the generated files
+    "headrace.audit.seals_kept",  # the files that are kept apart
     "headrace.audit.verify_reading",  # reads the log
+    "headrace.audit.verify_watch",  # follows it, and states seals
     "headrace.simulate.abreast",  # plays two worlds in two processes
     "headrace.simulate.asked",  # answers one question, and ends
     "headrace.simulate.command",  # reads the scenario file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,10 +17,12 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.streams import ensure_streams
 from headrace.cli.main import main
 from headrace.contracts.audit import VerifyReport
+from headrace.contracts.facts import LedgerSealedV1
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.supervisor.installation import Installation, InstallationError
 from headrace.supervisor.store import open_store
 from tests.integration.ledgers import busy
+from tests.unit.audit.seals_made import seals_over
 
 JOBS = 20
 BLOCK = "jetstream/CORE/streams/LEDGER/msgs/1.blk"
@@ -76,8 +78,8 @@ def harmed(installation: Installation, harm: Callable[[bytearray, list[Lies]], o
     path.write_bytes(block)
 
 
-async def looked_at(installation: Installation) -> VerifyReport:
-    verifier = Verifier(None)
+async def looked_at(installation: Installation, kept: Sequence[LedgerSealedV1] = ()) -> VerifyReport:
+    verifier = Verifier(None, kept=kept)
     async with open_store(installation) as connection:
         log = JetStreamLog(connection, LEDGER_STREAM)
         async for batch in what_is_there(log, 0, await log.tip()):
@@ -119,6 +121,22 @@ async def test_what_is_cut_out_or_exchanged_on_the_disk_is_found(whole, tmp_path
         (10, 12),
         (31, 31),
     ]
+
+
+async def test_an_end_that_the_server_gave_up_for_one_flipped_bit_is_found_by_seals_kept_apart(whole, tmp_path):
+    async with open_store(whole) as connection:
+        log = JetStreamLog(connection, LEDGER_STREAM)
+        messages = [message async for batch in what_is_there(log, 0, await log.tip()) for message in batch]
+    seals = seals_over(messages, 10)
+
+    def flip(block: bytearray, lies: list[Lies]) -> None:
+        block[lies[32].begins + 1] ^= 1  # a length: the server takes it for the end of its file, and cuts off what is behind
+
+    installation = copied(whole, tmp_path)
+    harmed(installation, flip)
+    report = await looked_at(installation, seals)
+    assert [(found.kind, found.sequence, found.through) for found in report.findings] == [("removed", 33, seals[-1].last)]
+    assert (await looked_at(whole, seals)).found == 0
 
 
 def test_the_command_reads_the_files_where_nothing_runs(whole, capsys, monkeypatch):

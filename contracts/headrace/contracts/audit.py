@@ -76,8 +76,9 @@ class VerifyReport(Value, frozen=True, kw_only=True):
 
     `through`: the last record read. `voids`: void records by node. `recomputed` were decided again, `decision_facts` are their facts;
     `other_engines`: decisions of other software, by its name; `observed`: what follows from more than the ledger holds (wishes of people,
-    observations of nodes), by writer. `folded`: decisions were followed up to there, and no further because of `stopped`, where it says
-    something. `found`: how many findings there are, of which `findings` are the first.
+    observations of nodes), by writer; `late`: made on a record too far back. `folded`: decisions were followed up to there, and no further
+    because of `stopped`, where it says something. `seals` of the key `key` hold, and cover the records up to `sealed_through`. `found`: how
+    many findings there are, of which `findings` are the first.
     """
 
     through: int = 0
@@ -88,7 +89,11 @@ class VerifyReport(Value, frozen=True, kw_only=True):
     decision_facts: int = 0
     other_engines: dict[str, int] = {}
     observed: dict[str, int] = {}
+    late: int = 0
     folded: int = 0
     stopped: str = ""
+    seals: int = 0
+    sealed_through: int = 0
+    key: str = ""
     found: int = 0
     findings: tuple[Finding, ...] = ()

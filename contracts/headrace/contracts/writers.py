@@ -97,6 +97,7 @@ LAWS: tuple[Law, ...] = (
     Law(NODE, f.LeaseResumedV1, "a lease on itself", "to resume"),
     Law(NODE, f.CheckpointRegisteredV1, "a job with a lease on itself", "held"),
     Law(NODE, f.LeaseEndedV1, "a lease on itself", "held"),
+    Law(AUDIT, f.LedgerSealedV1, "records that no seal covers yet", "any"),
     Law(AUDIT, f.SnapshotTakenV1, "a prefix of the ledger", "any"),
 )
 

@@ -8,6 +8,7 @@ raises `LogBroken`; nothing is skipped, and nothing is read twice.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,14 @@ class WholeLedger:
                 if found is not None:
                     return found
         return await self.stream.next(subject, max(after, purged))
+
+    async def following(self, after: int) -> Message | None:
+        """See `Log.following`; what the archive cannot give as it was written is not there."""
+        with suppress(ArchiveBroken):
+            purged = (await asyncio.to_thread(manifests.read, self.archive)).purged
+            if after < purged and (messages := await archived(self.archive, after, purged).batch(1)):
+                return messages[0]
+        return await self.stream.following(after)
 
     async def tip(self) -> int:
         """See `Log.tip`."""

@@ -14,14 +14,25 @@ class Findings:
     def __init__(self) -> None:
         self.kept: list[Finding] = []
         self.count = 0
+        self.damages = 0
+        """Those that say of the records themselves that they are not what was written; other decisions are none."""
         self._told: set[tuple[str, int]] = set()
 
     def add(self, finding: Finding) -> None:
-        """One more."""
+        """One more; sealed records that are gone behind others that are belong to those."""
         place = (finding.kind, finding.sequence)
         if place in self._told:
             return
+        last = self.kept[-1] if self.kept else None
+        if (
+            last is not None
+            and last == gone_records(last.sequence, last.through)
+            and finding == gone_records(last.through + 1, finding.through)
+        ):
+            self.kept[-1] = gone_records(last.sequence, finding.through)
+            return
         self.count += 1
+        self.damages += finding.kind != "decision"
         if len(self.kept) < KEPT:
             self._told.add(place)
             self.kept.append(finding)
@@ -38,3 +49,9 @@ class Findings:
 def at(kind: str, sequence: int, text: str, through: int = 0) -> Finding:
     """A finding about one record, or the records up to `through`."""
     return Finding(kind=kind, sequence=sequence, through=max(sequence, through), text=text)
+
+
+def gone_records(first: int, last: int) -> Finding:
+    """That sealed records are not there."""
+    records = f"record {first}, which was sealed, is" if first == last else f"records {first} to {last}, which were sealed, are"
+    return at("removed", first, f"{records} gone", last)

@@ -11,57 +11,87 @@ from typing import TYPE_CHECKING
 from headrace.audit.findings import Findings
 from headrace.audit.verify_chains import Chains
 from headrace.audit.verify_decisions import Decisions
+from headrace.audit.verify_seals import Seals
 from headrace.contracts.audit import VerifyReport
+from headrace.contracts.codec import Malformed, decode_record
+from headrace.contracts.facts import LedgerSealedV1
 from headrace.contracts.subjects import NODE_WRITER
+from headrace.contracts.writers import AUDIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from headrace.domain.fold.ledger import StoredMessage
+    from headrace.domain.fold.ledger import Ledger, StoredMessage
 
 
 class Verifier:
-    """Looks at a ledger from its beginning. `engine`: whose decisions are made again; None: nobody's, and nothing is folded."""
+    """Looks at a ledger from its beginning. `engine`: whose decisions are made again; None: nobody's, and nothing is folded.
 
-    def __init__(self, engine: str | None) -> None:
+    `kept`: seals that were kept apart; `tail`: marks of the records behind them; `key`: with which seals have to be made (empty: with
+    whichever the first was). `ledger`: a fold that stands somewhere, from which on decisions are made again.
+    """
+
+    def __init__(
+        self,
+        engine: str | None,
+        *,
+        kept: Iterable[LedgerSealedV1] = (),
+        tail: Sequence[bytes] = (),
+        key: str = "",
+        ledger: Ledger | None = None,
+    ) -> None:
         self.findings = Findings()
         self.chains = Chains(self.findings)
-        self.decisions = None if engine is None else Decisions(engine, self.findings)
+        self.seals = Seals(self.findings, kept=kept, key=key, tail=tail)
+        self.decisions = None if engine is None else Decisions(engine, self.findings, ledger)
         self.records = 0
 
     def take(self, messages: Iterable[StoredMessage]) -> None:
         """The next messages."""
-        chains, decisions = self.chains, self.decisions
+        chains, seals, decisions = self.chains, self.seals, self.decisions
         for message in messages:
             self.records += 1
             head = chains.take(message)
-            if decisions is not None:
+            seals.take(message)
+            if head is not None and head.by == AUDIT:
+                self._note_seals(message)
+            if decisions is not None and message.sequence > decisions.folded:
                 decisions.take(message, head)
 
     def finish(self) -> None:
-        """There are no more for now; more may be taken later."""
+        """There are no more."""
+        self.seals.finish()
         if self.decisions is not None:
             self.decisions.finish()
 
+    def _note_seals(self, message: StoredMessage) -> None:
+        try:
+            facts = decode_record(message.payload).facts
+        except Malformed:
+            return  # its chain says so
+        for fact in facts:
+            if isinstance(fact, LedgerSealedV1):
+                self.seals.note(fact, message.sequence)
+
     def report(self) -> VerifyReport:
         """How it stands."""
-        found = self.findings
-        decisions = self.decisions
-        report = VerifyReport(through=self.chains.last, records=self.records, found=found.count, findings=found.in_order())
-        if decisions is None:
-            return report
-        voids = decisions.ledger.state.voids
+        seals, decisions = self.seals, self.decisions
+        voids = {} if decisions is None else decisions.ledger.state.voids
         return VerifyReport(
-            through=report.through,
-            records=report.records,
-            facts=decisions.facts,
+            through=self.chains.last,
+            records=self.records,
+            facts=0 if decisions is None else decisions.facts,
             voids={writer.removeprefix(NODE_WRITER): count for writer, count in sorted(voids.items())},
-            recomputed=decisions.recomputed,
-            decision_facts=decisions.decision_facts,
-            other_engines=dict(sorted(decisions.others.items())),
-            observed=dict(sorted(decisions.observed.items())),
-            folded=decisions.folded,
-            stopped=decisions.broken,
-            found=report.found,
-            findings=report.findings,
+            recomputed=0 if decisions is None else decisions.recomputed,
+            decision_facts=0 if decisions is None else decisions.decision_facts,
+            other_engines={} if decisions is None else dict(sorted(decisions.others.items())),
+            observed={} if decisions is None else dict(sorted(decisions.observed.items())),
+            late=0 if decisions is None else decisions.late,
+            folded=0 if decisions is None else decisions.folded,
+            stopped="" if decisions is None else decisions.broken,
+            seals=seals.held,
+            sealed_through=seals.through,
+            key=seals.key,
+            found=self.findings.count,
+            findings=self.findings.in_order(),
         )

@@ -11,7 +11,7 @@ Only records of this engine's version are compared. What a service knew besides 
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -21,7 +21,7 @@ from headrace.contracts.audit import Finding
 from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.facts import NodeLostV1
 from headrace.contracts.subjects import NODE_WRITER
-from headrace.contracts.writers import ALLOCATOR, PREEMPTION
+from headrace.contracts.writers import ALLOCATOR, AUDIT, PREEMPTION
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.preemption.decide import PreemptionWatch
 
@@ -54,12 +54,6 @@ OBSERVED = (NodeLostV1,)
 """What they state that follows from more."""
 
 
-class _Due(NamedTuple):
-    sequence: int
-    now: int
-    message: StoredMessage
-
-
 class Decisions:
     """Folds behind what it is given, and decides again. `engine`: whose records are compared."""
 
@@ -70,13 +64,15 @@ class Decisions:
         self.facts = 0
         self.others: Counter[str] = Counter()
         self.observed: Counter[str] = Counter()
+        self.late = 0
+        """Decisions on a record that had been left behind when they came."""
         self.broken = ""
         """Why nothing more is folded; empty while all is well."""
         self._deciders = {by: make(self.ledger.state) for by, make in DECIDERS.items()}
         self._engine = engine
         self._findings = findings
         self._ahead: deque[StoredMessage] = deque()
-        self._due: dict[int, list[_Due]] = {}
+        self._due: dict[int, list[StoredMessage]] = {}
 
     @property
     def folded(self) -> int:
@@ -89,20 +85,28 @@ class Decisions:
             return
         self._ahead.append(message)
         if head is not None and head.by in DECIDERS and head.engine == self._engine:
-            if head.as_of < self.ledger.sequence:
-                why = f"record {message.sequence} says that it was decided on record {head.as_of}, more than {AHEAD} before it"
-                self._stop(message.sequence, why)
-                return
-            self._due.setdefault(head.as_of, []).append(_Due(message.sequence, head.now, message))
-            if head.as_of == self.ledger.sequence:
-                self._decide()
+            self._expect(message, head.as_of)
         if len(self._ahead) > AHEAD:
             self._fold()
 
     def finish(self) -> None:
-        """Nothing more comes for now: fold what was read ahead."""
+        """Nothing more comes: fold what was read ahead."""
         while self._ahead and not self.broken:
             self._fold()
+
+    def settle(self, before: int) -> None:
+        """Fold what was stored before that time, in microseconds since 1970: nobody appends any more what was decided on less."""
+        while self._ahead and not self.broken and self._ahead[0].stamped < before:
+            self._fold()
+
+    def _expect(self, message: StoredMessage, as_of: int) -> None:
+        """A decision that was made on the record `as_of`."""
+        if as_of < self.ledger.sequence:
+            self.late += 1
+            return
+        self._due.setdefault(as_of, []).append(message)
+        if as_of == self.ledger.sequence:
+            self._decide()
 
     def _fold(self) -> None:
         message = self._ahead.popleft()
@@ -127,18 +131,18 @@ class Decisions:
         if record.by in DECIDERS:
             if record.engine != self._engine:
                 self.others[record.engine] += 1
-        elif not record.by.startswith(NODE_WRITER):
+        elif record.by != AUDIT and not record.by.startswith(NODE_WRITER):
             self.observed[record.by] += 1
 
     def _decide(self) -> None:
         """Make the decisions that were made on the prefix that is folded now, and compare."""
-        for due in self._due.pop(self.ledger.sequence, ()):
+        for message in self._due.pop(self.ledger.sequence, ()):
             try:
-                record = decode_record(due.message.payload)
+                record = decode_record(message.payload)
             except Malformed:
                 continue  # folding it will say so
             if record.by in DECIDERS:
-                self._compare(due.sequence, record)
+                self._compare(message.sequence, record)
 
     def _compare(self, sequence: int, record: Record) -> None:
         """What a decider remembers are memos, so one that remembers nothing decides where the two differ."""

@@ -5,31 +5,21 @@ The readers of services stop at a hole, as they have to; who looks for damage go
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.bus.log import LogBroken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from headrace.bus.log import Message, Reader
+    from headrace.bus.log import Log, Message
 
 BATCH = 500
 SILENCE = 2.0
 """Seconds in which a reader gives nothing before it is looked whether the next message is there at all."""
 
 
-class Damaged(Protocol):
-    """A log in which messages may be missing."""
-
-    async def read(self, after: int) -> Reader:
-        """See `Log.read`."""
-
-    async def following(self, after: int) -> Message | None:
-        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
-
-
-async def what_is_there(log: Damaged, after: int, through: int) -> AsyncIterator[list[Message]]:
+async def what_is_there(log: Log, after: int, through: int) -> AsyncIterator[list[Message]]:
     """The messages behind `after` up to `through`, in batches that are not empty. Raises `LogUnavailable`."""
     reader = await log.read(after)
     try:

@@ -126,7 +126,7 @@ class JetStreamLog:
         return await self._look(msgspec.json.encode({"seq": after + 1, "next_by_subj": subject}))
 
     async def following(self, after: int) -> Message | None:
-        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
+        """See `Log.following`."""
         return await self.next(">", after)
 
     async def tip(self) -> int:

@@ -107,6 +107,9 @@ class Log(Protocol):
     async def next(self, subject: str, after: int) -> Message | None:
         """The first message on a subject (no wildcards) with a greater sequence than `after`; None where there is none yet."""
 
+    async def following(self, after: int) -> Message | None:
+        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
+
     async def tip(self) -> int:
         """The sequence of the last message in the stream; 0 where it is empty."""
 

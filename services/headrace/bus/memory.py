@@ -107,7 +107,7 @@ class MemoryLog:
         return self.get_now(sequence)
 
     async def following(self, after: int) -> Message | None:
-        """The first message behind a sequence that is there, on whichever subject; None where there is none."""
+        """See `Log.following`."""
         return next(iter(self.messages_after(after, 1)), None)
 
     async def next(self, subject: str, after: int) -> Message | None:

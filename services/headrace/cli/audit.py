@@ -13,6 +13,7 @@ from headrace.cli import archive
 from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, names, positive
 from headrace.cli.books import add_everybody, add_times, times
 from headrace.cli.replay import add_diff, add_replay
+from headrace.cli.seals import add_seals
 from headrace.cli.shown import local
 from headrace.cli.verify import add_verify
 from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
@@ -38,6 +39,7 @@ def add(nouns: Nouns) -> None:
     add_verify(verbs)
     add_replay(verbs)
     add_diff(verbs)
+    add_seals(verbs)
 
 
 def _add_log(verbs: Nouns) -> None:

@@ -327,8 +327,12 @@ async def status(args: argparse.Namespace) -> int:
                 pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
                 print(f"{row['name']} is {row['lag']} records behind the ledger{pace}.")
     silent = [str(row["name"]) for row in rows if row["state"] not in ("running", "standby")]
-    if silent or trouble:
-        raise Failed(trouble or f"{', '.join(silent)}: not well; look into {installation.logs}")
+    wrong = [trouble] if trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
+    if found := sum(_number(row.get("findings")) for row in rows):
+        what = "1 finding" if found == 1 else f"{found} findings"
+        wrong.append(f"THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {what}; `headrace audit verify` says what and where")
+    if wrong:
+        raise Failed("; ".join(wrong))
     return 0
 
 
@@ -346,7 +350,8 @@ def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], 
         row |= {"folded": view.folded, "lag": max(0, tip - view.folded), "engine": view.engine}
         if view.detail.get("decides") == 0 and row.get("state") == "running":
             row["state"] = "standby"
-        row |= {key: view.detail[key] for key in ("jobs", "pending", "running", "facts_per_s") if key in view.detail}
+        told = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
+        row |= {key: view.detail[key] for key in told if key in view.detail}
     return row
 
 

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import os
-import sys
-import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
+from headrace.audit.seals_kept import SEALS, Kept, KeptWrong, read_seals
 from headrace.audit.verify import Verifier
-from headrace.audit.verify_reading import what_is_there
-from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogError
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
-from headrace.client.endpoint import TOKEN, URL
+from headrace.cli.arguments import Failed, Nouns, add_asker, add_command
+from headrace.cli.whole_ledger import Progress, here, records
 from headrace.contracts.codec import encode
-from headrace.contracts.queries import RecordsAnswer, RecordsRequest
-from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.service.engine import ENGINE
-from headrace.supervisor.installation import OPERATOR, Installation
-from headrace.supervisor.readiness import NotReady
-from headrace.supervisor.running import AlreadyRunning
-from headrace.supervisor.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
     from headrace.contracts.audit import Finding, VerifyReport
-    from headrace.domain.fold.ledger import StoredMessage
 
-PAGE_WITHIN = 60.0
-"""Seconds for a page of the ledger."""
 SHOWN = 40
 """Lines about a finding's facts."""
 
@@ -47,26 +29,31 @@ def add_verify(verbs: Nouns) -> None:
         "look whether the ledger is whole, and decide again what was decided",
         """headrace audit verify
         headrace audit verify --data /srv/headrace          whether or not that installation runs
+        headrace audit verify --seals /mnt/vault/seals.jsonl   against seals that you have kept elsewhere
         headrace audit verify --chains                      the records alone, without deciding anything again
         headrace audit verify --json
 
-        Looks at every record: that none is missing or there twice, and that each record of a service names the one before it. Then folds
-        them, decides again what this version of the allocator and of preemption decided, on the records that it was decided on, and shows
-        what differs. Where the installation is on this machine its own files are read; else an administrator's login asks for them.
+        Looks at every record: that none is missing or there twice, that each record of a service names the one before it, and that all
+        are those that were sealed. Then folds them, decides again what this version of the allocator and of preemption decided, on the
+        records that it was decided on, and shows what differs. Where the installation is on this machine its files are read, whether or
+        not it runs; else an administrator's login asks for the records.
         Exit code 0: nothing found; 1: something is not as it was written, or not as it would be decided.""",
     )
     parser.add_argument("--chains", action="store_true", help="look at the records alone: faster, and nothing is decided again")
+    parser.add_argument(
+        "--seals",
+        type=Path,
+        metavar="FILE",
+        help="seals as `headrace audit seals --out` writes them (default: those in DATA/seals)",
+    )
     add_asker(parser)
 
 
 async def verify(args: argparse.Namespace) -> int:
     """Read, look, show."""
-    verifier = Verifier(None if args.chains else ENGINE)
-    progress = _Progress()
-    installation = Installation(args.data)
-    is_here = (installation.credentials / f"{OPERATOR}.json").exists()
-    batches = _stored(installation) if is_here and not _elsewhere() else _asked_for(args)
-    async for tip, messages in batches:
+    verifier = _verifier(args)
+    progress = Progress()
+    async for tip, messages in records(args):
         verifier.take(messages)
         progress.tell(verifier.chains.last, tip)
     verifier.finish()
@@ -76,60 +63,27 @@ async def verify(args: argparse.Namespace) -> int:
     return 1 if report.found else 0
 
 
-def _elsewhere() -> bool:
-    """Whether the environment names another place than this machine's."""
-    return URL in os.environ or TOKEN in os.environ
-
-
-async def _stored(installation: Installation) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
-    """The records as they lie there, holes left out, and where they end."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # what matters comes as errors
+def _verifier(args: argparse.Namespace) -> Verifier:
+    """With the seals of the file that was named, else with those that the installation on this machine has kept apart."""
+    engine, installation = None if args.chains else ENGINE, here(args)
     try:
-        async with open_store(installation) as connection:
-            log = JetStreamLog(connection, LEDGER_STREAM)
-            tip = await log.tip()
-            async for batch in what_is_there(log, 0, tip):
-                yield tip, batch
-    except (LogError, NotReady, AlreadyRunning) as error:
+        if args.seals is not None:
+            seals = read_seals(args.seals)
+            if not seals:
+                raise Failed(f"--seals: there is no seal in {args.seals}; `headrace audit seals --out FILE` writes them")
+            return Verifier(engine, kept=seals, key=seals[0].key)
+        if installation is None:
+            return Verifier(engine)
+        kept = Kept(installation.directory / SEALS)
+        seals = kept.seals()
+        return Verifier(engine, kept=seals, tail=kept.tail(seals[-1].last if seals else 0), key=kept.public())
+    except KeptWrong as error:
         raise Failed(str(error)) from None
-
-
-async def _asked_for(args: argparse.Namespace) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
-    """The records as governance hands them out, and where they end."""
-    async with client(args) as hr:
-        after = 0
-        while True:
-            answer = await hr.query("governance", "records", RecordsRequest(after=after), RecordsAnswer, PAGE_WITHIN)
-            if not answer.records:
-                return
-            yield answer.tip, answer.records
-            after = answer.records[-1].sequence
-
-
-class _Progress:
-    """One line that is written over, on a terminal."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._told = 0.0
-
-    def tell(self, sequence: int, tip: int) -> None:
-        """Where it stands."""
-        now = time.monotonic()
-        if sys.stderr.isatty() and now - self._told > 0.2:
-            self._told = now
-            left = (now - self._began) * (tip - sequence) / max(1, sequence)
-            print(f"\rrecord {sequence} of {tip}, {left:.0f} s left\033[K", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Nothing is under way any more."""
-        if self._told:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def shown(report: VerifyReport) -> str:
     """The report for people."""
-    lines = [f"records    {report.records} read, through record {report.through}"]
+    lines = [f"records    {report.records} read, through record {report.through}", _seals(report)]
     if report.voids:
         voids = ", ".join(f"{node}: {count}" for node, count in report.voids.items())
         lines.append(f"void       {sum(report.voids.values())} records of nodes count for nothing ({voids})")
@@ -143,6 +97,14 @@ def shown(report: VerifyReport) -> str:
     return "\n".join([*lines, *(line for finding in report.findings for line in _finding(finding))])
 
 
+def _seals(report: VerifyReport) -> str:
+    if not report.key:
+        return "seals      none: nothing holds records of nodes, and the last one of each service"
+    behind = report.through - report.sealed_through
+    rest = f"; the {behind} behind it have none yet" if behind > 0 else ""
+    return f"seals      {report.seals} hold, through record {report.sealed_through}{rest}; key {report.key}"
+
+
 def _decisions(report: VerifyReport) -> list[str]:
     lines = [f"decisions  {report.recomputed} made again, {report.decision_facts} of {report.facts} facts"]
     lines += [
@@ -151,6 +113,8 @@ def _decisions(report: VerifyReport) -> list[str]:
     if report.observed:
         told = ", ".join(f"{by}: {count}" for by, count in report.observed.items())
         lines.append(f"           {sum(report.observed.values())} that follow from more than the ledger holds ({told})")
+    if report.late:
+        lines.append(f"           {report.late} on records too far back")
     if report.stopped:
         lines.append(f"           followed through record {report.folded} and no further: {report.stopped}")
     return lines

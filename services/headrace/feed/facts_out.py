@@ -119,6 +119,7 @@ HIDDEN = frozenset(
         f.MembershipClaimedV1,
         f.TokenCreatedV1,
         f.TokenRevokedV1,
+        f.LedgerSealedV1,
         f.SnapshotTakenV1,
     }
 )

@@ -42,6 +42,20 @@ async def test_every_record_is_read_once_wherever_the_seam_is(stream, archived, 
     assert (await whole.tip(), await whole.get(9), await whole.get(0)) == (8, None, None)
 
 
+@pytest.mark.parametrize("purged", range(7))
+async def test_the_record_behind_any_other_is_found_wherever_the_seam_is(stream, archived, purged):
+    await purge(stream, archived, purged)
+    whole = WholeLedger(stream, archived)
+    found = [await whole.following(after) for after in range(len(stream.stored) + 1)]
+    assert found == [*(each.message for each in stream.stored), None]
+
+
+async def test_what_the_archive_cannot_give_is_not_there(stream, archived):
+    await purge(stream, archived, 4)
+    (archived / manifest.FILE).write_bytes(b"nonsense")
+    assert await WholeLedger(stream, archived).following(0) == stream.stored[4].message
+
+
 async def test_before_the_seam_nobody_is_at_the_tip(stream, archived):
     await purge(stream, archived, 6)
     reader = await WholeLedger(stream, archived).read(5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.audit.findings import KEPT, Findings, at
+from headrace.audit.findings import KEPT, Findings, at, gone_records
 
 
 def test_the_same_place_is_told_once_whoever_finds_it():
@@ -30,3 +30,21 @@ def test_a_record_is_touched_by_what_was_found_about_it_or_before_it():
     findings = Findings()
     findings.add(at("removed", 3, "x", 5))
     assert [sequence for sequence in range(9) if findings.touches(sequence)] == [3, 4, 5, 6]
+
+
+def test_another_decision_is_no_damage():
+    findings = Findings()
+    findings.add(at("decision", 3, "x"))
+    findings.add(at("void", 4, "x"))
+    assert (findings.count, findings.damages) == (2, 1)
+
+
+def test_what_is_gone_behind_what_is_gone_is_told_at_once():
+    findings = Findings()
+    for first, last in ((3, 4), (5, 5), (7, 9)):
+        findings.add(gone_records(first, last))
+    assert [finding.text for finding in findings.in_order()] == [
+        "records 3 to 5, which were sealed, are gone",
+        "records 7 to 9, which were sealed, are gone",
+    ]
+    assert findings.count == 2

@@ -8,26 +8,48 @@ import pytest
 from headrace.audit import service
 from headrace.audit.taking import EVERY, FACTS, FACTS_LEAST, Pace
 from headrace.bus.log import LogRefused
+from headrace.contracts.audit import VerifyReport
 from headrace.contracts.durations import MINUTE
 from headrace.contracts.queries import ServiceView
 from tests.unit.service.bus import Bus, running, until
 
 
-async def test_it_takes_snapshots_of_what_it_follows_and_says_so(monkeypatch):
+async def test_it_takes_snapshots_of_what_it_follows_and_says_so(monkeypatch, tmp_path):
     bus = Bus()
     bus.hall("n1")
     monkeypatch.setattr(service, "JetStreamLog", bus.log)
     monkeypatch.setattr(service.Snapshots, "over", bus.over)
     monkeypatch.setattr(service, "NICE", 0)
     monkeypatch.setenv(service.SNAPSHOT_FACTS, "4")
-    async with running(service.main(bus.service("audit"))):
+    async with running(service.main(bus.service("audit", tmp_path))):
         await until(lambda: len(bus.stated("audit")) == 1)
         answer = await bus.ask("hr.query.audit.>", "hr.query.audit.status.acme.ann")
     view = msgspec.json.decode(answer.body, type=ServiceView)
     assert (view.service, view.detail["snapshot"], view.detail["snapshots_taken"]) == ("audit", 2, 1)
 
 
+async def test_it_seals_what_it_follows_and_says_what_it_has_found(monkeypatch, tmp_path):
+    bus = Bus()
+    bus.hall("n1")
+    monkeypatch.setattr(service, "JetStreamLog", bus.log)
+    monkeypatch.setattr(service.Snapshots, "over", bus.over)
+    monkeypatch.setattr(service, "NICE", 0)
+    monkeypatch.setenv(service.SEAL_EVERY, "1ms")
+    async with running(service.main(bus.service("audit", tmp_path))):
+        await until(lambda: len(bus.stated("audit")) == 1)
+        (seal,) = bus.stated("audit")
+        assert (seal.number, seal.first, seal.last) == (1, 1, 2)
+        report = msgspec.json.decode(
+            (await bus.ask("hr.query.audit.>", "hr.query.audit.verified.acme.ann")).body, type=VerifyReport
+        )
+        answer = await bus.ask("hr.query.audit.>", "hr.query.audit.status.acme.ann")
+    detail = msgspec.json.decode(answer.body, type=ServiceView).detail
+    assert (report.found, report.key, detail["findings"]) == (0, seal.key, 0)
+
+
 def test_how_often_stands_in_the_environment():
+    assert service.seal_every({service.SEAL_EVERY: "2m"}) == 2 * MINUTE
+    assert service.seal_every({}) == MINUTE
     assert service.pace_of({}) == Pace(FACTS, EVERY, FACTS_LEAST)
     assert service.pace_of({service.SNAPSHOT_FACTS: "5", service.SNAPSHOT_EVERY: "2m"}) == Pace(5, 2 * MINUTE, FACTS_LEAST)
 
@@ -43,3 +65,8 @@ def test_how_often_stands_in_the_environment():
 def test_what_the_environment_cannot_mean_is_told(name, value, says):
     with pytest.raises(LogRefused, match=says):
         service.pace_of({name: value})
+
+
+def test_a_pace_of_seals_that_is_none_is_told():
+    with pytest.raises(LogRefused, match="HEADRACE_SEAL_EVERY: "):
+        service.seal_every({service.SEAL_EVERY: "often"})

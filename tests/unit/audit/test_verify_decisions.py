@@ -90,13 +90,21 @@ def test_decisions_stop_where_there_is_no_prefix_to_stand_on(written):
     assert decisions.broken == "after sequence 5 comes 7: records are missing"
 
 
-def test_a_record_on_a_prefix_that_is_long_gone_is_told(written, monkeypatch):
+def test_a_decision_on_a_prefix_that_is_long_gone_is_counted_and_not_judged(written, monkeypatch):
     monkeypatch.setattr(verify_decisions, "AHEAD", 2)
-    _, _, place = of(written, "allocator")[:3]
+    first, second, place = of(written, "allocator")[:3]
     late = rewritten(written[place], as_of=1)
     decisions = made_again([*written[:place], late])
-    assert found(decisions) == [("void", place + 1)]
-    assert "more than 2 before it" in decisions.broken
+    assert (found(decisions), decisions.late, decisions.recomputed) == ([], 1, len([first, second]))
+
+
+def test_what_was_stored_long_enough_ago_is_folded_without_waiting_for_more(written):
+    decisions = Decisions(ENGINE, Findings())
+    for message in written:
+        decisions.take(message, head_of(message.payload))
+    assert decisions.folded == 0
+    decisions.settle(written[-1].stamped)
+    assert decisions.folded == next(message.sequence for message in written if message.stamped == written[-1].stamped) - 1
 
 
 class Forgetful(Allocator):

@@ -7,7 +7,20 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.cli import audit, books, documents, jobs, replay, statement, submission, supply, tenant, token, verify, whatif
+from headrace.cli import (
+    audit,
+    books,
+    documents,
+    jobs,
+    replay,
+    statement,
+    submission,
+    supply,
+    tenant,
+    token,
+    whatif,
+    whole_ledger,
+)
 from headrace.cli.main import main
 
 
@@ -56,7 +69,20 @@ def headrace(monkeypatch, capsys):
 
     def run(line, **answers):
         fake = FakeClient(answers)
-        for module in (audit, books, documents, jobs, replay, statement, submission, supply, tenant, token, verify, whatif):
+        for module in (
+            audit,
+            books,
+            documents,
+            jobs,
+            replay,
+            statement,
+            submission,
+            supply,
+            tenant,
+            token,
+            whatif,
+            whole_ledger,
+        ):
             monkeypatch.setattr(module, "client", lambda _: fake)
         try:
             code = main(line if isinstance(line, list) else line.split())

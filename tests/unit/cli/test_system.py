@@ -204,6 +204,18 @@ def test_status_for_programs(status):
     }
 
 
+@pytest.mark.parametrize(("count", "told"), [(1, "1 finding"), (3, "3 findings")])
+def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
+    view = msgspec.structs.replace(VIEW, detail=VIEW.detail | {"findings": count, "verified": 15, "sealed": 10})
+    code, out, err = status({"feed": view}, "--json")
+    assert (code, err) == (
+        1,
+        f"headrace: THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {told}; `headrace audit verify` says what and where\n",
+    )
+    part = json.loads(out)["parts"][1]
+    assert (part["verified"], part["sealed"], part["findings"]) == (15, 10, count)
+
+
 def test_a_part_that_does_not_answer_is_named_and_fails(status, installation):
     code, out, err = status({})
     assert (code, err) == (1, f"headrace: feed: not well; look into {installation.logs}\n")

@@ -10,10 +10,12 @@ from headrace.cli import verify
 from headrace.cli.verify import shown
 from headrace.client import HeadraceError
 from headrace.contracts.audit import Finding, VerifyReport
+from headrace.contracts.codec import encode
 from headrace.contracts.queries import RecordsAnswer, StoredRecord
 from headrace.service.engine import ENGINE
 from headrace.simulate.world import ENGINE as SIMULATED
 from tests.unit.audit.ledgers import played
+from tests.unit.audit.seals_made import KEY, seals_over
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,7 @@ def test_a_whole_ledger_is_read_page_by_page_and_nothing_is_found(headrace, ledg
     ran = headrace("audit verify", query=pages(ledger))
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[0] == f"records    {len(ledger)} read, through record {len(ledger)}"
+    assert ran.out.splitlines()[1] == "seals      none: nothing holds records of nodes, and the last one of each service"
     assert ran.out.splitlines()[-1] == "Nothing found."
     assert {call[1][:2] for call in ran.said} == {("governance", "records")}
 
@@ -52,6 +55,34 @@ def test_a_finding_is_shown_and_fails(headrace, ledger, elsewhere):
 def test_programs_get_the_report(headrace, ledger, elsewhere):
     ran = headrace("audit verify --json --chains", query=pages(ledger))
     assert json.loads(ran.out) == {"through": len(ledger), "records": len(ledger)}
+
+
+def test_seals_of_a_file_are_what_the_ledger_is_held_against(headrace, ledger, elsewhere, tmp_path):
+    file = tmp_path / "kept.jsonl"
+    file.write_bytes(b"".join(encode(seal) + b"\n" for seal in seals_over(ledger, 5)))
+    ran = headrace(f"audit verify --seals {file}", query=pages(ledger))
+    made, through = len(ledger) // 5, len(ledger) // 5 * 5
+    rest = f"; the {len(ledger) - through} behind it have none yet" if through < len(ledger) else ""
+    assert (ran.code, ran.out.splitlines()[1]) == (
+        0,
+        f"seals      {made} hold, through record {through}{rest}; key {KEY.public}",
+    )
+    cut = headrace(f"audit verify --seals {file}", query=pages(ledger[:7]))
+    assert (cut.code, f"  8-{through:<10} removed    records 8 to {through}, which were sealed, are gone" in cut.out) == (
+        1,
+        True,
+    )
+
+
+def test_a_file_that_holds_no_seals_is_refused(headrace, elsewhere, tmp_path):
+    file = tmp_path / "kept.jsonl"
+    for content, complaint in ((b"", f"--seals: there is no seal in {file}; "), (b"x\n", f"{file}, line 1, is no seal: ")):
+        file.write_bytes(content)
+        ran = headrace(f"audit verify --seals {file}")
+        assert (ran.code, ran.err.startswith(f"headrace: {complaint}")) == (1, True)
+    assert headrace(f"audit verify --seals {tmp_path / 'nothing'}").err.startswith(
+        f"headrace: {tmp_path / 'nothing'} cannot be read"
+    )
 
 
 def test_decisions_of_other_software_are_counted(headrace, ledger, elsewhere, monkeypatch):
@@ -75,6 +106,10 @@ def test_everything_that_a_report_says_is_told_to_people():
         decision_facts=5,
         other_engines={"headrace/9": 4},
         observed={"admission": 1},
+        late=6,
+        seals=2,
+        sealed_through=6,
+        key="K",
         folded=8,
         stopped="a hole",
         found=2,
@@ -82,10 +117,12 @@ def test_everything_that_a_report_says_is_told_to_people():
     )
     assert shown(report).splitlines() == [
         "records    9 read, through record 9",
+        "seals      2 hold, through record 6; the 3 behind it have none yet; key K",
         "void       2 records of nodes count for nothing (n1: 2)",
         "decisions  3 made again, 5 of 20 facts",
         f"           4 by headrace/9: not to be made again by {ENGINE}",
         "           1 that follow from more than the ledger holds (admission: 1)",
+        "           6 on records too far back",
         "           followed through record 8 and no further: a hole",
         "found      2, the first 1 of them:",
         "  7-9          decision   it differs",

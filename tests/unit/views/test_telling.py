@@ -44,6 +44,7 @@ def test_decisions_name_their_rule():
     assert ruleless <= {
         "membership.claimed.v1",
         "token.created.v1",
+        "ledger.sealed.v1",
         "snapshot.taken.v1",
         "token.revoked.v1",
         "device.drained.v1",

@@ -33,7 +33,7 @@ from headrace.contracts.facts.allocation import (
     ResumeOrderedV1,
     StopOrderedV1,
 )
-from headrace.contracts.facts.audit import SnapshotTakenV1
+from headrace.contracts.facts.audit import LedgerSealedV1, SnapshotTakenV1
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.facts.governance import (
     CalendarStatedV1,
@@ -150,6 +150,7 @@ AnyFact = (
     | LeaseResumedV1
     | CheckpointRegisteredV1
     | LeaseEndedV1
+    | LedgerSealedV1
     | SnapshotTakenV1
 )
 """Every fact this version can read."""
@@ -183,6 +184,7 @@ __all__ = [
     "LeaseRungV1",
     "LeaseStartedV1",
     "LeaseSuspendedV1",
+    "LedgerSealedV1",
     "MembershipClaimedV1",
     "MixLearnedV1",
     "NodeConfirmedEmptyV1",

@@ -17,3 +17,22 @@ class SnapshotTakenV1(Fact, frozen=True, kw_only=True, tag="snapshot.taken.v1"):
     digest: str
     bytes: int
     facts: int
+
+
+class LedgerSealedV1(Fact, frozen=True, kw_only=True, tag="ledger.sealed.v1"):
+    """What the records `first` to `last` hold, signed. `number` counts seals from 1 on, `prev` is the digest of the one before.
+
+    `contents` is the digest of all records' digests (subject and bytes), `times` that of the server's times; all three in hexadecimal.
+    `marks` are twelve bytes for each record, base64, by which it is found which is another one. `key` is the Ed25519 key (public,
+    base64) whose `signature` (base64) this is.
+    """
+
+    number: int
+    first: int
+    last: int
+    prev: str
+    contents: str
+    times: str
+    marks: str
+    key: str
+    signature: str

@@ -1,0 +1,244 @@
+"""Looks at the ledger all the time, behind everybody else, and seals what has held.
+
+What it means, naively: read the ledger from its beginning and look at every record (`verify`); at its end, whenever enough has come or
+a while has passed, state a seal over what no seal covers yet; when it comes back through the read, keep it apart. Whatever is found is told
+loudly, and nothing is sealed any more: a damaged ledger gets no signature.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.audit.findings import at
+from headrace.audit.seals import SEALED_MAX, sealed
+from headrace.audit.seals_kept import KeptWrong
+from headrace.audit.verify import Verifier
+from headrace.audit.verify_reading import what_is_there
+from headrace.bus.log import LogBroken, LogRefused, LogUnavailable
+from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.subjects import ledger
+from headrace.contracts.writers import AUDIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.audit.pen import Pen
+    from headrace.audit.seals_kept import Kept
+    from headrace.bus.log import Log, Message
+    from headrace.contracts.audit import VerifyReport
+    from headrace.domain.fold.ledger import Ledger
+
+BATCH = 100
+"""Records looked at before others get their turn."""
+LOOK_EVERY = 1.0
+RETRY = 1.0
+SEAL_EVERY = 1 * MINUTE
+"""How long a record waits for its seal, at most, where the log is there."""
+SETTLED_AFTER = 30 * SECOND
+"""From then on nobody appends what was decided on less."""
+AGAIN_EVERY = 24 * 3600.0
+"""Seconds between two looks at all that has been sealed: disks forget."""
+
+_log = structlog.get_logger("headrace.audit")
+
+
+def steady_clock() -> int:
+    """Microseconds since some moment."""
+    return time.monotonic_ns() // 1_000
+
+
+class Watch:
+    """The background task. `kept`: what is kept apart; `fold`: where decisions begin to be made again, with the engine's name."""
+
+    def __init__(
+        self,
+        log: Log,
+        pen: Pen,
+        kept: Kept,
+        engine: str,
+        fold: Ledger | None = None,
+        *,
+        every: int = SEAL_EVERY,
+        steady: Callable[[], int] = steady_clock,
+    ) -> None:
+        self._log = log
+        self._pen = pen
+        self._kept = kept
+        self._every = every
+        self._steady = steady
+        self._told = 0
+        self._stated = 0
+        self._noted = 0
+        self._sealed_at = steady()
+        self._is_caught_up = False
+        self._last_of_others = 0
+        self._tip = 0
+        self.verifier = self._begin(engine, fold)
+
+    def _begin(self, engine: str, fold: Ledger | None) -> Verifier:
+        try:
+            seals, key = self._kept.seals(), self._kept.key().public
+        except KeptWrong as error:
+            verifier = Verifier(engine, ledger=fold)
+            verifier.findings.add(at("seal", 0, str(error)))
+            return verifier
+        tail = self._kept.tail(seals[-1].last if seals else 0)
+        self._noted = (seals[-1].last if seals else 0) + len(tail)
+        return Verifier(engine, kept=seals, tail=tail, key=key, ledger=fold)
+
+    @property
+    def found(self) -> int:
+        """How many findings there are."""
+        return self.verifier.findings.count
+
+    def report(self) -> VerifyReport:
+        """How it stands."""
+        return self.verifier.report()
+
+    def behind(self, tip: int) -> int:
+        """How many records it has not looked at yet."""
+        return max(0, tip - self.verifier.chains.last)
+
+    def detail(self, tip: int) -> dict[str, int]:
+        """For `headrace status`."""
+        verifier = self.verifier
+        decisions = verifier.decisions
+        return {
+            "verified": verifier.chains.last,
+            "verified_facts": 0 if decisions is None else decisions.facts,
+            "recomputed": 0 if decisions is None else decisions.recomputed,
+            "unverified": self.behind(tip),
+            "sealed": verifier.seals.through,
+            "seals": verifier.seals.held,
+            "findings": self.found,
+        }
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises `Deposed`."""
+        again = asyncio.create_task(self._look_again())
+        try:
+            await self._follow()
+        except LogBroken as error:
+            _log.critical("ledger_broken", reason=str(error), help="`headrace audit verify` says what and where")
+            await self._look_at_the_rest(str(error))
+        finally:
+            again.cancel()
+        await asyncio.Event().wait()  # it stays, so that who asks is told
+
+    async def _follow(self) -> None:
+        self._tip = await self._patient_tip()
+        reader = await self._log.read(0)
+        try:
+            while True:
+                await self.take(await reader.batch(BATCH, LOOK_EVERY))
+                await asyncio.sleep(0)
+        finally:
+            await reader.close()
+
+    async def take(self, messages: list[Message]) -> None:
+        """Look at these, and seal if it is time."""
+        self.verifier.take(messages)
+        for message in messages:
+            if message.subject != ledger(AUDIT):
+                self._last_of_others = message.sequence
+        decisions = self.verifier.decisions
+        if decisions is not None:
+            decisions.settle(time.time_ns() // 1_000 - SETTLED_AFTER)
+        if self.verifier.chains.last >= self._tip:
+            if not self._is_caught_up:
+                self._is_caught_up = True
+                self.verifier.seals.finish()
+            if not self.verifier.findings.damages:
+                self._keep()
+                await self._seal()
+        self._tell()
+
+    def _keep(self) -> None:
+        """Put apart the seals that have come, and marks of what has none yet."""
+        seals = self.verifier.seals
+        for seal in seals.came:
+            self._kept.keep(seal)
+            self._noted = seal.last
+        seals.came.clear()
+        unsealed = seals.unsealed
+        if unsealed and unsealed.sequences[-1] > self._noted:
+            first = max(self._noted + 1, unsealed.sequences[0])
+            self._kept.note(first, unsealed.marks(len(unsealed), first - unsealed.sequences[0]))
+            self._noted = unsealed.sequences[-1]
+
+    async def _seal(self) -> None:
+        """State the next seal, if it is time and the last one has come back."""
+        seals = self.verifier.seals
+        unsealed, before = seals.unsealed, 0 if seals.last is None else seals.last.number
+        if self._stated > before or not unsealed or self._last_of_others < unsealed.sequences[0]:
+            return
+        if len(unsealed) < SEALED_MAX and self._steady() - self._sealed_at < self._every:
+            return
+        count = min(len(unsealed), SEALED_MAX)
+        seal = sealed(unsealed, count, seals.last, self._kept.key())
+        try:
+            await self._pen.state((seal,), seal.last, 0)
+        except (LogUnavailable, LogRefused) as error:
+            _log.error("not_sealed", reason=str(error), help="it is tried again")
+            return
+        self._stated, self._sealed_at = seal.number, self._steady()
+
+    def _tell(self) -> None:
+        if self.found == self._told:
+            return
+        self._told = self.found
+        first = self.verifier.findings.in_order()[0]
+        _log.critical(
+            "not_as_it_was_written",
+            findings=self.found,
+            record=first.sequence,
+            kind=first.kind,
+            reason=first.text,
+            help="`headrace audit verify` shows all of it; where records are damaged, nothing is sealed any more",
+        )
+
+    async def _look_at_the_rest(self, why: str) -> None:
+        """Behind a hole: what else is wrong, so that all of it is told."""
+        before = self.found
+        tip = await self._patient_tip()
+        with suppress(LogBroken):
+            async for batch in what_is_there(self._log, self.verifier.chains.last, tip):
+                self.verifier.take(batch)
+                await asyncio.sleep(0)
+        self.verifier.finish()
+        if self.found == before:  # nothing else shows it
+            self.verifier.findings.add(at("removed", self.verifier.chains.last + 1, why))
+        self._tell()
+
+    async def _look_again(self) -> None:
+        """Now and then at all that is sealed."""
+        while True:
+            await asyncio.sleep(AGAIN_EVERY)
+            await self.look_again()
+
+    async def look_again(self) -> None:
+        """Hold what lies there now against the seals that were kept apart."""
+        seals = self._kept.seals()
+        if not seals or self.verifier.findings.damages:
+            return
+        again = Verifier(None, kept=seals, key=self.verifier.seals.key)
+        async for batch in what_is_there(self._log, 0, seals[-1].last):
+            again.take(batch)
+            await asyncio.sleep(0)
+        again.finish()
+        for finding in again.findings.in_order():
+            self.verifier.findings.add(finding)
+        self._tell()
+
+    async def _patient_tip(self) -> int:
+        while True:
+            try:
+                return await self._log.tip()
+            except LogUnavailable as error:
+                _log.warning("log_awaited", reason=str(error))
+                await asyncio.sleep(RETRY)

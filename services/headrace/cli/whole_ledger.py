@@ -1,0 +1,92 @@
+"""All records of the ledger for a command: from the files on this machine, else as an administrator's login is given them."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.archive.history import ARCHIVE, WholeLedger
+from headrace.audit.verify_reading import what_is_there
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogError
+from headrace.cli.arguments import Failed, client
+from headrace.client.endpoint import TOKEN, URL
+from headrace.contracts.queries import RecordsAnswer, RecordsRequest
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.supervisor.installation import OPERATOR, Installation
+from headrace.supervisor.readiness import NotReady
+from headrace.supervisor.running import AlreadyRunning
+from headrace.supervisor.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from headrace.domain.fold.ledger import StoredMessage
+
+PAGE_WITHIN = 60.0
+"""Seconds for a page of the ledger."""
+
+
+def here(args: argparse.Namespace) -> Installation | None:
+    """The installation, where it is on this machine, its files are ours, and the environment names no other place."""
+    installation = Installation(args.data)
+    is_elsewhere = URL in os.environ or TOKEN in os.environ
+    return installation if not is_elsewhere and (installation.credentials / f"{OPERATOR}.json").exists() else None
+
+
+def records(args: argparse.Namespace) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
+    """All of them in batches, each with where the ledger ends; where its files are read, holes are left out."""
+    installation = here(args)
+    return _asked_for(args) if installation is None else _stored(installation)
+
+
+async def _stored(installation: Installation) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
+    """The records as they lie there, holes left out, and where they end."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # what matters comes as errors
+    try:
+        async with open_store(installation) as connection:
+            log = WholeLedger(JetStreamLog(connection, LEDGER_STREAM), installation.directory / ARCHIVE)
+            tip = await log.tip()
+            async for batch in what_is_there(log, 0, tip):
+                yield tip, batch
+    except (LogError, NotReady, AlreadyRunning) as error:
+        raise Failed(str(error)) from None
+
+
+async def _asked_for(args: argparse.Namespace) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
+    """The records as governance hands them out, and where they end."""
+    async with client(args) as hr:
+        after = 0
+        while True:
+            answer = await hr.query("governance", "records", RecordsRequest(after=after), RecordsAnswer, PAGE_WITHIN)
+            if not answer.records:
+                return
+            yield answer.tip, answer.records
+            after = answer.records[-1].sequence
+
+
+class Progress:
+    """One line that is written over, on a terminal."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._told = 0.0
+
+    def tell(self, sequence: int, tip: int) -> None:
+        """Where it stands."""
+        now = time.monotonic()
+        if sys.stderr.isatty() and now - self._told > 0.2:
+            self._told = now
+            left = (now - self._began) * (tip - sequence) / max(1, sequence)
+            print(f"\rrecord {sequence} of {tip}, {left:.0f} s left\033[K", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Nothing is under way any more."""
+        if self._told:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
