@@ -52,12 +52,14 @@ class User(Document, frozen=True, kw_only=True):
     """A person. The handle stands in subjects and facts.
 
     `subject` is who that is at the identity provider: the provider's name here, a bar, and the `sub` of its tokens (`oidc|248289761001`).
+    In the ledger both are empty, and stand in `sealed`, under the person's own key; nobody writes that in a document.
     """
 
     tenant: str = DEFAULT_TENANT
     handle: str
     subject: str = ""
     email: str = ""
+    sealed: str = ""
 
 
 class Mount(Document, frozen=True, kw_only=True):

@@ -117,9 +117,10 @@ class ForceRequest(Value, frozen=True, kw_only=True):
 
 
 class EraseRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `erase`: the texts of a tenant's jobs are to be unreadable for ever."""
+    """To *governance* `erase`: the texts of a tenant's jobs are to be unreadable for ever; with `user`: who that is, and their texts."""
 
     tenant: str
+    user: str = ""
     reason: str = ""
 
 

@@ -36,6 +36,7 @@ from headrace.service.answering import Handler, Refused, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
+from headrace.views.pseudonyms import name, shown
 from headrace.views.visibility import EVERYBODY
 
 BATCH_MESSAGES = 1_000
@@ -179,7 +180,8 @@ class Accounting:
         state = self._fold.state
         policies = [policy for (owner, _), policy in sorted(state.policies.items()) if tenant in (owner, EVERYBODY)]
         alarms = tuple(line for policy in policies for line in warnings(policy, max(state.now, wall_clock())))
-        return replace(answer, currency=self._currency, warnings=alarms)
+        rows = tuple(replace(row, group=shown(state, row.group, tenant)) for row in answer.rows)
+        return replace(answer, rows=rows, currency=self._currency, warnings=alarms)
 
     async def audit(self, tenant: str, user: str, payload: bytes) -> AuditAnswer:
         """A page of the history, as the asker's tenant may read it (see `AuditRequest`)."""
@@ -196,6 +198,7 @@ class Accounting:
                 raise Refused("UNAVAILABLE", "digest: that statement has been let go of; ask for it again from its beginning")
         else:
             month = await self._read(tenant, partial(statement.read, tenant=tenant, question=question, currency=self._currency))
+            month = month.naming(partial(name, self._fold.state, tenant))
             text = await asyncio.to_thread(month.text, question.form)  # a large one takes seconds: the rest goes on
             written = Written(digest(text.encode()), text, month.heading.final)
             self._statements[tenant, written.digest] = written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from headrace.accounting import bill, focus
@@ -29,6 +30,15 @@ class Month(NamedTuple):
     heading: Heading
     charges: list[Charge]
     whole: dict[str, Line]
+
+    def naming(self, name: Callable[[str], str]) -> Month:
+        """The same with everybody called by `name`."""
+        accounts = ((charge, charge.account) for charge in self.charges)
+        charges = [
+            charge._replace(account=account._replace(user=name(account.user), service_account=name(account.service_account)))
+            for charge, account in accounts
+        ]
+        return self._replace(charges=charges)
 
     def text(self, form: str) -> str:
         """The statement in one of the `FORMS`."""

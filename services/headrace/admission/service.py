@@ -30,8 +30,8 @@ async def main(service: Service) -> None:
     """Run until cancelled."""
     keys = Keyring(service.data / KEYS)
 
-    def seal(tenant: str, job: str, text: JobText) -> str:
-        return keys.seal(tenant, encode(text), job)
+    def seal(_tenant: str, job: str, text: JobText) -> str:
+        return keys.seal(job.rpartition(".")[0], encode(text), job)
 
     deciding = await Deciding.begin(service, ADMISSION, lambda state: Admission(state, seal))
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)

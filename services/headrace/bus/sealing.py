@@ -1,6 +1,6 @@
-"""Keeps jobs' texts (command, environment, image) unreadable in the log, under one key per tenant.
+"""Keeps texts unreadable in the log: what jobs run, and who people are, each under a key of the person's own.
 
-Erasing a tenant's texts destroys its key, never a record. A sealed text names its key, so that one whose key is gone is told
+Erasing a person's, or all of a tenant's, destroys keys, never a record. A sealed text names its key, so that one whose key is gone is told
 from one that was tampered with.
 """
 
@@ -52,21 +52,24 @@ class _Key(NamedTuple):
 
 
 class Keyring:
-    """The keys in `directory`, one file per tenant, readable by this user only. Several processes may share it."""
+    """The keys in `directory`, one file for each owner, readable by this user only. Several processes may share it.
+
+    An owner is a person, `<tenant>.<handle>`, or a tenant, whose key opens what was sealed before each person had one.
+    """
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
         self._keys: dict[str, _Key] = {}
 
-    def seal(self, tenant: str, text: bytes, aad: str) -> str:
-        """`text` as base64 that only this tenant's key opens, and only for the same `aad` (the job's key)."""
-        key = self._key(tenant) or self._make(tenant)
+    def seal(self, owner: str, text: bytes, aad: str) -> str:
+        """`text` as base64 that only this owner's key opens, and only for the same `aad` (what it is about, such as a job's key)."""
+        key = self._key(owner) or self._make(owner)
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return b64encode(_VERSION + key.name + nonce + key.cipher.encrypt(nonce, text, aad.encode())).decode()
 
-    def open(self, tenant: str, sealed: str, aad: str) -> bytes:
-        """The text that was sealed for `tenant` and `aad`. Raises `KeyGone`, `SealBroken`."""
+    def open(self, owner: str, sealed: str, aad: str) -> bytes:
+        """The text that was sealed for `owner`, or its tenant, and `aad`. Raises `KeyGone`, `SealBroken`."""
         try:
             raw = b64decode(sealed, validate=True)
         except ValueError:
@@ -74,59 +77,62 @@ class Keyring:
         if len(raw) < 1 + _NAME_BYTES + _NONCE_BYTES + _TAG_BYTES or raw[:1] != _VERSION:
             raise SealBroken("this is no sealed text: it is too short, or of another version")
         name, nonce, hidden = raw[1:9], raw[9:21], raw[21:]
-        key = self._key(tenant)
-        if key is None or key.name != name:
-            raise KeyGone(f"the key of {tenant} for this text is gone: it was erased")
+        keys = (self._key(holder) for holder in (owner, owner.partition(".")[0]))
+        key = next((key for key in keys if key is not None and key.name == name), None)
+        if key is None:
+            raise KeyGone(f"the key of {owner} for this text is gone: it was erased")
         try:
             return key.cipher.decrypt(nonce, hidden, aad.encode())
         except InvalidTag:
-            raise SealBroken(f"a text of {tenant} has been changed, or was sealed for something else than {aad}") from None
+            raise SealBroken(f"a text of {owner} has been changed, or was sealed for something else than {aad}") from None
 
-    def destroy(self, tenant: str) -> None:
-        """Erase everything ever sealed for `tenant`, for good; once more does no harm."""
-        self._path(tenant).unlink(missing_ok=True)
+    def destroy(self, owner: str) -> None:
+        """Erase everything ever sealed for a person, or for a tenant and all its people, for good; once more does no harm."""
+        for path in (self._path(owner), *(() if "." in owner else self._directory.glob(f"{owner}.*.key"))):
+            path.unlink(missing_ok=True)
+            self._keys.pop(path.name.removesuffix(".key"), None)
         _sync(self._directory)
-        self._keys.pop(tenant, None)
 
-    def _key(self, tenant: str) -> _Key | None:
+    def _key(self, owner: str) -> _Key | None:
         """The key as it lies on the disk now: another process may have made or destroyed it."""
-        path = self._path(tenant)
+        path = self._path(owner)
         try:
             inode = path.stat().st_ino
         except FileNotFoundError:
-            self._keys.pop(tenant, None)
+            self._keys.pop(owner, None)
             return None
-        key = self._keys.get(tenant)
+        key = self._keys.get(owner)
         if key is None or key.inode != inode:
             secret = path.read_bytes()
             if len(secret) != KEY_BYTES:
                 raise SealBroken(f"{path} is no key: it has {len(secret)} bytes and not {KEY_BYTES}")
-            key = self._keys[tenant] = _Key(inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
+            key = self._keys[owner] = _Key(inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
         return key
 
-    def _make(self, tenant: str) -> _Key:
+    def _make(self, owner: str) -> _Key:
         """A new key, on the disk before anything is sealed with it; where another process was faster, its key."""
-        draft = self._directory / f".{tenant}.{secrets.token_hex(8)}"
+        draft = self._directory / f".{owner}.{secrets.token_hex(8)}"
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(draft, self._path(tenant))
+            os.link(draft, self._path(owner))
         except FileExistsError:
             pass
         finally:
             draft.unlink()
         _sync(self._directory)
-        key = self._key(tenant)
+        key = self._key(owner)
         if key is None:
-            raise KeyGone(f"the key of {tenant} was destroyed in the moment it was made")
+            raise KeyGone(f"the key of {owner} was destroyed in the moment it was made")
         return key
 
-    def _path(self, tenant: str) -> Path:
-        if not is_token(tenant):
-            raise IdError(f"{tenant!r} is no tenant")
-        return self._directory / f"{tenant}.key"
+    def _path(self, owner: str) -> Path:
+        parts = owner.split(".")
+        if len(parts) > 2 or not all(map(is_token, parts)):
+            raise IdError(f"{owner!r} is no tenant, and nobody in one")
+        return self._directory / f"{owner}.key"
 
 
 def _sync(directory: Path) -> None:

@@ -20,6 +20,7 @@ from headrace.contracts.subjects import ledger
 from headrace.contracts.writers import GOVERNANCE, may_state
 from headrace.domain.fold.apply import apply
 from headrace.domain.state import State
+from headrace.identity.people import People
 
 SUBJECT = ledger(GOVERNANCE)
 LOOK_EVERY = 1.0
@@ -31,6 +32,7 @@ OF_IDENTITY = (
     f.TenantDeletedV1,
     f.UserAppliedV1,
     f.UserDeletedV1,
+    f.UserErasedV1,
     f.GroupAppliedV1,
     f.GroupDeletedV1,
     f.MembershipClaimedV1,
@@ -49,10 +51,11 @@ class Source(Protocol):
 
 
 class Directory:
-    """The fold of governance's records, as far as they say who is who."""
+    """The fold of governance's records, as far as they say who is who. `people` opens what is sealed of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, people: People | None = None) -> None:
         self.state = State()
+        self._people = people
         self._digest = ""
 
     def read(self, message: Message) -> bool:
@@ -70,14 +73,16 @@ class Directory:
         self._digest = digest(message.payload)
         told = tuple(fact for fact in record.facts if isinstance(fact, OF_IDENTITY))
         apply(self.state, structs.replace(record, facts=told), message.sequence)
+        if self._people is not None and told:
+            self._people.open_all(self.state)
         return bool(told)
 
 
 class Follower:
     """Keeps a directory up to date. `changed` is called after it has changed."""
 
-    def __init__(self, source: Source, changed: Callable[[], None]) -> None:
-        self.directory = Directory()
+    def __init__(self, source: Source, changed: Callable[[], None], people: People | None = None) -> None:
+        self.directory = Directory(people)
         self._source = source
         self._changed = changed
         self._lock = asyncio.Lock()

@@ -19,6 +19,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nkeys import AccountKey
 from headrace.bus.process import SYSTEM_PASSWORD, SYSTEM_USER, URL, Service
+from headrace.bus.sealing import KEYS, Keyring
 from headrace.callout.eviction import Eviction
 from headrace.callout.following import SUBJECT, Follower, Source
 from headrace.callout.permits import Permit, permit
@@ -29,6 +30,7 @@ from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.contracts.writers import GOVERNANCE
 from headrace.identity.caller import Unauthenticated
 from headrace.identity.directory import Theirs, is_stated
+from headrace.identity.people import People
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.identity.verifier import Verifier
 from headrace.service.engine import ENGINE
@@ -59,7 +61,9 @@ async def main(service: Service) -> None:
     try:
         ledger = BySubject(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         key = AccountKey.at(service.data / IDENTITY / ISSUER_KEY)
-        door = Door(service.connection, Verifier.of(service.data), key, Eviction(system), ledger)
+        door = Door(
+            service.connection, Verifier.of(service.data), key, Eviction(system), ledger, People(Keyring(service.data / KEYS))
+        )
         await door.run()
     finally:
         await system.close()
@@ -68,7 +72,15 @@ async def main(service: Service) -> None:
 class Door:
     """Answers the server's questions, with what it follows."""
 
-    def __init__(self, connection: Connection, verifier: Verifier, key: AccountKey, eviction: Eviction, ledger: Source) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        verifier: Verifier,
+        key: AccountKey,
+        eviction: Eviction,
+        ledger: Source,
+        people: People | None = None,
+    ) -> None:
         self._connection = connection
         self._verifier = verifier
         self._key = key
@@ -77,7 +89,7 @@ class Door:
         self.ready = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
-        self.follower = Follower(ledger, self._look_again.set)
+        self.follower = Follower(ledger, self._look_again.set, people)
 
     async def run(self) -> None:
         """Serve until cancelled."""

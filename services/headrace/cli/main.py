@@ -24,6 +24,7 @@ from headrace.cli import (
     system,
     tenant,
     token,
+    user,
     whatif,
 )
 from headrace.cli.arguments import Failed, Parser
@@ -81,6 +82,7 @@ def parser() -> Parser:
         supply,
         tenant,
         token,
+        user,
         books,
         statement,
         audit,

@@ -117,6 +117,7 @@ HIDDEN = frozenset(
         f.MixLearnedV1,
         f.TenantErasedV1,
         f.MembershipClaimedV1,
+        f.UserErasedV1,
         f.TokenCreatedV1,
         f.TokenRevokedV1,
         f.LedgerSealedV1,

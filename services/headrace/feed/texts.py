@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord
 
 Open = Callable[[str, str, str], bytes]
-"""`open(tenant, sealed, job key)`: the text's bytes; raises `SealError`."""
+"""`open(owner, sealed, job key)`: the text's bytes; raises `SealError`."""
 
 BYTES_MAX = 64 * 1024**2
 RETRY = 0.2
@@ -88,7 +88,7 @@ class Texts:
     def open(self, job: JobRecord, sealed: str) -> JobText | None:
         """The text of a job; None where it can never be opened again."""
         try:
-            return decode(self._open(job.tenant, sealed, job.key), JobText)
+            return decode(self._open(f"{job.tenant}.{job.user}", sealed, job.key), JobText)
         except (SealError, Malformed) as error:
             _log.error("text_unreadable", job=job.key, reason=str(error), help="its order goes out without a command")
             return None

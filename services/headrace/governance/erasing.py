@@ -1,4 +1,4 @@
-"""What a tenant's jobs ran can be made unreadable for ever: the fact stands first, then the key is destroyed (R13's texts). Pure."""
+"""What jobs ran, and who a person is, can be made unreadable for ever: the fact stands first, then the key goes (R13's texts). Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from headrace.contracts.ids import is_token
 from headrace.contracts.queries import ApplyAnswer, Change, EraseRequest
 from headrace.domain.state import FINAL, State
 from headrace.governance.decide import Decision, Wish
-from headrace.governance.objects import REASON_MAX
+from headrace.governance.objects import REASON_MAX, held
 
 
-def erasing(request: EraseRequest, author: str) -> Wish:
-    """The wish that a tenant's texts be erased; refused while jobs of it are pending or run, because they need theirs.
+def owner_of(request: EraseRequest) -> str:
+    """Whose keys are to go: a tenant's with those of all its people, or one person's."""
+    return f"{request.tenant}.{request.user}" if request.user else request.tenant
 
-    The tenant itself need not be there any more: its texts are.
+
+def erasing(request: EraseRequest, author: str, pseudonym: str = "") -> Wish:
+    """The wish that a tenant's texts, or a person, be erased; refused while jobs of theirs are pending or run, because they need theirs.
+
+    Neither the tenant nor the person need be there any more: their texts are. `pseudonym`: what is read in the place of the handle.
     """
 
     def wish(state: State, _now: int) -> Decision:
         if not is_token(request.tenant):
             return _refused("INVALID", f"tenant: {request.tenant[:80]!r} is no name")
+        if request.user:
+            return _person(state, request, author, pseudonym)
         alive = sum(job.tenant == request.tenant and job.state not in FINAL for job in state.jobs.values())
         if alive:
             error = f"tenant: {alive} jobs of {request.tenant} have not ended and need what they run; cancel them first"
@@ -28,6 +35,37 @@ def erasing(request: EraseRequest, author: str) -> Wish:
         return Decision(ApplyAnswer(changes=(change,), applied=True), (fact,))
 
     return wish
+
+
+def _person(state: State, request: EraseRequest, author: str, pseudonym: str) -> Decision:
+    tenant, user = request.tenant, request.user
+    if not is_token(user):
+        return _refused("INVALID", f"user: {user[:80]!r} is no name")
+    alive = sum(job.tenant == tenant and job.user == user and job.state not in FINAL for job in state.jobs.values())
+    if alive:
+        return _refused("REFUSED", f"user: {alive} jobs of {user} have not ended and need what they run; cancel them first")
+    named = _named_by(state, tenant, user)
+    if named:
+        return _refused("REFUSED", f"user: {', '.join(named)} still names {user}; apply it without, then erase")
+    shown = state.tokens.erased.get((tenant, user), pseudonym)
+    change = Change(kind="user", name=f"{tenant}/{user}", action="delete", fields=(f"erased: shown as {shown}",))
+    fact = f.UserErasedV1(author=author, reason=request.reason[:REASON_MAX], tenant=tenant, handle=user, pseudonym=shown)
+    return Decision(ApplyAnswer(changes=(change,), applied=True), (fact,))
+
+
+def _named_by(state: State, tenant: str, user: str) -> list[str]:
+    """The documents that say what this person may."""
+    found = [f"group {name}" for (owner, name), each in state.groups.items() if owner == tenant and _has(each.document, user)]
+    known = held(state, "tenant").get(tenant)
+    if known is not None and user in getattr(known.document, "admins", ()):
+        found.append(f"tenant {tenant} (admins)")
+    policies = (policy.document for (owner, _), policy in state.policies.items() if owner == tenant)
+    found += [f"policy {document.name} (beyond_limit)" for document in policies if user in document.beyond_limit]
+    return sorted(found)
+
+
+def _has(group: object, user: str) -> bool:
+    return user in getattr(group, "members", ()) or user in getattr(group, "service_accounts", ())
 
 
 def _refused(code: str, error: str) -> Decision:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from headrace.contracts.codec import encode
 from headrace.contracts.documents import Documents, Policy, Profile, Tenant
-from headrace.contracts.facts import AnyFact
+from headrace.contracts.facts import AnyFact, UserAppliedV1
 from headrace.contracts.queries import Change
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
 from headrace.domain.state import PolicyState, State
@@ -24,6 +24,9 @@ from headrace.governance.touched import Touched, touched_jobs
 
 FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
 """What the facts of one record may take; the rest is for what stands around them."""
+
+SEAL_ROOM = 1_024
+"""What sealing may add to a person: a third of two lines, and what stands around them."""
 
 
 class Plan(NamedTuple):
@@ -117,7 +120,7 @@ def _check_revisions(changes: Iterable[Change], revisions: Mapping[str, int], fi
 
 def _check_size(facts: tuple[AnyFact, ...], findings: Findings) -> None:
     """A set is one record, never split."""
-    size = sum(len(encode(fact)) + 1 for fact in facts)
+    size = sum(len(encode(fact)) + 1 + (SEAL_ROOM if isinstance(fact, UserAppliedV1) else 0) for fact in facts)
     if len(facts) > RECORD_FACTS_MAX:
         what = f"{len(facts)} objects would change; one set changes at most {RECORD_FACTS_MAX}"
     elif size > FACTS_BYTES_MAX:

@@ -39,7 +39,7 @@ from headrace.governance.api.hosting import Hands, host
 from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
-from headrace.governance.erasing import erasing
+from headrace.governance.erasing import erasing, owner_of
 from headrace.governance.findings import unknown
 from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
@@ -47,6 +47,7 @@ from headrace.governance.objects import Name, held, name_of, names
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.governance.zones import known_zones, offsets_of
 from headrace.identity.caller import Unauthenticated
+from headrace.identity.people import People
 from headrace.identity.signing import IDENTITY, SigningKeys
 from headrace.identity.verifier import Verifier
 from headrace.service.answering import Handler, Refused
@@ -72,8 +73,11 @@ ZONES = Zones(offsets_of, known_zones)
 
 async def main(service: Service) -> None:
     """Run until cancelled or deposed."""
-    deciding = await Deciding.begin(service, GOVERNANCE, lambda state: Governance(state, ZONES))
     keys, texts = SigningKeys(service.data / IDENTITY), Keyring(service.data / KEYS)
+    deciding = await Deciding.begin(service, GOVERNANCE, lambda state: Governance(state, ZONES))
+    people = People(texts)
+    deciding.seal, deciding.before_first = people.sealed, people.open_all
+    deciding.fold.listeners.append(people.listener(deciding.fold.state))
     verifier = Verifier.of(service.data)
     desk = Desk(deciding, keys, texts, verifier)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
@@ -160,10 +164,10 @@ class Desk:
         return await self.decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
 
     async def erase(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
-        """What a tenant's jobs ran is to be unreadable for ever: on record first, then the key goes; asked again, it goes again."""
-        request = decode(payload, EraseRequest)
-        answer = await self.decided(erasing(request, _administrator(tenant, user)))
-        await asyncio.to_thread(self._texts.destroy, request.tenant)
+        """What a tenant's jobs ran, or who somebody is, is to be unreadable for ever: on record first, then the key goes."""
+        request, pseudonym = decode(payload, EraseRequest), f"erased-{secrets.token_hex(4)}"
+        answer = await self.decided(erasing(request, _administrator(tenant, user), pseudonym))
+        await asyncio.to_thread(self._texts.destroy, owner_of(request))
         return answer
 
     async def create_token(self, tenant: str, user: str, payload: bytes) -> TokenAnswer:

@@ -37,15 +37,24 @@ class PureDecider(Protocol):
         """The log time at which something is due although nothing new is read."""
 
 
+Seal = Callable[[tuple[AnyFact, ...]], tuple[AnyFact, ...]]
+"""Facts as they may stand in the ledger."""
+
+
+def _as_they_are(facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
+    return facts
+
+
 class _Drafting:
     """Facts as the loop wants them: with the trace of the job that they are about."""
 
-    def __init__(self, state: State, decider: PureDecider) -> None:
+    def __init__(self, state: State, decider: PureDecider, sealed: Seal) -> None:
         self._state = state
         self._decider = decider
+        self._sealed = sealed
 
     def decide(self, now: int) -> Draft | None:
-        facts = self._decider.decide(now)
+        facts = self._sealed(self._decider.decide(now))
         return Draft(facts, trace=trace_of(self._state, facts)) if facts else None
 
     def next_wakeup(self) -> int | None:
@@ -63,7 +72,10 @@ def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
 
 
 class Deciding:
-    """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip."""
+    """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip, and `before_first` called.
+
+    `seal`: what is decided passes through it before it is stated.
+    """
 
     def __init__(
         self,
@@ -78,6 +90,8 @@ class Deciding:
         self._turn = turn
         self.fold = LedgerFold(state)
         self.caught_up = asyncio.Event()
+        self.seal: Seal = _as_they_are
+        self.before_first: Callable[[State], None] = lambda _: None
         self.decider = make(self.fold.state)
         log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         self.loop = ServiceLoop(
@@ -85,7 +99,7 @@ class Deciding:
             self.fold,
             wall_clock,
             chain=Chain(log, writer, ENGINE),
-            decider=_Drafting(self.fold.state, self.decider),
+            decider=_Drafting(self.fold.state, self.decider, self._sealed),
             at_tip=self._at_tip,
             turn=turn,
         )
@@ -98,7 +112,11 @@ class Deciding:
         turn = Turn(first=place == "first", clock=time.monotonic) if place else None
         return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), turn)
 
+    def _sealed(self, facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
+        return self.seal(facts)
+
     def _at_tip(self) -> None:
+        self.before_first(self.fold.state)
         settle()
         self.caught_up.set()
 

@@ -204,7 +204,7 @@ async def _put_right(installation: Installation, directory: Path, files: _Files,
     """Exchange the files, and let the server read them; where it does not give out what was chosen, what was there comes back."""
     new, kept = (
         directory.with_name("msgs.new"),
-        directory.with_name(time.strftime("msgs.damaged-%Y%m%dT%H%M%SZ", time.gmtime())),
+        directory.with_name(f"msgs.damaged-{time.time_ns() // 1_000}"),
     )
     for whole in (found.whole, frozenset[int]()):
         shutil.rmtree(new, ignore_errors=True)

@@ -21,6 +21,7 @@ from headrace.domain.state import HOLDING, JobState
 from headrace.domain.why.explain import explain
 from headrace.domain.why.foreseen import warning, warnings
 from headrace.domain.why.waits import wait_of
+from headrace.views import pseudonyms
 from headrace.views.roster import Line, Rejected
 from headrace.views.visibility import EVERYBODY, SOMEBODY, hide_others, sees_node, sees_pool
 
@@ -53,14 +54,14 @@ class Waits:
 
     def __init__(self, state: State, now: int, looks_max: int = LOOKS_MAX) -> None:
         self.looks = 0
-        self._state = state
+        self.state = state
         self._now = now
         self._looks_max = looks_max
         self._known: dict[tuple[JobGroup, bool], tuple[str, str]] = {}
 
     def of(self, job: JobRecord) -> tuple[str, str]:
         """(reason, message) of a pending job."""
-        group = self._state.pending.group_of(job)
+        group = self.state.pending.group_of(job)
         if group is None:  # something of its own keeps it from standing in line
             return self._look(job)
         place = (group, group.head() is job)
@@ -73,17 +74,17 @@ class Waits:
         if self.looks >= self._looks_max:
             return "", ""
         self.looks += 1
-        wait = wait_of(self._state, job, self._now)
+        wait = wait_of(self.state, job, self._now)
         return wait.reason.value, hide_others(wait.message, job.tenant)
 
 
 def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
     """A job, with all its attempts or the latest only."""
-    tenant, user, job_id = split_job_key(job.key)
+    tenant, user, job_id = split_job_key(pseudonyms.told(waits.state, job.key))
     reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
     return JobView(
         id=job_id,
-        job=job.key,
+        job=f"{tenant}.{user}.{job_id}",
         tenant=tenant,
         user=user,
         name=job.name,

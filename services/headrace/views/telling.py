@@ -17,6 +17,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.durations import format_duration, format_time
 from headrace.contracts.implied import spelled_out
 from headrace.views.lines import say
+from headrace.views.pseudonyms import shown, told
 from headrace.views.visibility import EVERYBODY, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterat
                 at=record.now,
                 by=record.by,
                 type=type_of(fact),
-                about=hide_others(about(fact), tenant),
-                text=hide_others(text, tenant),
+                about=told(state, hide_others(about(fact), tenant)),
+                text=told(state, hide_others(text, tenant)),
                 rule=rule,
                 as_of=record.as_of,
                 engine=record.engine,
-                cause=hide_others(record.cause, tenant),
-                fact=body(fact, tenant),
+                cause=told(state, hide_others(record.cause, tenant)),
+                fact=shown(state, body(fact, tenant)),
             )
 
 
@@ -112,17 +113,19 @@ def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
 
 def body(fact: AnyFact, tenant: str) -> dict[str, Any]:
     """The fact itself, without what is sealed; of nodes and pools tenants get the line only."""
-    shown: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(fact).items() if name not in _SEALED}
+    whole: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(fact).items() if name not in _SEALED}
+    if isinstance(fact, f.UserAppliedV1):
+        whole["user"].pop("sealed", None)
     if tenant == EVERYBODY:
-        return shown
+        return whole
     if isinstance(fact, f.PreemptionOrderedV1):
-        shown.pop("ladders", None)
-        shown["victims"] = [victim for victim in shown["victims"] if victim["job"].startswith(f"{tenant}.")]
+        whole.pop("ladders", None)
+        whole["victims"] = [victim for victim in whole["victims"] if victim["job"].startswith(f"{tenant}.")]
         if not fact.job.startswith(f"{tenant}."):
-            shown.pop("places", None)
+            whole.pop("places", None)
     elif not jobs_in(fact) and _named(fact)[0] != tenant and not isinstance(fact, f.TenantAppliedV1):
         return {}
-    return dict(msgspec.json.decode(hide_others(encode(shown).decode(), tenant), type=dict[str, Any]))
+    return dict(msgspec.json.decode(hide_others(encode(whole).decode(), tenant), type=dict[str, Any]))
 
 
 def tell(fact: AnyFact, tenant: str) -> tuple[str, str]:

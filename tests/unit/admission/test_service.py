@@ -77,7 +77,7 @@ class TestTheService:
             await until(lambda: bus.submits.first == 2)
         admitted, judged = bus.stated("admission")
         assert (type(admitted), admitted.job, judged) == (JobAdmittedV1, JOB, WishesJudgedV1(through=1))
-        assert decode(Keyring(tmp_path / KEYS).open("default", admitted.text, JOB), JobText) == JobText(
+        assert decode(Keyring(tmp_path / KEYS).open("default.ann", admitted.text, JOB), JobText) == JobText(
             command=("train", "it"), env={"A": "b"}
         )
 

@@ -87,3 +87,29 @@ def test_a_file_that_is_no_key_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "acme.key").write_bytes(b"short")
     with pytest.raises(SealBroken, match="no key"):
         Keyring(tmp_path).seal("acme", b"x", JOB)
+
+
+def test_a_persons_key_goes_alone_and_a_tenants_with_those_of_all_its_people(tmp_path: Path) -> None:
+    keyring = Keyring(tmp_path)
+    alice, bob, other = (keyring.seal(owner, b"x", JOB) for owner in ("acme.alice", "acme.bob", "acme2.alice"))
+    keyring.destroy("acme.alice")
+    with pytest.raises(KeyGone, match="the key of acme.alice"):
+        keyring.open("acme.alice", alice, JOB)
+    assert keyring.open("acme.bob", bob, JOB) == b"x"
+    keyring.destroy("acme")
+    with pytest.raises(KeyGone):
+        keyring.open("acme.bob", bob, JOB)
+    assert keyring.open("acme2.alice", other, JOB) == b"x"
+
+
+def test_what_was_sealed_for_the_tenant_opens_for_its_people(tmp_path: Path) -> None:
+    keyring = Keyring(tmp_path)
+    sealed = keyring.seal("acme", b"x", JOB)
+    keyring.seal("acme.alice", b"y", JOB)
+    assert keyring.open("acme.alice", sealed, JOB) == b"x"
+
+
+@pytest.mark.parametrize("owner", ["acme.", ".alice", "acme.alice.more", "acme/../x", "acme.ALICE"])
+def test_what_is_nobody_has_no_key(tmp_path: Path, owner: str) -> None:
+    with pytest.raises(IdError, match="is no tenant, and nobody in one"):
+        Keyring(tmp_path).seal(owner, b"x", JOB)

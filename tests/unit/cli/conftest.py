@@ -18,6 +18,7 @@ from headrace.cli import (
     supply,
     tenant,
     token,
+    user,
     whatif,
     whole_ledger,
 )
@@ -80,6 +81,7 @@ def headrace(monkeypatch, capsys):
             supply,
             tenant,
             token,
+            user,
             whatif,
             whole_ledger,
         ):

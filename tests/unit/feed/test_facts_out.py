@@ -267,6 +267,7 @@ def test_a_fact_about_a_job_is_heard_by_its_tenant_only(tell, fact, subject, pub
         f.MembershipClaimedV1(tenant="acme", handle="alice", groups=("dev",), issued_at=1, until=2),
         f.TokenRevokedV1(author="acme.root", token="t"),
         f.TenantErasedV1(author="acme.root", tenant="acme"),
+        f.UserErasedV1(author="acme.root", tenant="acme", handle="alice", pseudonym="erased-1"),
         f.PreemptionProposedV1(**PLAN, cause="reclaim", victims=(), places=(), rule="R26"),
         f.WishRefusedV1(wish=3, subject="hr.submit.acme", reason="MALFORMED", message="no subject"),
         f.NodeLostV1(node="gpu99", silent_for=60),

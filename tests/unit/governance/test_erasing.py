@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.queries import EraseRequest
-from headrace.governance.erasing import erasing
+from headrace.governance.erasing import erasing, owner_of
 
 
 @pytest.fixture
@@ -36,3 +36,37 @@ def test_jobs_that_have_not_ended_keep_their_texts(busy):
 def test_what_is_no_tenant_erases_nothing(busy, tenant):
     decision = erasing(EraseRequest(tenant=tenant), "default.root")(busy.state, 0)
     assert (decision.code, decision.facts) == ("INVALID", ())
+
+
+def test_a_person_without_jobs_and_rights_is_erased_under_the_first_name_in_the_place_of_theirs(busy):
+    busy.write("users: [{handle: zoe, email: zoe@example.com}]")
+    request = EraseRequest(tenant="default", user="zoe", reason="asked")
+    for pseudonym in ("erased-1", "erased-2"):
+        decision = erasing(request, "default.root", pseudonym)(busy.state, 0)
+        (fact,) = decision.facts
+        told = {"author": "default.root", "reason": "asked", "tenant": "default", "handle": "zoe"}
+        assert fact == f.UserErasedV1(**told, pseudonym="erased-1")
+        busy.say(fact)
+    assert ("default", "zoe") not in busy.state.users
+    assert busy.state.tokens.erased == {("default", "zoe"): "erased-1"}
+    assert busy.state.tokens.is_outdated(("default", "zoe"), 1, 0)
+    assert [owner_of(each) for each in (request, EraseRequest(tenant="acme"))] == ["default.zoe", "acme"]
+
+
+def test_who_has_jobs_or_rights_is_not_erased(busy):
+    key = busy.job("p/one", on="w1")
+    user = key.split(".")[1]
+    request = EraseRequest(tenant="default", user=user)
+    error = erasing(request, "default.root", "x")(busy.state, 0).error
+    assert error == f"user: 1 jobs of {user} have not ended and need what they run; cancel them first"
+    busy.release(key)
+    busy.write(f"tenants: [{{name: default, admins: [{user}]}}]")
+    decision = erasing(request, "default.root", "x")(busy.state, 0)
+    assert (decision.code, decision.facts) == ("REFUSED", ())
+    assert decision.error == f"user: group all, tenant default (admins) still names {user}; apply it without, then erase"
+
+
+@pytest.mark.parametrize("user", ["../x", "*", "A"])
+def test_what_is_no_person_erases_nobody(busy, user):
+    decision = erasing(EraseRequest(tenant="default", user=user), "default.root", "x")(busy.state, 0)
+    assert (decision.code, decision.error) == ("INVALID", f"user: {user!r} is no name")

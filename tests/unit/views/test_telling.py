@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.contracts.codec import decode_record, encode
-from headrace.contracts.facts import PreemptionOrderedV1
+from headrace.contracts.documents import User
+from headrace.contracts.facts import JobEndedV1, PreemptionOrderedV1, UserAppliedV1
+from headrace.contracts.records import Record
 from headrace.domain.state import State
 from headrace.views.telling import TYPES, about, body, jobs_in, lines_of, may_read, tell, type_of
 from headrace.views.visibility import EVERYBODY
@@ -47,6 +49,7 @@ def test_decisions_name_their_rule():
         "ledger.sealed.v1",
         "snapshot.taken.v1",
         "token.revoked.v1",
+        "user.erased.v1",
         "device.drained.v1",
         "device.returned.v1",
         "lease.overran.v1",
@@ -79,3 +82,18 @@ def test_a_fact_is_about_its_job_its_node_or_its_object():
     assert found["policy.deleted.v1"].count("/") == 1
     assert found["lease.granted.v1"].count(".") == 2
     assert found["node.lost.v1"]
+
+
+def test_who_was_erased_is_told_under_the_name_in_the_place_of_theirs_and_what_is_sealed_by_nobody():
+    state = State()
+    state.tokens.erased["acme", "alice"] = "erased-1"
+    user = User(tenant="acme", handle="alice", sealed="c2VhbGVk")
+    facts = (
+        UserAppliedV1(author="acme.alice", user=user),
+        JobEndedV1(job=f"acme.alice.{'0' * 26}", attempt=0, state="cancelled", cause="cancelled"),
+    )
+    record = Record(by="governance", now=1, engine="x", as_of=0, facts=facts)
+    applied, ended = lines_of(record, 1, EVERYBODY, state)
+    assert (applied.about, applied.text) == ("acme/erased-1", "acme.erased-1 writes user acme/erased-1")
+    assert applied.fact["user"] == {"tenant": "acme", "handle": "erased-1"}
+    assert (ended.about, ended.fact["job"]) == (f"acme.erased-1.{'0' * 26}",) * 2

@@ -59,6 +59,7 @@ from headrace.contracts.facts.governance import (
     TokenRevokedV1,
     UserAppliedV1,
     UserDeletedV1,
+    UserErasedV1,
 )
 from headrace.contracts.facts.nodes import (
     CheckpointRegisteredV1,
@@ -106,6 +107,7 @@ AnyFact = (
     | NodeConfirmedEmptyV1
     | TenantErasedV1
     | MembershipClaimedV1
+    | UserErasedV1
     | TokenCreatedV1
     | TokenRevokedV1
     | PreemptionForcedV1
@@ -222,6 +224,7 @@ __all__ = [
     "TokenRevokedV1",
     "UserAppliedV1",
     "UserDeletedV1",
+    "UserErasedV1",
     "WishRefusedV1",
     "WishesJudgedV1",
 ]

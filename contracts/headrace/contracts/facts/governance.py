@@ -148,6 +148,17 @@ class TenantErasedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.erased
     tenant: str
 
 
+class UserErasedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.erased.v1"):
+    """The person's own key was destroyed: who they were and what their jobs up to now ran can never be read again.
+
+    What they were given counts no more. Whoever looks back reads `pseudonym` in the place of the handle.
+    """
+
+    tenant: str
+    handle: str
+    pseudonym: str
+
+
 class TokenCreatedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.created.v1"):
     """Somebody was given a token, which is good until `expires_at` (microseconds) and as long as it is not revoked.
 

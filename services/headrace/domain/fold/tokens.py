@@ -57,9 +57,17 @@ def _erased(_state: State, _fact: f.TenantErasedV1, _sequence: int, _place: int)
     """The fold keeps no text."""
 
 
+def _user_erased(state: State, fact: f.UserErasedV1, sequence: int, _place: int) -> None:
+    """The first name in the place of theirs stays it."""
+    outdate(state, fact.tenant, fact.handle, sequence)
+    state.users.pop((fact.tenant, fact.handle), None)
+    state.tokens.erased.setdefault((fact.tenant, fact.handle), fact.pseudonym)
+
+
 HANDLERS: dict[type, Any] = {
     f.MembershipClaimedV1: _claimed,
     f.TokenCreatedV1: _created,
     f.TokenRevokedV1: _revoked,
     f.TenantErasedV1: _erased,
+    f.UserErasedV1: _user_erased,
 }

@@ -1,0 +1,48 @@
+"""`headrace user erase`: who a person is, and what their jobs ran, is made unreadable for ever."""
+
+from __future__ import annotations
+
+import argparse
+
+from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client
+from headrace.cli.shown import as_json
+from headrace.contracts.queries import ApplyAnswer, EraseRequest
+
+
+def add(nouns: Nouns) -> None:
+    """The commands."""
+    user = add_command(nouns, "user", _nothing, "erase a person", "headrace user erase alice --yes")
+    verbs = user.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
+    verb = add_command(
+        verbs,
+        "erase",
+        erase,
+        "destroy a person's key: who they were, and what their jobs ran, is gone for ever; the history stays, under a pseudonym",
+        """headrace user erase alice --yes --reason 'asked to be forgotten'
+        headrace user erase acme/alice --yes
+
+        No record is touched. The handle stays in the records and in files made of them, so let it be no name; audit, books and jobs show
+        the same pseudonym in its place. First take the person out of groups, and cancel their jobs. Backups from before hold the key:
+        destroy them.""",
+    )
+    verb.add_argument("name", metavar="[TENANT/]USER")
+    verb.add_argument("--yes", action="store_true", help="do it: there is no way back")
+    verb.add_argument("--reason", default="", help="kept with the fact")
+    add_asker(verb)
+
+
+def _nothing(args: argparse.Namespace) -> int:
+    raise AssertionError(args)
+
+
+async def erase(args: argparse.Namespace) -> int:
+    """Once it is on record, and the key is gone."""
+    tenant, _, user = args.name.rpartition("/")
+    tenant = tenant or args.tenant or "default"
+    if not args.yes:
+        raise Failed(f"--yes is missing: who {user} of {tenant} was, and what their jobs ran, can never be read again")
+    async with client(args) as hr:
+        request = EraseRequest(tenant=tenant, user=user, reason=args.reason)
+        answer = await hr.query("governance", "erase", request, ApplyAnswer)
+    print(as_json(answer) if args.json else f"{user} of {tenant} is {answer.changes[0].fields[0]}")
+    return 0

@@ -1,0 +1,26 @@
+"""`headrace user erase`."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts.queries import ApplyAnswer, Change, EraseRequest
+
+ERASED = ApplyAnswer(
+    changes=(Change(kind="user", name="acme/alice", action="delete", fields=("erased: shown as erased-1",)),), applied=True
+)
+
+
+@pytest.mark.parametrize(("words", "tenant"), [("alice", "default"), ("acme/alice", "acme"), ("alice --tenant acme", "acme")])
+def test_a_person_is_erased_when_one_means_it(headrace, words, tenant):
+    ran = headrace(f"user erase {words} --yes --reason asked", query=ERASED)
+    assert (ran.code, ran.out) == (0, f"alice of {tenant} is erased: shown as erased-1\n")
+    assert ran.said == [
+        ("query", ("governance", "erase", EraseRequest(tenant=tenant, user="alice", reason="asked"), ApplyAnswer), {})
+    ]
+
+
+def test_nobody_is_erased_by_accident(headrace):
+    ran = headrace("user erase alice")
+    assert (ran.code, ran.said) == (1, [])
+    assert "--yes is missing: who alice of default was" in ran.err
