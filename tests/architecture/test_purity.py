@@ -51,6 +51,7 @@ SHELLS = (
     "headrace.governance.zones",  # reads the time zone database
     "headrace.callout",  # answers the NATS server
     "headrace.governance.api",  # answers calls; what needs no call is pure, see PURE_AGAIN
+    "headrace.identity.people",  # opens what is sealed, which takes a key from the store
     "headrace.identity.jwks",  # fetches the keys of providers
     "headrace.identity.providers",  # reads who they are
     "headrace.identity.signing",  # keeps the keys of the embedded issuer
