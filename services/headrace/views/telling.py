@@ -198,6 +198,7 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.NodeRegisteredV1: _registered,
     f.NodeStoppedV1: lambda fact: (f"{fact.node} goes down in order", "R32"),
     f.NodeLostV1: lambda fact: (f"{fact.node} is lost: silent for {format_duration(fact.silent_for)}", "R32"),
+    f.UserErasedV1: lambda fact: _authored(fact, f"erases who {fact.pseudonym} was"),
     f.NodeCordonedV1: lambda fact: (_authored(fact, f"cordons {fact.node}")[0], "R28"),
     f.NodeUncordonedV1: lambda fact: (_authored(fact, f"lets {fact.node} take work again")[0], "R28"),
     f.NodeDrainOrderedV1: lambda fact: (_authored(fact, f"drains {fact.node}")[0], "R28"),

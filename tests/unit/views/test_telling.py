@@ -49,7 +49,6 @@ def test_decisions_name_their_rule():
         "ledger.sealed.v1",
         "snapshot.taken.v1",
         "token.revoked.v1",
-        "user.erased.v1",
         "device.drained.v1",
         "device.returned.v1",
         "lease.overran.v1",
