@@ -25,6 +25,7 @@ COVERED_ELSEWHERE = {
     "services/headrace/bus/stream_copy.py": "tests/integration/test_stream_copy.py",
     "services/headrace/accounting/copies.py": "tests/integration/test_repair.py",
     "services/headrace/supervisor/mending.py": "tests/integration/test_repair.py",
+    "services/headrace/cli/purge.py": "tests/integration/test_safekeeping.py",
     "services/headrace/cli/repair.py": "tests/integration/test_repair.py",
     "services/headrace/archive/purging.py": "tests/integration/test_archive.py",
     "services/headrace/cli/safekeeping.py": "tests/integration/test_safekeeping.py",

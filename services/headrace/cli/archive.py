@@ -17,6 +17,7 @@ from headrace.archive.manifest import Manifest
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place
+from headrace.cli.purge import add_purge
 from headrace.cli.shown import as_json
 from headrace.cli.tables import table
 from headrace.contracts.subjects import LEDGER_STREAM
@@ -38,6 +39,7 @@ def add(nouns: Nouns) -> None:
         "headrace archive status --json",
     )
     _add_place(verb)
+    add_purge(verbs)
     verb = add_command(
         verbs,
         "check",
