@@ -21,6 +21,7 @@ import line
 import memory
 import node
 import reclaim
+import verify
 
 RUNS = 5
 BIG_RUNS = 2
@@ -29,6 +30,8 @@ WAITING = 100_000
 """Pending jobs whose memory is taken."""
 MONTH_FACTS = 200_000
 """Facts that accounting catches up with."""
+VERIFIED_JOBS = 4_000
+"""Jobs whose story is verified."""
 TAIL = 50_000
 """Facts behind the snapshot."""
 
@@ -164,6 +167,19 @@ def measure_books(facts: int, jobs: int) -> dict[str, Any]:
     return {"catch_up": rate, "service_cpu": service, "postgres_cpu": server, "month": asked}
 
 
+def measure_verify(jobs: int) -> dict[str, Any]:
+    """How fast a ledger is looked at: the records alone, with the fold, with every decision."""
+    progress(f"verify: {RUNS} times {jobs:,} jobs")
+    runs = [verify.measure(jobs, seed) for seed in range(1, RUNS + 1)]
+    done()
+    names = ("records_facts_per_s", "folded_facts_per_s", "whole_facts_per_s", "decision_facts_per_s")
+    alone, folded, whole, decided = (spread([run[name] for run in runs]) for name in names)
+    print(f"    verify: records, chains and seals     {_show(alone)} facts/s of CPU   (goal 50,000)")
+    print(f"    and folded, against the law           {_show(folded)} facts/s")
+    print(f"    and every decision made again         {_show(whole)} facts/s; of decisions alone {_show(decided)}", flush=True)
+    return {"records": alone, "folded": folded, "whole": whole, "decisions": decided}
+
+
 def _seconds(figures: dict[str, float]) -> str:
     return f"{figures['median']:.2f} [{figures['least']:.2f} - {figures['greatest']:.2f}]"
 
@@ -178,8 +194,8 @@ def main() -> int:
     parser.add_argument(
         "what",
         nargs="*",
-        choices=["core", "reclaim", "line", "node", "memory", "books", []],
-        help="core: P1, P2, P3; reclaim: plans; line: P5, P7; node: the executor; memory: P12, P13; books: accounting; nothing: all",
+        choices=["core", "reclaim", "line", "node", "memory", "books", "verify", []],
+        help="core: P1-P3; reclaim: plans; line: P5, P7; node: the executor; memory: P12, P13; books; verify: the audit; nothing: all",
     )
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each run of the core")
@@ -193,7 +209,7 @@ def main() -> int:
     parser.add_argument("--month", type=int, default=1_000_000, help="jobs in the month that is asked about")
     parser.add_argument("--live", type=int, default=1_000_000, help="jobs in the snapshot that is loaded")
     arguments = parser.parse_args()
-    what = set(arguments.what) or {"core", "reclaim", "line", "node", "memory", "books"}
+    what = set(arguments.what) or {"core", "reclaim", "line", "node", "memory", "books", "verify"}
     figures: dict[str, Any] = {"machine": machine()}
     print(json.dumps(figures["machine"]), flush=True)
     if "core" in what:
@@ -214,6 +230,8 @@ def main() -> int:
         figures["P12, P13"] = measure_memory(WAITING, arguments.facts, arguments.live)
     if "books" in what:
         figures["books"] = measure_books(MONTH_FACTS, arguments.month)
+    if "verify" in what:
+        figures["verify"] = measure_verify(VERIFIED_JOBS)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0

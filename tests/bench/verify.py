@@ -29,7 +29,7 @@ NODES, GPUS = 50, 8
 POLICIES = 8
 SIZES = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 2 * GPU_UNITS)
 AT_ONCE = 32
-"""Jobs of one submission; one comes every ten seconds."""
+"""Jobs of one submission; one comes every 20 seconds, so that two thirds of the GPUs are used, and nobody has to yield."""
 
 
 class Signer:
@@ -57,7 +57,7 @@ def history(jobs: int, seed: int) -> list[Message]:
     )
     timeline = [
         Moment(
-            at=10 * SECOND * number,
+            at=20 * SECOND * number,
             submit=Submit(
                 name=f"j{number}",
                 queue=f"q{chance.randrange(POLICIES)}/p{chance.randrange(len(SIZES))}",
