@@ -149,9 +149,9 @@ def test_a_day_with_it(machine: Machine) -> None:
     assert (waited.returncode, waited.stderr) == (3, f"headrace: {job} failed, exit code 3\n")
     assert machine.done("logs", job) == "hello\n"
 
-    long = machine.submit("echo begins; sleep 60", "--name", "long")
+    long = machine.submit("echo begins; sleep 600", "--name", "long")
     machine.until(lambda: machine.done("logs", long) == "begins\n")
-    second, third = machine.submit("sleep 60"), machine.submit("sleep 60", "--name", "waits")
+    second, third = machine.submit("sleep 600"), machine.submit("sleep 600", "--name", "waits")
     machine.until_state(second, "running")
     why = json.loads(machine.done("why", third, "--json"))
     assert (why["state"], why["reason"]) == ("pending", "AT_POLICY_LIMIT")
