@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogBroken, LogRefused
 from headrace.bus.stream_copy import durable_streams, load, save
-from headrace.bus.streams import ensure_streams
+from headrace.bus.streams import STREAMS, ensure_streams
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
 
 
@@ -32,7 +32,8 @@ async def test_a_stream_comes_back_as_it_was(login):
     before = await stored(log)
     file, said = io.BytesIO(), []
     copied = await save(operator, LEDGER_STREAM, file, said.append)
-    assert (copied.last, said[-1], await durable_streams(operator)) == (40, file.tell(), (LEDGER_STREAM, SUBMIT_STREAM))
+    assert (copied.last, said[-1]) == (40, file.tell())
+    assert {LEDGER_STREAM, SUBMIT_STREAM} <= set(await durable_streams(operator)) < set(STREAMS)
     file.seek(0)
     with pytest.raises(LogRefused, match="LEDGER cannot be restored"):
         await load(operator, copied, file)
