@@ -633,7 +633,7 @@ def test_what_if_is_asked_of_the_real_history_by_the_provider_and_by_a_tenant_of
     own = {"tenant": "acme", "name": "dev", "group": "dev", "profiles": ["half"], "limit": {"gpu": "4"}}
     asked = {"parent": "tenants/acme", "changes": {"policies": [own]}, "since": "9", "until": now}
     seen = api.done("boss", "POST", "/v1/audit:whatif", asked)
-    assert (seen["groups"].keys(), seen["pools"].keys()) == ({"acme/dev"}, {"hq"})
+    assert ({name.partition("/")[0] for name in seen["groups"]}, seen["pools"].keys()) == ({"acme"}, {"hq"})
     for who, body, status in (
         ("boss", dearer, 403),
         ("alice", asked, 403),
@@ -691,7 +691,7 @@ def test_it_describes_itself_to_everybody_and_tells_the_caller_who_they_are(api:
         "role": "tenant member",
         "tenant": "acme",
         "handle": "alice",
-        "groups": sorted(group["name"].rpartition("/")[2] for group in groups if "alice" in group["members"]),
+        "groups": sorted(group["name"].rpartition("/")[2] for group in groups if "alice" in group.get("members", ())),
     }
     assert "dev" in me["groups"]
     assert api.ask("", "GET", "/v1/me").status == 401
