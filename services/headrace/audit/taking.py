@@ -1,7 +1,7 @@
 """When a snapshot of the fold is due, and which ones are kept. Pure.
 
 Strategy: facts bound how long a start takes and how long it takes to work out a moment of the past, so it is facts that count; a quiet
-installation takes one now and then. Taking one never costs more than a tenth of the time. The last few are kept against damage, and of
+installation takes one now and then. Taking one never costs more than a quarter of the time. The last few are kept against damage, and of
 the others one for every so many facts, for ever: they are what makes the past quick.
 """
 
@@ -20,7 +20,7 @@ FACTS = 200_000
 EVERY = 10 * MINUTE
 FACTS_LEAST = 1_000
 """Facts without which there is no snapshot, however long it has been."""
-SHARE = 10
+SHARE = 4
 LAST_KEPT = 3
 
 
