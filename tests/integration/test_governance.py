@@ -35,6 +35,7 @@ from headrace.contracts.queries import (
 )
 from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.governance.service import main
+from headrace.health.health import Health
 from tests.patience import PATIENCE
 
 TWO_TEAMS = Path("deploy/examples/two-teams.yaml")
@@ -43,7 +44,7 @@ TWO_TEAMS = Path("deploy/examples/two-teams.yaml")
 @asynccontextmanager
 async def governance(connection: Connection, tmp_path: Path) -> AsyncIterator[asyncio.Task[None]]:
     """The service in this process."""
-    service = Service("governance", connection, tmp_path, structlog.get_logger())
+    service = Service("governance", connection, tmp_path, structlog.get_logger(), Health("governance"))
     task = asyncio.create_task(main(service))
     try:
         yield task

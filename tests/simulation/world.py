@@ -34,6 +34,7 @@ from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.feed import service as feed
 from headrace.governance import service as governance
+from headrace.health.health import Health
 from headrace.preemption import service as preemption
 from headrace.service import deciding
 from headrace.service.fold import LedgerFold
@@ -249,7 +250,7 @@ class World:
             logs = (JetStreamLog(connection, LEDGER_STREAM), JetStreamLog(connection, FEED_STREAM))
             await feed.Feed(connection, *logs, Seals().open, clock_of(self.network, process)).run()
             return
-        service = Service(name, connection, Path("nowhere"), structlog.get_logger())
+        service = Service(name, connection, Path("nowhere"), structlog.get_logger(), Health(name))
         mains = {
             "admission": admission.main,
             "allocator": allocator.main,

@@ -84,6 +84,8 @@ class Link:
     def __init__(
         self, node: str, address: Address, pace: Pace, now: Callable[[], int], dial: Callable[[], Client] | None = None
     ) -> None:
+        self.was_answered = False
+        """Whether the feed has said at least once what is to run here."""
         self._node = node
         self._address = address
         self._pace = pace
@@ -130,6 +132,11 @@ class Link:
         if answer.node != self._node:
             raise Unavailable(f"the answer is about node {answer.node}")
         return answer
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the bus is there."""
+        return self._client is not None and self._client.is_connected
 
     async def publish(self, kind: str, payload: bytes) -> None:
         """Telemetry of this kind, for whoever listens now; lost while the bus is away."""
@@ -204,6 +211,7 @@ class Link:
                 _log.debug("no_answer", reason=str(error))
                 await asyncio.sleep(10 * RECONNECT_WAIT)
                 continue
+            self.was_answered = True
             ledger.heard(answer)
             hears.answered(answer)
             with contextlib.suppress(TimeoutError):

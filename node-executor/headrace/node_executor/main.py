@@ -19,6 +19,8 @@ import structlog
 
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.subjects import node_writer
+from headrace.health.health import Health
+from headrace.health.place import BadPlace, place_of, shown
 from headrace.node_executor import native
 from headrace.node_executor.accounts import Accounts, chosen
 from headrace.node_executor.arguments import END, Settings, parse
@@ -43,6 +45,7 @@ from headrace.node_executor.runtimes import CALLBACK
 from headrace.node_executor.runtimes.container import ContainerRuntime, Either, find_engine, levels_inside
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
+from headrace.node_executor.seen import show
 from headrace.node_executor.tenure import Occupied, Tenure
 from headrace.node_executor.tracing import tracing
 from headrace.node_executor.watching import Audience, Watching
@@ -75,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Occupied as error:
         _log.error("occupied", reason=str(error))
         return FAILED
-    except OSError as error:
+    except (OSError, BadPlace) as error:
         _log.error("failed", reason=str(error))
         return FAILED
     except Exception as error:  # noqa: BLE001 - the exit code and one line say it to the supervisor
@@ -94,7 +97,9 @@ async def run(settings: Settings) -> None:
     try:
         watching = Watching(settings.name, settings.devices, clock)
         equipment = _equipment(settings, tenure.lock, watching)
-        await _serve(settings, equipment, watching, stop)
+        health = Health(f"node-{settings.name}")
+        async with shown(health, place_of(os.environ)):
+            await _serve(settings, equipment, watching, stop, health)
         equipment.preparation.close()
         equipment.tracing.close()
         equipment.journal.close()
@@ -121,7 +126,7 @@ class Stop:
         self.wanted.set()
 
 
-async def _serve(settings: Settings, equipment: Equipment, watching: Watching, stop: Stop) -> None:
+async def _serve(settings: Settings, equipment: Equipment, watching: Watching, stop: Stop, health: Health) -> None:
     enclosing = equipment.enclosing
     await enclosing.prove()
     link = Link(settings.name, settings.address, Pace(settings.heartbeat, settings.ask_every), clock)
@@ -131,6 +136,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
     inside = levels_inside(fences.levels, engine=equipment.contains, parts=fences.quick)
     node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
     executor = Executor(node, equipment, ledger.state)
+    show(health, link, executor, journal, len(settings.devices.inventory()), _engine())
     watching.tell(Audience(executor.handle, lambda: executor.held, link.publish, lambda: enclosing.fences.watchdog.used))
     await enclosing.in_turn(
         lambda: enclosing.fences.reconcile(left.order.lease for left in journal.open.values() if not left.ended)

@@ -53,6 +53,8 @@ class Database:
     """PostgreSQL at `dsn`. One piece of work at a time; who needs two at once makes two of these."""
 
     def __init__(self, dsn: str) -> None:
+        self.is_there = False
+        """Whether the last piece of work was done."""
         self.outages = 0
         """How often the server has been away while there was work."""
         self._dsn = dsn
@@ -85,13 +87,16 @@ class Database:
             try:
                 if self._connection is None:
                     self._connection = await self._connect()
-                return await work(self._connection)
+                result = await work(self._connection)
             except _TROUBLE as error:
                 closed = self._drop()
                 passing = next(filter(_is_passing, _behind(error)), error if closed else None)
                 if passing is None:
                     raise
+                self.is_there = False
                 raise DatabaseAway(_one_line(passing)) from error
+            self.is_there = True
+            return result
 
     async def close(self) -> None:
         """Close the connection; more than once does no harm."""

@@ -24,7 +24,6 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
 from headrace.bus.process import Service, settle
-from headrace.bus.telemetry import gauge
 from headrace.contracts.audit import AuditAnswer, AuditRequest
 from headrace.contracts.codec import decode
 from headrace.contracts.queries import ServiceView
@@ -32,10 +31,12 @@ from headrace.contracts.records import digest
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.usage import StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
 from headrace.domain.why.foreseen import warnings
+from headrace.health.health import Health
 from headrace.service.answering import Handler, Refused, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
+from headrace.service.watched import Following, watch_fold
 from headrace.views.pseudonyms import name, shown
 from headrace.views.visibility import EVERYBODY
 
@@ -80,13 +81,7 @@ async def main(service: Service) -> None:
     accounting = Accounting(ledger, fold, dsn, currency, snapshots)
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
-    gauge(
-        "headrace.accounting.behind",
-        "{record}",
-        "records of the ledger that are not in the books",
-        lambda: accounting.pace.behind,
-    )
-    gauge("headrace.accounting.rate", "{fact}/s", "facts taken into the books", lambda: accounting.pace.facts_per_s)
+    accounting.show(service.health)
     await accounting.run()
 
 
@@ -106,9 +101,12 @@ class Pace:
     facts_per_s: int = 0
     facts: int = 0
     """Taken in since the last look."""
+    taken: int = 0
+    """Until the last look."""
 
     def look(self, behind: int, seconds: float) -> None:
         """So many records behind, so long after the last look."""
+        self.taken += self.facts
         self.behind, self.facts_per_s, self.facts = behind, round(self.facts / seconds), 0
 
 
@@ -160,6 +158,18 @@ class Accounting:
                 self.pace.look(max(0, await self._log.tip() - self._written.sequence), loop.time() - began)
                 if self.pace.behind > FAR:
                     _log.info("catching_up", behind=self.pace.behind, facts_per_s=self.pace.facts_per_s)
+
+    def show(self, health: Health) -> None:
+        """Let be seen how far the books are, and whether PostgreSQL is there."""
+        written = Following(
+            lambda: self._written.sequence, lambda: self._written.now, self._log.tip, lambda: self._written is not NOWHERE
+        )
+        watch_fold(health, written, self._fold)
+        health.check("postgres", lambda: "" if self._writing.is_there else "PostgreSQL is away; the books wait for it")
+        figures, pace = health.figures, self.pace
+        figures.gauge("headrace_postgres_connected", "1 while PostgreSQL is there", lambda: int(self._writing.is_there))
+        figures.counter("headrace_postgres_outages_total", "how often PostgreSQL was away", lambda: self._writing.outages)
+        figures.counter("headrace_books_facts_total", "facts taken into the books", lambda: pace.taken)
 
     def handlers(self) -> dict[str, Handler]:
         """What it answers, by question."""

@@ -8,14 +8,18 @@ import contextlib
 from headrace.admission.decide import Admission
 from headrace.admission.trial import tried
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogError
+from headrace.bus.log import Log, LogError
+from headrace.bus.logtime import MICROSECONDS
 from headrace.bus.process import Service
 from headrace.bus.sealing import KEYS, Keyring
 from headrace.contracts.codec import decode, encode
+from headrace.contracts.facts import AnyFact, WishesJudgedV1
 from headrace.contracts.queries import TrialAnswer, TrialRequest
 from headrace.contracts.subjects import SUBMIT_STREAM
 from headrace.contracts.wishes import JobText
 from headrace.contracts.writers import ADMISSION
+from headrace.health.figures import QUICK
+from headrace.health.health import Health
 from headrace.service.answering import Handler
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
@@ -35,8 +39,36 @@ async def main(service: Service) -> None:
 
     deciding = await Deciding.begin(service, ADMISSION, lambda state: Admission(state, seal))
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
+    show(service.health, deciding, submits)
     handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _tried(deciding, payload)}
     await together(deciding.run(handlers), _read_wishes(submits, deciding), _forget_judged(submits, deciding))
+
+
+def show(health: Health, deciding: Deciding, submits: Log) -> None:
+    """Let be seen how many wishes wait, and how long they did."""
+    state, tip = deciding.fold.state, [0]
+    waited = health.figures.histogram("headrace_submit_to_admission_seconds", "from SUBMIT to a durable judgement", QUICK)
+
+    async def look() -> None:
+        tip[0] = await submits.tip()
+
+    def stated(facts: tuple[AnyFact, ...]) -> None:
+        through, now = next((fact.through for fact in facts if isinstance(fact, WishesJudgedV1)), 0), wall_clock()
+        for message in _admission(deciding).waiting:
+            if message.sequence > through:
+                break
+            waited.observe(max(0, now - message.stamped) / MICROSECONDS)
+
+    health.before_figures(look)
+    health.figures.gauge("headrace_submit_waiting_wishes", "wishes not judged yet", lambda: max(0, tip[0] - state.judged))
+    deciding.on_stated = stated
+
+
+def _admission(deciding: Deciding) -> Admission:
+    decider = deciding.decider
+    if not isinstance(decider, Admission):
+        raise TypeError("admission reads wishes for its own decider only")
+    return decider
 
 
 def _tried(deciding: Deciding, payload: bytes) -> TrialAnswer:
@@ -48,9 +80,7 @@ def _tried(deciding: Deciding, payload: bytes) -> TrialAnswer:
 async def _read_wishes(submits: JetStreamLog, deciding: Deciding) -> None:
     """Hand messages of SUBMIT to the decider, in order, from the first that is not judged; never more than it can hold."""
     await deciding.caught_up.wait()
-    decider = deciding.decider
-    if not isinstance(decider, Admission):
-        raise TypeError("admission reads wishes for its own decider only")
+    decider = _admission(deciding)
     reader = await submits.read(decider.state.judged)
     try:
         while True:

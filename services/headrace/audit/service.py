@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec import structs
 
+from headrace.archive import manifest
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.audit.keeper import Keeper
 from headrace.audit.pen import Pen
@@ -19,7 +20,6 @@ from headrace.audit.verify_watch import SEAL_EVERY as EVERY_SEAL
 from headrace.audit.verify_watch import Watch
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogBroken, LogRefused
-from headrace.bus.telemetry import gauge
 from headrace.contracts.durations import DurationError, parse_duration
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.fold.ledger import Ledger
@@ -28,13 +28,16 @@ from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots, beginning
 from headrace.service.together import together
+from headrace.service.watched import Following, watch_fold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from headrace.bus.process import Service
     from headrace.contracts.audit import VerifyReport
     from headrace.contracts.queries import ServiceView
+    from headrace.health.figures import Figures
 
 SNAPSHOT_FACTS = "HEADRACE_SNAPSHOT_FACTS"
 SNAPSHOT_EVERY = "HEADRACE_SNAPSHOT_EVERY"
@@ -64,10 +67,9 @@ async def main(service: Service) -> None:
     watch = Watch(
         log, pen, Kept(service.data / SEALS), ENGINE, Ledger(await beginning(snapshots)), every=seal_every(os.environ)
     )
-    measure(watch, fold)
-    gauge(
-        "headrace.snapshot.behind", "{record}", "records folded behind the last snapshot", lambda: fold.sequence - keeper.last
-    )
+    following = Following(lambda: fold.sequence, lambda: fold.state.now, log.tip, lambda: watch.is_caught_up)
+    watch_fold(service.health, following, fold)
+    measure(service.health.figures, watch, keeper, service.data / ARCHIVE)
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, fold)
@@ -90,14 +92,23 @@ async def _keep(keeper: Keeper) -> None:
         await asyncio.Event().wait()
 
 
-def measure(watch: Watch, fold: LedgerFold) -> None:
-    """The figures of verification: what was looked at, how far that is behind, and what was found."""
-    decisions = watch.verifier.decisions
-    gauge("headrace.audit.records", "{record}", "records looked at", lambda: watch.verifier.records)
-    gauge("headrace.audit.facts", "{fact}", "facts verified", lambda: 0 if decisions is None else decisions.facts)
-    gauge("headrace.audit.behind", "{record}", "records not looked at yet", lambda: watch.behind(fold.sequence))
-    gauge("headrace.audit.findings", "{finding}", "what is not as it was written or decided", lambda: watch.found)
-    gauge("headrace.audit.unsealed", "{record}", "records under no seal yet", lambda: len(watch.verifier.seals.unsealed))
+def measure(figures: Figures, watch: Watch, keeper: Keeper, archive: Path) -> None:
+    """The figures of verification, of snapshots and of the archive: how much was looked at, how far that is behind, what was found."""
+    decisions, fold, verifier = watch.verifier.decisions, keeper.fold, watch.verifier
+    figures.counter("headrace_audit_records_total", "records looked at", lambda: verifier.records)
+    figures.counter("headrace_audit_facts_total", "facts verified", lambda: 0 if decisions is None else decisions.facts)
+    figures.gauge("headrace_audit_behind_records", "records not looked at yet", lambda: watch.behind(fold.sequence))
+    figures.gauge("headrace_audit_findings", "what is not as it was written or decided", lambda: watch.found)
+    figures.gauge("headrace_audit_unsealed_records", "records under no seal yet", lambda: len(verifier.seals.unsealed))
+    figures.gauge("headrace_audit_seal_age_seconds", "since the last seal, while records wait for one", watch.seal_age)
+    figures.counter("headrace_snapshots_taken_total", "snapshots taken", lambda: keeper.taken)
+    figures.gauge("headrace_snapshot_behind_records", "records behind the last snapshot", lambda: fold.sequence - keeper.last)
+    figures.gauge("headrace_archive_behind_records", "records that are not archived", lambda: fold.sequence - through(archive))
+
+
+def through(archive: Path) -> int:
+    """The last record that an archive has; raises `ArchiveBroken`, and then the figure is missing, which is an alert of its own."""
+    return manifest.read(archive).through
 
 
 def seal_every(environment: Mapping[str, str]) -> int:

@@ -75,7 +75,7 @@ class Watch:
         self._stated = 0
         self._noted = 0
         self._sealed_at = steady()
-        self._is_caught_up = False
+        self.is_caught_up = False
         self._last_of_others = 0
         self._tip = 0
         self.verifier = self._begin(engine, fold)
@@ -99,6 +99,10 @@ class Watch:
     def report(self) -> VerifyReport:
         """How it stands."""
         return self.verifier.report()
+
+    def seal_age(self) -> float:
+        """Seconds since the last seal was stated, or it began; 0 where no record waits for one."""
+        return (self._steady() - self._sealed_at) / SECOND if self.verifier.seals.unsealed else 0.0
 
     def behind(self, tip: int) -> int:
         """How many records it has not looked at yet."""
@@ -150,8 +154,8 @@ class Watch:
         if decisions is not None:
             decisions.settle(time.time_ns() // 1_000 - SETTLED_AFTER)
         if self.verifier.chains.last >= self._tip:
-            if not self._is_caught_up:
-                self._is_caught_up = True
+            if not self.is_caught_up:
+                self.is_caught_up = True
                 self.verifier.seals.finish()
             if not self.verifier.findings.damages:
                 self._keep()

@@ -123,8 +123,8 @@ CALLOUT = Rights(
 """Who answers whether somebody may connect: hears that question, reads what governance has written, asks it to write down what a
 provider's token claims, and writes nothing."""
 
-SYSTEM = Rights(("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.SERVER.*.KICK"), ())
-"""In the server's own account: sees who is connected, and ends a connection."""
+SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", "JSZ")), "$SYS.REQ.SERVER.*.KICK"), ())
+"""In the servers' own account: sees how they are and who is connected, and ends a connection."""
 
 _FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*", "hr.query.*.*.*.*")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")

@@ -15,6 +15,7 @@ others that arrive between the decision and the append are no conflict: the next
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
 
@@ -25,6 +26,7 @@ from headrace.bus.log import Log, LogError, LogUnavailable, Message, Reader, Wro
 from headrace.bus.logtime import MICROSECONDS, LogTime
 from headrace.bus.telemetry import span
 from headrace.contracts.facts import AnyFact
+from headrace.health.figures import Histogram
 
 BATCH = 200
 """Messages folded before queries and signals get their turn."""
@@ -50,6 +52,13 @@ class Draft(NamedTuple):
     facts: tuple[AnyFact, ...]
     cause: str = ""
     trace: str = ""
+
+
+class Timing(NamedTuple):
+    """How long a round that states something took to decide, and to become durable; seconds."""
+
+    decision: Histogram
+    append: Histogram
 
 
 class Fold(Protocol):
@@ -112,6 +121,7 @@ class ServiceLoop:
         after_fold: Callable[[Message], None] | None = None,
         on_appended: Callable[[Draft, int], None] | None = None,
         turn: Turn | None = None,
+        timing: Timing | None = None,
     ) -> None:
         if (chain is None) != (decider is None):
             raise ValueError("who decides needs a chain to append to, and the reverse")
@@ -124,6 +134,7 @@ class ServiceLoop:
         self._after_fold = after_fold
         self._on_appended = on_appended
         self._turn = turn
+        self._timing = timing
         self._begun = False
         self._reader: Reader | None = None
 
@@ -176,7 +187,9 @@ class ServiceLoop:
         if self._chain is None or self._decider is None:
             return None
         now = max(self._fold.now, self._time.now())
+        began = time.perf_counter()
         draft = self._decider.decide(now)
+        decided = time.perf_counter()
         if draft is None:
             wakeup = self._decider.next_wakeup()
             return None if wakeup is None else max(SHORTEST_WAIT, (wakeup - self._time.now()) / MICROSECONDS)
@@ -185,6 +198,9 @@ class ServiceLoop:
                 sequence = await self._chain.append(now, self._fold.sequence, draft.facts, draft.cause, traced.traceparent)
         except WrongLast as error:
             raise Deposed(f"somebody else writes as {self._chain.writer}: {error}") from error
+        if self._timing is not None:
+            self._timing.decision.observe(decided - began)
+            self._timing.append.observe(time.perf_counter() - decided)
         if self._on_appended is not None:
             self._on_appended(draft, sequence)
         return None

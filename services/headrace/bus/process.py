@@ -20,6 +20,8 @@ from headrace.bus import telemetry
 from headrace.bus.connection import Connection, connect
 from headrace.bus.log import LogBroken, LogError, LogUnavailable
 from headrace.bus.loop import Deposed
+from headrace.health.health import Health
+from headrace.health.place import BadPlace, place_of, shown
 
 URL = "HEADRACE_NATS_URL"
 USER = "HEADRACE_NATS_USER"
@@ -34,16 +36,20 @@ TURN = "HEADRACE_TURN"
 API = "HEADRACE_API"
 """Where *governance* serves the API, such as `unix:/path`; without it there is none."""
 
+NATS = "nats"
+"""The check that the server is there."""
+
 STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
 
 
 class Service(NamedTuple):
-    """What a service finds when it starts. `data`: the directory of this installation."""
+    """What a service finds when it starts. `data`: the directory of this installation; `health`: what it lets others see of itself."""
 
     name: str
     connection: Connection
     data: Path
     log: Any
+    health: Health
 
 
 def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoReturn:
@@ -64,7 +70,7 @@ def settle() -> None:
 
 async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str]) -> int:
     log = structlog.get_logger(f"headrace.{name}")
-    work = asyncio.ensure_future(_connected(name, main, environment, log))
+    work = asyncio.ensure_future(_watched(name, main, environment, log))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, work.cancel)
@@ -78,7 +84,7 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
     except LogBroken as error:
         log.critical("log_broken", reason=str(error), help="the service stops here until a person has looked at the log")
         return BROKEN
-    except LogError as error:
+    except (LogError, BadPlace) as error:
         log.error("failed", reason=str(error))  # noqa: TRY400 - the reason says it all
         return FAILED
     except Exception as error:
@@ -87,11 +93,25 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
     return STOPPED
 
 
-async def _connected(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any) -> None:
+async def _watched(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any) -> None:
+    """Health is shown from the first moment on: that NATS is away is what somebody wants to see."""
+    health = Health(name)
+    health.check(NATS, lambda: "not connected yet")
+    telemetry.send(health.figures)
+    async with shown(health, place_of(environment)):
+        await _connected(main, environment, log, health)
+
+
+async def _connected(
+    main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any, health: Health
+) -> None:
+    name = health.name
     url = environment.get(URL, "nats://127.0.0.1:4222")
     connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)
+    health.check(NATS, lambda: "" if connection.is_connected else "the NATS server is away")
+    health.figures.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(connection.is_connected))
     log.info("started", url=url, pid=os.getpid())
-    work = asyncio.ensure_future(main(Service(name, connection, Path(environment.get(DATA, "data")), log)))
+    work = asyncio.ensure_future(main(Service(name, connection, Path(environment.get(DATA, "data")), log, health)))
     thrown_out = asyncio.ensure_future(connection.closed_for_good.wait())
     try:
         await asyncio.wait({work, thrown_out}, return_when=asyncio.FIRST_COMPLETED)

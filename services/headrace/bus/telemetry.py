@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Tracer
+
+    from headrace.health.figures import Figure, Figures, Labels
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 LEVEL = "HEADRACE_LOG_LEVEL"
@@ -159,13 +159,45 @@ def configure_metrics(service: str) -> None:
     _Tracing.metrics = MeterProvider(metric_readers=[reader], resource=resource)
 
 
-def gauge(name: str, unit: str, says: str, read: Callable[[], int]) -> None:
-    """A figure that is read whenever metrics are sent; nothing where nobody records. `unit` as `{record}` or `s`."""
-    if _Tracing.metrics is not None:
-        from opentelemetry.metrics import Observation  # noqa: PLC0415 - paid for only where metrics are on
+def send(figures: Figures) -> None:
+    """Send these figures, under their own names, whenever metrics are sent; nothing where nobody records.
 
-        meter = _Tracing.metrics.get_meter("headrace")
-        meter.create_observable_gauge(name, callbacks=[lambda _: [Observation(read())]], unit=unit, description=says)
+    A histogram goes as three counters, as in Prometheus' text: `_bucket` by `le`, `_sum`, `_count`.
+    """
+    if _Tracing.metrics is not None:
+        figures.tell(_bridged)
+
+
+def _bridged(figure: Figure) -> None:
+    from opentelemetry.metrics import CallbackOptions, Observation  # noqa: PLC0415 - paid for only where metrics are on
+
+    if _Tracing.metrics is None:
+        return
+    meter = _Tracing.metrics.get_meter("headrace")
+
+    def named(labels: Labels) -> dict[str, str]:
+        return dict(zip(figure.labels, labels, strict=True))
+
+    def values(_: CallbackOptions) -> list[Observation]:
+        return [Observation(value, named(labels)) for labels, value in figure.values().items()]
+
+    def sums(_: CallbackOptions) -> list[Observation]:
+        return [Observation(one.total, named(labels)) for labels, one in figure.histograms().items()]
+
+    def counts(_: CallbackOptions) -> list[Observation]:
+        return [Observation(sum(one.counts), named(labels)) for labels, one in figure.histograms().items()]
+
+    def buckets(_: CallbackOptions) -> list[Observation]:
+        found = figure.histograms().items()
+        return [Observation(within, named(labels) | {"le": bound}) for labels, one in found for bound, within in one.upto()]
+
+    if figure.kind == "gauge":
+        meter.create_observable_gauge(figure.name, callbacks=[values], description=figure.says)
+    elif figure.kind == "counter":
+        meter.create_observable_counter(figure.name, callbacks=[values], description=figure.says)
+    else:
+        for ending, read in (("sum", sums), ("count", counts), ("bucket", buckets)):
+            meter.create_observable_counter(f"{figure.name}_{ending}", callbacks=[read], description=figure.says)
 
 
 def flush() -> None:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
-from nats import errors
 
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogUnavailable
 from headrace.callout.permits import Tag, read_tag
+from headrace.callout.servers import ask_all
 from headrace.domain.state import State
 from headrace.identity.caller import Unauthenticated
 from headrace.identity.directory import Ours, resolve
 
-if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-
 WHO_IS_THERE = "$SYS.REQ.SERVER.PING.CONNZ"
 PAGE = 2_048
-ANSWER_WITHIN = 0.5
-"""Seconds of silence after which all servers have answered."""
 ACCOUNTS = ("USERS", "NODES")
 
 _log = structlog.get_logger("headrace.callout")
@@ -98,27 +91,11 @@ class Eviction:
         return found
 
     async def _ask(self, question: dict[str, object]) -> list[_Told]:
-        """What every server answers: all that comes until it has been quiet for a while."""
-        answers: asyncio.Queue[bytes] = asyncio.Queue()
-
-        async def hear(message: Msg) -> None:
-            answers.put_nowait(message.data)
-
-        inbox = self._system.new_inbox()
-        subscription = await self._system.subscribe(inbox, cb=hear)
         told: list[_Told] = []
-        try:
-            await self._system.publish(WHO_IS_THERE, msgspec.json.encode(question), reply=inbox)
-            while True:
-                async with asyncio.timeout(ANSWER_WITHIN):
-                    payload = await answers.get()
-                with contextlib.suppress(msgspec.DecodeError):
-                    told.append(_told.decode(payload))
-        except TimeoutError:
-            return told
-        finally:
-            with contextlib.suppress(errors.Error):
-                await subscription.unsubscribe()
+        for payload in await ask_all(self._system, WHO_IS_THERE, question):
+            with contextlib.suppress(msgspec.DecodeError):
+                told.append(_told.decode(payload))
+        return told
 
 
 def _of(told: _Told) -> Iterator[tuple[str, _One]]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,10 +25,12 @@ from headrace.callout.eviction import Eviction
 from headrace.callout.following import SUBJECT, Follower, Source
 from headrace.callout.permits import Permit, permit
 from headrace.callout.questions import ASKED_ON, Question, Unreadable, keep_out, let_in, read_question
+from headrace.callout.servers import Servers
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.queries import Answer, ClaimRequest, ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.contracts.writers import GOVERNANCE
+from headrace.health.figures import QUICK, Histogram
 from headrace.identity.caller import Unauthenticated
 from headrace.identity.directory import Theirs, is_stated
 from headrace.identity.people import People
@@ -38,6 +41,7 @@ from headrace.service.engine import ENGINE
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
+    from headrace.health.health import Health
     from headrace.identity.caller import Caller
 
 NAME = "callout"
@@ -64,6 +68,8 @@ async def main(service: Service) -> None:
         door = Door(
             service.connection, Verifier.of(service.data), key, Eviction(system), ledger, People(Keyring(service.data / KEYS))
         )
+        door.show(service.health)
+        Servers(system).show(service.health)
         await door.run()
     finally:
         await system.close()
@@ -89,7 +95,25 @@ class Door:
         self.ready = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
+        self._evicted = 0
+        self._answered: Counter[tuple[str, ...]] = Counter()
+        self._took = Histogram(QUICK)
         self.follower = Follower(ledger, self._look_again.set, people)
+
+    def show(self, health: Health) -> None:
+        """Let be seen whether it answers, what, and how soon."""
+        state = self.follower.directory.state
+        health.check("directory", lambda: "" if self.ready.is_set() else "it has not read yet who is who")
+        figures = health.figures
+        figures.gauge("headrace_build_info", "1; which software this is", lambda: {(ENGINE,): 1}, "engine")
+        figures.gauge("headrace_directory_sequence_records", "the last record of who is who", lambda: state.sequence)
+        figures.counter(
+            "headrace_logins_total", "who asked to be connected, by what was answered", lambda: self._answered, "answer"
+        )
+        figures.counter(
+            "headrace_evictions_total", "connections ended: their bearers may be here no more", lambda: self._evicted
+        )
+        figures.histograms("headrace_login_seconds", "from the server's question to its answer", lambda: {(): self._took})
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -114,7 +138,7 @@ class Door:
             await self._look_again.wait()
             self._look_again.clear()
             try:
-                await self._eviction.run(self.follower.directory.state)
+                self._evicted += await self._eviction.run(self.follower.directory.state)
             except errors.Error as error:
                 _log.warning("not_disconnected", reason=str(error))
                 await asyncio.sleep(1.0)
@@ -141,17 +165,21 @@ class Door:
             except Unreadable as error:
                 _log.warning("question_unreadable", reason=str(error))
                 return
-            now = int(time.time())
+            now, began = int(time.time()), time.perf_counter()
             try:
                 allowed = await self._permit(question, now)
             except Unauthenticated as error:
                 _log.info("kept_out", host=question.host, reason=str(error))
+                self._answered["kept_out",] += 1
                 answer = keep_out(self._key, question, now)
             except Exception as error:  # noqa: BLE001  # whatever goes wrong in judging one must not end the service, and lets nobody in
                 _log.error("not_judged", host=question.host, exc_info=error)
+                self._answered["failed",] += 1
                 answer = keep_out(self._key, question, now)
             else:
+                self._answered["let_in",] += 1
                 answer = let_in(self._key, question, allowed, now)
+            self._took.observe(time.perf_counter() - began)
             with contextlib.suppress(errors.Error):
                 await self._connection.publish(message.reply, answer)
 

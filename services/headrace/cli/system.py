@@ -37,9 +37,11 @@ from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.health.asking import ask
+from headrace.health.place import noted
 from headrace.supervisor import parts
 from headrace.supervisor.certificates import Certificates
-from headrace.supervisor.installation import OPERATOR, OWNER, Installation, Settings
+from headrace.supervisor.installation import METRICS_TOKEN, OPERATOR, OWNER, Installation, Settings
 from headrace.supervisor.ports import LOOPBACK, WILDCARDS, PortTaken
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.running import AlreadyRunning, Running, read_running, stop_running
@@ -48,6 +50,7 @@ from headrace.supervisor.up import Up
 DOWN_WITHIN = 120.0
 STATUS_WITHIN = 2.0
 LOOK_EVERY = 0.05
+WELL = ("running", "standby")
 FAR = 1_000
 """Records behind the ledger from which on that is said in words."""
 
@@ -305,7 +308,8 @@ async def status(args: argparse.Namespace) -> int:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
     second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
     views, tip, trouble = await _ask_services(installation, (*SERVICES, *second))
-    rows = [_part(child.name, running, views, tip) for child in running.children]
+    seen = await _ask_pages(installation)
+    rows = [_part(child.name, running, views, tip) | seen.get(child.name, {}) for child in running.children]
     if args.json:
         whole = {
             "directory": str(installation.directory),
@@ -318,15 +322,20 @@ async def status(args: argparse.Namespace) -> int:
     else:
         print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
         print(f"API {running.api}/v1, NATS {running.url}\n")
-        heads = ("PART", "STATE", "PID", "RESTARTS", "UP", "FOLDED", "LAG", "JOBS", "PENDING", "RUNNING")
-        keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running")
+        heads = ("PART", "STATE", "PID", "RESTARTS", "UP", "FOLDED", "LAG", "JOBS", "PENDING", "RUNNING", "METRICS")
+        keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running", "metrics")
         shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(heads, ([row.get(key) for key in keys] for row in shown)))
+        print(
+            f"\nMETRICS are http://ADDRESS/metrics (token: {installation.credentials / METRICS_TOKEN}), /livez and /readyz beside them."
+        )
         for row in rows:
+            if row.get("ready") is False and row["state"] in WELL:
+                print(f"{row['name']} is not ready: {row['health']}")
             if _number(row.get("lag")) > FAR:
                 pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
                 print(f"{row['name']} is {row['lag']} records behind the ledger{pace}.")
-    silent = [str(row["name"]) for row in rows if row["state"] not in ("running", "standby")]
+    silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
     wrong = [trouble] if trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
     if found := sum(_number(row.get("findings")) for row in rows):
         what = "1 finding" if found == 1 else f"{found} findings"
@@ -353,6 +362,20 @@ def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], 
         told = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
         row |= {key: view.detail[key] for key in told if key in view.detail}
     return row
+
+
+async def _ask_pages(installation: Installation) -> dict[str, dict[str, object]]:
+    """Where each part shows its figures, and what it says of its health; by the part's name."""
+    pages = noted(installation.metrics)
+    answers = await asyncio.gather(*(ask(address) for address in pages.values()))
+    return {
+        name: {
+            "metrics": address,
+            "ready": said is not None and said.ready,
+            "health": "no answer" if said is None else said.wrong,
+        }
+        for (name, address), said in zip(pages.items(), answers, strict=True)
+    }
 
 
 async def _ask_services(installation: Installation, names: tuple[str, ...]) -> tuple[dict[str, ServiceView | None], int, str]:

@@ -41,6 +41,10 @@ class Heads:
         self._others: dict[Queue, None] = {}
         self._looked_at = -1
 
+    def reason(self, queue: Queue) -> str:
+        """What was told last of why its first job waits; "" where nothing has been."""
+        return self._told.get(queue, Head()).reason
+
     def touch(self, queues: Iterable[Queue]) -> None:
         """Jobs of these queues have moved."""
         self._moved |= dict.fromkeys(queues)

@@ -33,6 +33,8 @@ from headrace.contracts.orders import Orders, StartOrder
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, node_query, orders, telemetry
 from headrace.feed import orders as node_orders
+from headrace.feed.counted import Counted, Standing
+from headrace.feed.counted import show as show_installation
 from headrace.feed.facts_out import Place, Projector
 from headrace.feed.heads import Heads
 from headrace.feed.outlet import Outlet
@@ -41,6 +43,7 @@ from headrace.service.answering import serve, status
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
 from headrace.service.together import together
+from headrace.service.watched import Following, watch_fold
 from headrace.views.history import History
 from headrace.views.queries import Queries, Sources
 from headrace.views.roster import Roster, jobs_of
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from headrace.bus.connection import Connection
     from headrace.contracts.records import Record
     from headrace.domain.state import State
+    from headrace.health.health import Health
     from headrace.views.roster import Changes
 
 T = TypeVar("T")
@@ -103,6 +107,7 @@ class Feed:
         self._roster = Roster(state)
         self._history = History()
         self._heads = Heads(state, self._roster)
+        self._counted = Counted(state)
         self._heads_at = 0
         self._projector = Projector(state)
         self._place = FIRST
@@ -146,8 +151,11 @@ class Feed:
         changes = self._roster.note(record, jobs)
         self._history.note(jobs, message.sequence)
         self._heads.touch(changes.queues)
+        live = self.caught_up.is_set()
         for _, fact in spelled_out(record.facts):
             news.note(fact, message.sequence)
+            if live:
+                self._counted.note(fact)
             if isinstance(fact, JobAdmittedV1):
                 self._texts.keep(fact.job, fact.text)
         for key in changes.ended:
@@ -246,6 +254,18 @@ class Feed:
         if node in self.fold.state.nodes:
             self._heard[node] = self._clock()
 
+    def show(self, health: Health) -> None:
+        """Let be seen how it is, and how the installation is."""
+        following = Following(lambda: self.fold.sequence, lambda: self.fold.now, self._ledger.tip, self.caught_up.is_set)
+        watch_fold(health, following, self.fold)
+        figures, outlet = health.figures, self.outlet
+        figures.counter("headrace_order_pushes_total", "messages of orders to nodes", lambda: sum(self._pushes.values()))
+        figures.counter("headrace_feed_published_total", "messages published on FEED", lambda: outlet.published)
+        figures.counter("headrace_feed_dropped_total", "messages that FEED never got: it was too slow", lambda: outlet.dropped)
+        figures.gauge("headrace_feed_waiting_messages", "messages that wait for FEED", lambda: outlet.waiting)
+        standing = Standing(self.fold.state, self._roster, self._heads, self._heard)
+        show_installation(figures, self._counted, standing, self._clock)
+
     def status(self) -> ServiceView:
         """How the feed is: how far it has folded, what it has said, and what waits to be said."""
         detail = {
@@ -296,4 +316,6 @@ async def main(service: Service) -> None:
     place = await resume_at(feed, await _patiently(ledger.tip))
     state = await beginning(snapshots, place.sequence - 1)
     texts = Keyring(service.data / KEYS)
-    await Feed(service.connection, ledger, feed, texts.open, snapshots=snapshots, state=state).run()
+    telling = Feed(service.connection, ledger, feed, texts.open, snapshots=snapshots, state=state)
+    telling.show(service.health)
+    await telling.run()

@@ -13,18 +13,20 @@ from msgspec import structs
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.chain import Chain
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.loop import Draft, ServiceLoop
+from headrace.bus.loop import Draft, ServiceLoop, Timing
 from headrace.bus.process import TURN, Service, settle
 from headrace.bus.turn import Turn, take_turns
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.state import State
+from headrace.health.figures import QUICK
 from headrace.service.answering import Handler, serve, status
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
 from headrace.service.together import together
+from headrace.service.watched import Following, watch_fold
 
 
 class PureDecider(Protocol):
@@ -74,7 +76,7 @@ def trace_of(state: State, facts: tuple[AnyFact, ...]) -> str:
 class Deciding:
     """One deciding service on one connection. `caught_up` is set once the ledger has been folded to its tip, and `before_first` called.
 
-    `seal`: what is decided passes through it before it is stated.
+    `seal`: what is decided passes through it before it is stated. `on_stated` hears of facts that have become durable.
     """
 
     def __init__(
@@ -88,10 +90,12 @@ class Deciding:
         self.service = service
         self._writer = writer
         self._turn = turn
+        self._stated = 0
         self.fold = LedgerFold(state)
         self.caught_up = asyncio.Event()
         self.seal: Seal = _as_they_are
         self.before_first: Callable[[State], None] = lambda _: None
+        self.on_stated: Callable[[tuple[AnyFact, ...]], None] = lambda _: None
         self.decider = make(self.fold.state)
         log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
         self.loop = ServiceLoop(
@@ -101,7 +105,9 @@ class Deciding:
             chain=Chain(log, writer, ENGINE),
             decider=_Drafting(self.fold.state, self.decider, self._sealed),
             at_tip=self._at_tip,
+            on_appended=self._appended,
             turn=turn,
+            timing=self._watched(log),
         )
 
     @classmethod
@@ -119,6 +125,30 @@ class Deciding:
         self.before_first(self.fold.state)
         settle()
         self.caught_up.set()
+
+    def _appended(self, draft: Draft, _sequence: int) -> None:
+        self._stated += len(draft.facts)
+        self.on_stated(draft.facts)
+
+    def _watched(self, log: WholeLedger) -> Timing:
+        """What is seen of it from outside."""
+        health = self.service.health
+        watch_fold(
+            health, Following(lambda: self.fold.sequence, lambda: self.fold.now, log.tip, self.caught_up.is_set), self.fold
+        )
+        if self._turn is not None:
+            turn = self._turn
+            health.role = lambda: "active" if turn.mine else "standby"
+        figures = health.figures
+        figures.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides)
+        figures.counter("headrace_facts_stated_total", "facts that this instance has stated", lambda: self._stated)
+        return Timing(
+            figures.histogram("headrace_decision_seconds", "deciding what is stated in one record", QUICK),
+            figures.histogram("headrace_append_seconds", "from a decision until its record is durable", QUICK),
+        )
+
+    def _decides(self) -> int:
+        return int(self._turn is None or self._turn.mine)
 
     def nudge(self) -> None:
         """Look again."""

@@ -33,6 +33,9 @@ OWNER = "owner"
 CALLOUT = "callout"
 API_SOCKET = "api.sock"
 NODE_LOGIN = "node-"
+METRICS, METRICS_TOKEN = "metrics", "metrics.token"
+NO_LOGINS_OF_NATS = frozenset({"database", METRICS})
+"""Kinds of what lies among the credentials and is no login of the bus."""
 PASSWORD_BYTES = 24
 NODE_NAME_MAX = 57  # `node-` stands before it in the name of its login, which is a token as well
 
@@ -76,6 +79,7 @@ class Installation:
         self.endpoint = self.directory / ENDPOINT_FILE
         self.gateway_config = self.directory / "gateway" / "envoy.json"
         self.descriptors = self.directory / "gateway" / "api.pb"
+        self.metrics = self.directory / "metrics"
         self._settings = self.directory / "installation.json"
 
     def prepare(self) -> None:
@@ -83,7 +87,14 @@ class Installation:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.chmod(0o700 | (self.directory.stat().st_mode & 0o011))  # others may pass through at most
-            for part in (self.logs, self.credentials, self.nats_config.parent, self.nats_store, self.gateway_config.parent):
+            for part in (
+                self.logs,
+                self.credentials,
+                self.nats_config.parent,
+                self.nats_store,
+                self.gateway_config.parent,
+                self.metrics,
+            ):
                 part.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise InstallationError(f"{self.directory} cannot be used: {error.strerror}; name another with --data") from None
@@ -147,6 +158,14 @@ class Installation:
         """Where a node keeps what it knows and its jobs' output."""
         return self.directory / "nodes" / name
 
+    def metrics_token(self) -> str:
+        """What who reads the figures has to show; Prometheus reads it from `credentials/metrics.token`."""
+        token = self.login("metrics", METRICS).password
+        path = self.credentials / METRICS_TOKEN
+        if not path.exists():
+            write_whole(path, token.encode(), 0o600)
+        return token
+
     def postgres_password(self) -> str:
         """That of the database."""
         return self.login("postgres", "database").password
@@ -171,7 +190,7 @@ class Installation:
         self.callout()
         self.callout_system()
         known = [read_login(path) for path in sorted(self.credentials.glob("*.json"))]
-        logins = [Credential(**msgspec.structs.asdict(login)) for login in known if login.kind != "database"]
+        logins = [Credential(**msgspec.structs.asdict(login)) for login in known if login.kind not in NO_LOGINS_OF_NATS]
         issuer = AccountKey.at(self.directory / IDENTITY / ISSUER_KEY).public
         tls = None if private else self.certificates()
         files = None if tls is None else (tls.certificate, tls.key)

@@ -13,8 +13,10 @@ from headrace.bus.accounts import SERVICES
 from headrace.bus.process import API, BROKEN, DATA, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
+from headrace.health.place import LISTEN, TARGETS, TOKEN
 from headrace.supervisor.children import Account, Program
 from headrace.supervisor.installation import CALLOUT, Installation, InstallationError, Settings
+from headrace.supervisor.ports import LOOPBACK
 from headrace.supervisor.postgres import PostgresSettings
 
 NATS = "nats-server"
@@ -89,7 +91,7 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
         Program(
             called,
             python(f"headrace.{name}"),
-            _environment(url, installation.service(name), installation.directory) | more,
+            _environment(url, installation.service(name), installation.directory) | watched(installation) | more,
             stop_within=SERVICE_STOPS_WITHIN,
             directory=installation.directory,
         )
@@ -100,12 +102,12 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
 def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
     """Who answers whether somebody may connect, twice: one may be away."""
     system = installation.callout_system()
-    environment = _environment(url, installation.callout(), installation.directory)
+    environment = _environment(url, installation.callout(), installation.directory) | watched(installation)
     return tuple(
         Program(
             f"{CALLOUT}-{number}",
             python(f"headrace.{CALLOUT}"),
-            environment | {SYSTEM_USER: system.name, SYSTEM_PASSWORD: system.password},
+            environment | {SYSTEM_USER: system.name, SYSTEM_PASSWORD: system.password, INSTANCE: f"{CALLOUT}-{number}"},
             stop_within=SERVICE_STOPS_WITHIN,
             directory=installation.directory,
         )
@@ -136,7 +138,7 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
     return Program(
         NODE + name,
         python(EXECUTOR, *arguments, *_OF_THIS_MACHINE, *(pretended if settings.gpus else ())),
-        _environment(url, installation.node(name), installation.node_directory(name)),
+        _environment(url, installation.node(name), installation.node_directory(name)) | watched(installation),
         stop_within=NODE_STOPS_WITHIN,
         dies_with=signal.SIGTERM,
         hurry_signal=signal.SIGQUIT,
@@ -149,6 +151,11 @@ def executor_arguments(name: str, data: Path, labels: dict[str, str], devices: s
     """The arguments of a node executor."""
     pairs = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     return ("run", "--name", name, "--data", str(data), "--labels", pairs, "--devices", devices)
+
+
+def watched(installation: Installation) -> dict[str, str]:
+    """Where a part shows its health: on the loopback, on any free port, with a note of which for Prometheus and for `status`."""
+    return {LISTEN: f"{LOOPBACK}:0", TOKEN: installation.metrics_token(), TARGETS: str(installation.metrics)}
 
 
 def python(module: str, *arguments: str) -> tuple[str, ...]:

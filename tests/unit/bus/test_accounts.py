@@ -46,7 +46,8 @@ def test_who_answers_who_may_connect_writes_nothing() -> None:
     assert may.publish == (*looks, "hr.query.governance.claim.*.*", "_R_.>")
     assert may.subscribe == ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>", "_INBOX_callout.>")
     system = rights(Credential("callout-system", "x", "system"))
-    assert system.publish == ("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.SERVER.*.KICK")
+    looks = ("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.SERVER.PING.VARZ", "$SYS.REQ.SERVER.PING.JSZ")
+    assert system.publish == (*looks, "$SYS.REQ.SERVER.*.KICK")
     assert system.subscribe == ("_INBOX_callout-system.>",)
 
 

@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headrace.bus import telemetry
+from headrace.health.figures import Figures
 
 PARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 
@@ -58,19 +59,34 @@ def test_a_span_continues_the_given_trace_and_names_itself_to_the_next(spans: In
     assert {f"{s.context.trace_id:032x}" for s in (first, second)} == {PARENT[3:35]}
 
 
-def test_a_gauge_is_read_when_metrics_are_sent_and_costs_nothing_where_nobody_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    telemetry.gauge("headrace.test.behind", "{record}", "how far behind", lambda: 1 // 0)
+def test_figures_are_read_when_metrics_are_sent_and_cost_nothing_where_nobody_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent, figures = Figures(), Figures()
+    silent.gauge("headrace_behind", "how far behind", lambda: 1 // 0)
+    telemetry.send(silent)
     reader = InMemoryMetricReader()
     monkeypatch.setattr(telemetry._Tracing, "metrics", MeterProvider(metric_readers=[reader]))
-    telemetry.gauge("headrace.test.behind", "{record}", "how far behind", lambda: 7)
+    figures.gauge("headrace_behind", "how far behind", lambda: {("a",): 7, ("b",): 9}, "writer")
+    telemetry.send(figures)
+    figures.counter("headrace_done_total", "what was done", lambda: 3)
+    figures.histogram("headrace_took_seconds", "how long", (1.0, 2.0)).observe(1.5)
     data = reader.get_metrics_data()
     assert data is not None
-    (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
-    assert (metric.name, metric.unit, [point.value for point in metric.data.data_points]) == (
-        "headrace.test.behind",
-        "{record}",
-        [7],
-    )
+    sent = {
+        (metric.name, *(f"{key}={value}" for key, value in point.attributes.items())): point.value
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.data.data_points
+    }
+    assert sent == {
+        ("headrace_unreadable_figures_total",): 0,
+        ("headrace_behind", "writer=a"): 7,
+        ("headrace_behind", "writer=b"): 9,
+        ("headrace_done_total",): 3,
+        ("headrace_took_seconds_sum",): 1.5,
+        ("headrace_took_seconds_count",): 1,
+        ("headrace_took_seconds_bucket", "le=1.0"): 0,
+        ("headrace_took_seconds_bucket", "le=2.0"): 1,
+        ("headrace_took_seconds_bucket", "le=+Inf"): 1,
+    }
 
 
 @pytest.mark.parametrize("nonsense", ["", "nonsense", PARENT[:-1], PARENT.upper() + "Z"])

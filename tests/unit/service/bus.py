@@ -22,6 +22,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.queries import Answer
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger
+from headrace.health.health import Health
 from headrace.service.snapshots import Snapshots
 from tests.patience import PATIENCE
 
@@ -54,7 +55,7 @@ class Bus:
 
     def service(self, name, data=Path("data")):
         """What a service finds when it starts."""
-        return Service(name, self, data, structlog.get_logger())
+        return Service(name, self, data, structlog.get_logger(), Health(name))
 
     async def subscribe(self, subject, cb):
         self.subscriptions[subject] = cb

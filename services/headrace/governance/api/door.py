@@ -18,6 +18,8 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 
 from headrace.contracts import protocol
+from headrace.governance.api.calls import Call as Counting
+from headrace.governance.api.calls import Calls
 from headrace.governance.api.faults import Fault, invalid
 from headrace.governance.api.messages import sequence_of
 from headrace.governance.api.names import tenant_in
@@ -68,22 +70,24 @@ class Authenticate(Protocol):
 class Door:
     """Stands before every method of the server: each is served behind it from the start, so that no call costs a detour."""
 
-    def __init__(self, office: Office, verifier: Authenticate) -> None:
+    def __init__(self, office: Office, verifier: Authenticate, calls: Calls | None = None) -> None:
         self._office = office
         self._verifier = verifier
+        self._calls = calls or Calls()
 
     def unary(self, name: str, serve: Unary) -> Any:
         """What serves a method of one answer, behind the door."""
 
         async def behind_the_door(request: Message, context: Any) -> Message | None:
-            try:
-                call = await self._admit(name, request, context)
-                answer = await serve(request, call)
-                await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
-            except Exception as error:  # noqa: BLE001 - one bad call must not end the server
-                await _fail(context, name, error)
-                return None
-            return answer
+            with self._calls.under(name) as counted:
+                try:
+                    call = await self._admit(name, request, context)
+                    answer = await serve(request, call)
+                    await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+                except Exception as error:  # noqa: BLE001 - one bad call must not end the server
+                    await _fail(context, name, error, counted)
+                    return None
+                return answer
 
         return behind_the_door
 
@@ -91,14 +95,15 @@ class Door:
         """What serves a method of many answers, behind the door."""
 
         async def behind_the_door(request: Message, context: Any) -> AsyncIterator[Message]:
-            try:
-                call = await self._admit(name, request, context)
-                await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
-                async for answer in serve(request, call):
-                    yield answer
-                    await self._authenticate(context)  # who is thrown out hears no more
-            except Exception as error:  # noqa: BLE001 - the same
-                await _fail(context, name, error)
+            with self._calls.under(name) as counted:
+                try:
+                    call = await self._admit(name, request, context)
+                    await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
+                    async for answer in serve(request, call):
+                        yield answer
+                        await self._authenticate(context)  # who is thrown out hears no more
+                except Exception as error:  # noqa: BLE001 - the same
+                    await _fail(context, name, error, counted)
 
         return behind_the_door
 
@@ -148,13 +153,15 @@ def tenant_of(request: Any) -> str:
     return ""
 
 
-async def _fail(context: Any, name: str, error: Exception) -> None:
+async def _fail(context: Any, name: str, error: Exception, counted: Counting) -> None:
     """End a call with the status of what was raised; of a defect nobody is told more than that it is one."""
     fault = of_error(error)
     if fault is None:
         if isinstance(error, grpc.aio.AbortError | asyncio.CancelledError):
+            counted.code = StatusCode.CANCELLED.name
             raise error
         _log.error("call_failed", method=name, exc_info=error)
         fault = Fault(StatusCode.INTERNAL, "INTERNAL", f"{name} failed; the log of governance has the reason")
+    counted.code = fault.code.name
     context.set_trailing_metadata(((DETAILS, status_of(fault)),))
     await context.abort(fault.code, fault.message[:1_000])

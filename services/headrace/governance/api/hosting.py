@@ -12,6 +12,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.contracts.ids import is_token
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, telemetry
 from headrace.contracts.writers import ADMISSION
+from headrace.governance.api.calls import Calls
 from headrace.governance.api.door import Door
 from headrace.governance.api.judges import Judges
 from headrace.governance.api.office import Office
@@ -52,7 +53,8 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
     """Serve the API until cancelled."""
     service, fold = deciding.service, deciding.fold
     roster, history, heard = Roster(fold.state), History(), dict[str, int]()
-    judges = Judges(service.connection)
+    judges, serving = Judges(service.connection), list[str]()
+    service.health.check("api", lambda: "" if serving else "the API is not served yet")
     begun_behind = fold.sequence
 
     def note(record: Record, sequence: int) -> None:
@@ -90,8 +92,11 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
     )
     await deciding.caught_up.wait()
     await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)
-    api = Api(Door(office, hands.verifier), address)
+    calls = Calls()
+    calls.show(service.health.figures)
+    api = Api(Door(office, hands.verifier, calls), address)
     await api.start()
+    serving.append(address)
     _log.info("api_ready", address=address, port=api.port)
     try:
         await tell_stories(history, fold.state, begun_behind, ledger, snapshots)

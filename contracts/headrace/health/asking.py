@@ -1,0 +1,47 @@
+"""Asks a process how it is, over its own page: for the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import msgspec
+
+from headrace.health.page import READY
+
+WITHIN = 1.5
+"""Seconds."""
+READ_MAX = 64 * 1024
+
+
+class Said(msgspec.Struct):
+    """What `/readyz` answers."""
+
+    name: str = ""
+    ready: bool = False
+    role: str = ""
+    checks: dict[str, str] = {}
+
+    @property
+    def wrong(self) -> str:
+        """What is not well, on one line; "" where all is."""
+        return "; ".join(f"{check}: {what}" for check, what in self.checks.items() if what)
+
+
+async def ask(address: str, within: float = WITHIN) -> Said | None:
+    """What the process at `127.0.0.1:9101` says; None where nobody answers in time."""
+    host, _, port = address.rpartition(":")
+    writer = None
+    try:
+        async with asyncio.timeout(within):
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            writer.write(f"GET {READY} HTTP/1.1\r\nhost: {address}\r\n\r\n".encode())
+            answer = await reader.read(-1)
+        return msgspec.json.decode(answer[:READ_MAX].partition(b"\r\n\r\n")[2], type=Said)
+    except (OSError, TimeoutError, ValueError):
+        return None
+    finally:
+        if writer is not None:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
