@@ -18,6 +18,7 @@ WORLD = {
 
 SHELLS = (
     "headrace.bus",  # everything asynchronous starts here
+    "headrace.health",  # answers over HTTP
     "headrace.archive",  # reads and writes files
     "headrace.service",  # the loop around a pure decider
     "headrace.supervisor",  # starts and watches processes
@@ -68,6 +69,7 @@ SHELLS = (
 """Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""
 
 PURE_AGAIN = (
+    "headrace.health.figures",
     "headrace.node_executor.core",
     *(f"headrace.governance.api.{name}" for name in ("faults", "filters", "looking", "masks", "messages", "names", "paging")),
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-import structlog
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -27,8 +27,6 @@ LONG = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 90
 """Seconds: what people and jobs wait for."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
-
-_log = structlog.get_logger("headrace.health")
 
 Kind = Literal["gauge", "counter", "histogram"]
 Labels = tuple[str, ...]
@@ -85,17 +83,13 @@ class Figures:
 
     def __init__(self) -> None:
         self.all: dict[str, Figure] = {}
-        self.unreadable = 0
+        self.unreadable: Counter[Labels] = Counter()
         self._listeners: list[Callable[[Figure], None]] = []
         self._registry = CollectorRegistry()
         self._registry.register(_Read(self))
         ProcessCollector(registry=self._registry)
-        self.counter(
-            "headrace_unreadable_figures_total", "figures that could not be read when they were asked for", self._failures
-        )
-
-    def _failures(self) -> float:
-        return self.unreadable
+        said = "so often a figure could not be read when it was asked for"
+        self.counter("headrace_unreadable_figures_total", said, lambda: self.unreadable, "figure")
 
     def gauge(self, name: str, says: str, read: Callable[[], Values], *labels: str) -> None:
         """What goes up and down."""
@@ -133,9 +127,8 @@ class Figures:
         for figure in self.all.values():
             try:
                 family = _family(figure)
-            except Exception as error:  # noqa: BLE001 - one figure that cannot be read must not hide the others
-                self.unreadable += 1
-                _log.warning("figure_unreadable", figure=figure.name, reason=str(error) or type(error).__name__)
+            except Exception:  # noqa: BLE001 - one figure that cannot be read must not hide the others
+                self.unreadable[figure.name,] += 1
                 continue
             yield family
 

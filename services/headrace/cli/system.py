@@ -326,9 +326,9 @@ async def status(args: argparse.Namespace) -> int:
         keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running", "metrics")
         shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(heads, ([row.get(key) for key in keys] for row in shown)))
-        print(
-            f"\nMETRICS are http://ADDRESS/metrics (token: {installation.credentials / METRICS_TOKEN}), /livez and /readyz beside them."
-        )
+        if seen:
+            token = installation.credentials / METRICS_TOKEN
+            print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")
         for row in rows:
             if row.get("ready") is False and row["state"] in WELL:
                 print(f"{row['name']} is not ready: {row['health']}")

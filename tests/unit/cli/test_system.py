@@ -13,6 +13,8 @@ from headrace.cli.arguments import Failed
 from headrace.cli.main import main, parser
 from headrace.client import HeadraceError, Unreachable
 from headrace.contracts.queries import ServiceView
+from headrace.health.asking import Said
+from headrace.health.place import note
 from headrace.supervisor.certificates import Certificates
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.ports import PortTaken
@@ -172,6 +174,23 @@ def test_status_tells_who_runs_how_often_restarted_and_how_far_behind(status):
         "nats-server  running    7         0",
         "feed         running    8         2      17    3     3        2        1",
     ]
+
+
+def test_status_says_where_figures_are_and_who_is_not_ready(status, installation, monkeypatch):
+    async def ask(address):
+        return {"127.0.0.1:9101": Said("feed", ready=False, checks={"nats": "", "ledger": "still reading: 3 records to go"})}[
+            address
+        ]
+
+    monkeypatch.setattr(system, "ask", ask)
+    note(installation.metrics, "feed", "127.0.0.1:9101")
+    code, out, _ = status({"feed": VIEW})
+    lines = out.splitlines()
+    assert (code, lines[-1]) == (0, "feed is not ready: ledger: still reading: 3 records to go")
+    assert lines[-2] == (
+        f"METRICS are http://ADDRESS/metrics (token: {installation.credentials}/metrics.token), /livez and /readyz beside them."
+    )
+    assert (lines[3].split()[-1], lines[5].split()[-1]) == ("METRICS", "127.0.0.1:9101")
 
 
 def test_status_says_who_is_far_behind_and_how_fast_it_goes_on(status, monkeypatch):

@@ -59,7 +59,7 @@ def test_one_figure_that_cannot_be_read_hides_no_other_and_is_counted():
     figures.gauge("headrace_broken", "broken", lambda: 1 // 0)
     figures.gauge("headrace_whole", "whole", lambda: 1)
     assert samples(figures) == {("headrace_whole",): 1}
-    assert b"headrace_unreadable_figures_total 1.0" in figures.text()
+    assert b'headrace_unreadable_figures_total{figure="headrace_broken"} 1.0' in figures.text()
 
 
 def test_what_is_beyond_the_most_series_is_added_up_so_that_sums_stay_right():

@@ -93,3 +93,22 @@ def test_a_simulated_node_is_an_executor_with_its_own_login(installation):
     )
     assert (program.env["HEADRACE_NATS_USER"], program.env["HEADRACE_DATA"]) == ("node-gpu01", data)
     assert program.final == frozenset({2, 4})
+
+
+def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_token(installation):
+    installation.keep_settings(Settings(host="gpu01", standby=True))
+    ours = (*parts.services(installation, URL, "x"), *parts.callouts(installation, URL))
+    node = parts.node(installation, URL, Settings(host="gpu01"), "gpu01")
+    token = (installation.credentials / "metrics.token").read_text()
+    assert len(token) > 20
+    for program in (*ours, node):
+        said = {key: program.env[f"HEADRACE_METRICS{key}"] for key in ("", "_TOKEN", "_TARGETS")}
+        assert said == {"": "127.0.0.1:0", "_TOKEN": token, "_TARGETS": str(installation.metrics)}
+    names = [program.env.get("HEADRACE_INSTANCE", program.name) for program in ours]
+    assert len(set(names)) == len(names) == 11
+
+
+def test_the_token_of_the_figures_is_no_login_of_the_bus(installation):
+    installation.metrics_token()
+    installation.write_nats_config(4222)
+    assert installation.metrics_token() not in installation.nats_config.read_text()
