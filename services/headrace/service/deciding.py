@@ -20,7 +20,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.state import State
-from headrace.health.figures import QUICK
+from headrace.health.figures import QUICK, Labels
 from headrace.service.answering import Handler, serve, status
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
@@ -140,15 +140,15 @@ class Deciding:
             turn = self._turn
             health.role = lambda: "active" if turn.mine else "standby"
         figures = health.figures
-        figures.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides)
+        figures.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides, "writer")
         figures.counter("headrace_facts_stated_total", "facts that this instance has stated", lambda: self._stated)
         return Timing(
             figures.histogram("headrace_decision_seconds", "deciding what is stated in one record", QUICK),
             figures.histogram("headrace_append_seconds", "from a decision until its record is durable", QUICK),
         )
 
-    def _decides(self) -> int:
-        return int(self._turn is None or self._turn.mine)
+    def _decides(self) -> dict[Labels, float]:
+        return {(self._writer,): self._turn is None or self._turn.mine}
 
     def nudge(self) -> None:
         """Look again."""
