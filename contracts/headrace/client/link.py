@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -19,6 +20,7 @@ from nats import errors
 from headrace.client.endpoint import Door
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.wire import Wire
+from headrace.contracts.reach import ping_interval, servers
 from headrace.contracts.trust import Distrust, trust
 
 if TYPE_CHECKING:
@@ -44,10 +46,25 @@ class Link:
 
     async def open(self) -> None:
         """Connect; `Unreachable` where nobody is there within two seconds, `Refused` where the login is not known."""
+        named = servers(self.door.url)
+        random.shuffle(named)
+        for _ in named[1:]:
+            try:
+                await self._open(named)
+            except Unreachable:
+                named = [*named[1:], named[0]]
+                self._nats = Wire()
+            else:
+                return
+        await self._open(named)
+
+    async def _open(self, named: list[str]) -> None:
+        """Try the first of these; the others stand in for it from then on."""
         url, login, ca = self.door
         try:
             await self._nats.connect(
-                url.split(","),
+                named,
+                dont_randomize=True,
                 name=login.name,
                 user=login.name,
                 password=login.password,
@@ -59,6 +76,7 @@ class Link:
                 allow_reconnect=False,  # until the first connection stands: else a wrong password looks like silence
                 reconnect_time_wait=0.2,  # type: ignore[arg-type]  # nats-py counts any seconds
                 max_reconnect_attempts=1,
+                ping_interval=ping_interval(url),  # type: ignore[arg-type]  # the same
             )
         except (OSError, TimeoutError, errors.Error) as error:
             with contextlib.suppress(Exception):  # of a connection that was never whole, the library waits for ever

@@ -20,6 +20,7 @@ from headrace.client.wire import Wire
 from headrace.contracts import subjects
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders
+from headrace.contracts.reach import ping_interval, servers
 from headrace.contracts.trust import trust
 from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT = 3.0
 CONNECT_TIMEOUT = 2.0
 RECONNECT_WAIT = 0.1
-PING_INTERVAL = 10
 
 T = TypeVar("T")
 Handler = Callable[["Msg"], Coroutine[Any, Any, None]]
@@ -153,7 +153,7 @@ class Link:
             try:
                 client = self._dial()
                 await client.connect(
-                    self._address.url.split(","),
+                    servers(self._address.url),
                     name=f"node {self._node}",
                     user=self._address.user or None,
                     password=self._address.password or None,
@@ -165,7 +165,7 @@ class Link:
                     allow_reconnect=False,  # until the first connection stands: else the library hides why it does not
                     connect_timeout=CONNECT_TIMEOUT,  # type: ignore[arg-type]  # nats-py counts any seconds
                     reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
-                    ping_interval=PING_INTERVAL,
+                    ping_interval=ping_interval(self._address.url),  # type: ignore[arg-type]  # the same
                 )
                 self._client = client
                 break

@@ -21,6 +21,8 @@ from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STR
 
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 16_384
+LOOPBACK = "127.0.0.1"
+CLUSTER = "headrace"
 
 USER_SUBSCRIPTIONS = 256
 """So many at once on one connection of a user or a node."""
@@ -170,22 +172,32 @@ def rights(credential: Credential) -> Rights:
     return base._replace(subscribe=(*base.subscribe, inbox))
 
 
+class Cluster(NamedTuple):
+    """A server's place among several on this machine: where it listens to the others, where all do, and what they show each other."""
+
+    port: int
+    ports: tuple[int, ...]
+    user: str
+    password: str
+
+
 def server_config(
     credentials: Iterable[Credential],
     store: Path,
     *,
-    host: str = "127.0.0.1",
+    host: str = LOOPBACK,
     port: int = 4222,
     ports_file_dir: Path | None = None,
     server_name: str = "headrace",
     issuer: str = "",
     tls: tuple[str, str] | None = None,
+    cluster: Cluster | None = None,
 ) -> str:
     """The text of the server's configuration file; it holds the passwords, so it is to be written 0600.
 
     `port` -1: a free one, which the server writes into a file in `ports_file_dir`. `issuer`: the public key in whose name it is answered
-    who else may connect; without one, nobody else may. `tls`: the files of a certificate and its key. Raises `ValueError` for a login
-    that names no proper tenant, user, node or service.
+    who else may connect; without one, nobody else may. `tls`: the files of a certificate and its key. `cluster`: the others. Raises
+    `ValueError` for a login that names no proper tenant, user, node or service.
     """
     logins = tuple(credentials)
     for login in logins:
@@ -203,8 +215,23 @@ def server_config(
         *([f"tls {{cert_file: {_quoted(tls[0])}, key_file: {_quoted(tls[1])}, timeout: 5}}"] if tls else []),
         *_callout(issuer, logins),
         *_accounts(logins),
+        *(_cluster(cluster) if cluster is not None else ()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _cluster(cluster: Cluster) -> list[str]:
+    """Routes stay on the loopback, and take a password there too. Clients are told of all servers by us, and by none of these."""
+    login = f"{cluster.user}:{cluster.password}"
+    return [
+        "cluster {",
+        f"  name: {CLUSTER}",
+        f'  listen: "{LOOPBACK}:{cluster.port}"',
+        "  no_advertise: true",
+        f"  authorization {{user: {_quoted(cluster.user)}, password: {_quoted(cluster.password)}, timeout: 3}}",
+        f"  routes: {json.dumps([f'nats-route://{login}@{LOOPBACK}:{port}' for port in cluster.ports])}",
+        "}",
+    ]
 
 
 def _check(login: Credential) -> None:

@@ -18,7 +18,7 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
 from headrace.contracts.subjects import ledger
 
-RETRY_FIRST, RETRY_MOST = 0.02, 1.0
+RETRY_FIRST, RETRY_MOST = 0.02, 0.25
 """Seconds between tries: doubling from the first to the most."""
 
 _log = structlog.get_logger("headrace.bus")

@@ -18,6 +18,7 @@ from nats import errors
 
 from headrace.bus.guard import GuardedClient
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
+from headrace.contracts.reach import ping_interval, servers
 from headrace.contracts.trust import trust
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 ASK_TIMEOUT = 3.0
 """Seconds an answer may take; a durable append under a busy disk takes well under one."""
+ASK_AMONG = 1.0
+"""The same where there are several servers: what is asked while they have no leader is not answered, and asked again once they have."""
 
 RECONNECT_WAIT = 0.1
-PING_INTERVAL = 10
 WAIT_FIRST, WAIT_MOST = 0.1, 1.0
 
 _FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]*)"')
@@ -37,7 +39,12 @@ _log = structlog.get_logger("headrace.bus")
 
 
 class Connection(GuardedClient):
-    """One connection of one user. `closed_for_good` is set when the server threw the user out and it will not come back."""
+    """One connection of one user. `closed_for_good` is set when the server threw the user out and it will not come back.
+
+    `several`: there is more than one server, and each stands in for the others.
+    """
+
+    several = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,13 +56,15 @@ class Connection(GuardedClient):
         self._last_complaint = ""
 
     async def ask(
-        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = ASK_TIMEOUT
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float | None = None
     ) -> Msg:
         """The answer to a request.
 
         Raises `LogUnavailable` where nobody listens, the server is away or goes away, or nothing comes `within` that many
-        seconds: it may or may not have been heard. Raises `LogRefused` where this user may not publish there, or it is too big.
+        seconds (None: as long as these servers may take): it may or may not have been heard. Raises `LogRefused` where this
+        user may not publish there, or it is too big.
         """
+        within = (ASK_AMONG if self.several else ASK_TIMEOUT) if within is None else within
         answer = await self._ask_once(subject, payload, headers, within)
         if _unheard(answer):  # said for a moment also of one who has just come in another account; then nobody has heard it
             answer = await self._ask_once(subject, payload, headers, within)
@@ -91,7 +100,7 @@ class Connection(GuardedClient):
     async def open(self, url: str, user: str, password: str, name: str) -> None:
         """Connect once; raises what nats-py raises. From then on the connection is repaired for ever."""
         await self.connect(
-            url.split(","),
+            servers(url),
             name=name or user,
             user=user or None,
             password=password or None,
@@ -104,10 +113,11 @@ class Connection(GuardedClient):
             allow_reconnect=False,  # only until the first connection stands: else nats-py hides why it does not
             max_reconnect_attempts=1,
             reconnect_time_wait=RECONNECT_WAIT,  # type: ignore[arg-type]
-            ping_interval=PING_INTERVAL,
+            ping_interval=ping_interval(url),  # type: ignore[arg-type]  # nats-py counts any seconds
         )
         self.options["allow_reconnect"] = True
         self.options["max_reconnect_attempts"] = -1
+        self.several = len(servers(url)) > 1
         self._inbox = f"{self.new_inbox()}."
         await self.subscribe(self._inbox + "*", cb=self._answered, pending_msgs_limit=0, pending_bytes_limit=0)
 

@@ -7,27 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from headrace.bus.connection import ASK_TIMEOUT, Connection
+from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import JetStreamReader, as_message, as_stored
 from headrace.bus.log import LogRefused, LogUnavailable, Message, Stored, WrongLast
-from headrace.bus.streams import BEGINS_LATE
+from headrace.bus.streams import BEGINS_LATE, PASSING
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
 _WRONG_LAST = 10071
 _NOT_FOUND = (10037, 404)
-_PASSING = frozenset(
-    {
-        10008,  # JetStream is temporarily unavailable
-        10009,  # that server is not the leader
-        10023,  # insufficient resources
-        10039,  # JetStream is not enabled for the account yet
-        10076,  # JetStream is not enabled yet
-        10164,  # another append on the subject is under way
-    }
-)
-"""Refusals that are a matter of time: the server starts, elects, or still has an earlier try of ours in its hands."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -75,13 +64,13 @@ _info = msgspec.json.Decoder(_Info)
 
 
 class JetStreamLog:
-    """One stream of a NATS server. `timeout`: seconds until an unanswered request counts as `LogUnavailable`.
+    """One stream of a NATS server. `timeout`: seconds until an unanswered request counts as `LogUnavailable` (None: see `Connection.ask`).
 
     `begins_late` says that the stream is purged on purpose; by default that is so for SUBMIT and FEED.
     """
 
     def __init__(
-        self, connection: Connection, stream: str, *, timeout: float = ASK_TIMEOUT, begins_late: bool | None = None
+        self, connection: Connection, stream: str, *, timeout: float | None = None, begins_late: bool | None = None
     ) -> None:
         self._connection = connection
         self._stream = stream
@@ -173,7 +162,7 @@ def _refusal(fault: _Fault, about: str) -> WrongLast | LogUnavailable | LogRefus
     text = f"{about}: {fault.description} ({fault.err_code})"
     if fault.err_code == _WRONG_LAST:
         return WrongLast(text)
-    return LogUnavailable(text) if fault.err_code in _PASSING else LogRefused(text)
+    return LogUnavailable(text) if fault.err_code in PASSING else LogRefused(text)
 
 
 def _microseconds(time: str) -> int:

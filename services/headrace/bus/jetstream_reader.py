@@ -38,7 +38,10 @@ HEARTBEAT = 0.5
 SILENCE = 1.5
 """Seconds between signs of life of an idle consumer, and how many without any mean that it is gone."""
 
-RETRY_FIRST, RETRY_MOST = 0.05, 1.0
+RETRY_FIRST, RETRY_MOST = 0.05, 0.5
+BEHIND_MOST, DOUBTED_AGAIN = 30.0, 10.0
+"""Seconds for which one of several servers may answer as if what has been read were not there: it leads no more, or not yet. What it said
+longer ago than the second counts no more."""
 FORGOTTEN_AFTER = 5.0
 """Seconds after which the server forgets a consumer that nobody listens to."""
 
@@ -118,6 +121,7 @@ class JetStreamReader(Generic[M]):
         self._subscription: Subscription | None = None
         self._intact = False
         self._gap = 0
+        self._doubts: tuple[float, float] | None = None
         self._heard = 0.0
         self._flow: _Flow | None = None
         self._trouble = ""
@@ -187,15 +191,25 @@ class JetStreamReader(Generic[M]):
         """Whether the stream still holds what comes next, if anything does."""
         state: State = await self._state()
         if state.last_seq < self._next - 1:
-            raise LogBroken(f"{self._stream} ends at {state.last_seq}, but {self._next - 1} has been read: it lost its end")
+            raise self._broken(f"ends at {state.last_seq}, but {self._next - 1} has been read: it lost its end")
         if state.first_seq > self._next:
             if not self._begins_late:
-                raise LogBroken(f"{self._stream} begins at {state.first_seq}, but {self._next} has not been read: a gap")
+                raise self._broken(f"begins at {state.first_seq}, but {self._next} has not been read: a gap")
             self._next = state.first_seq
             self._handed = self._next - 1
             self._gap = 0
         elif self._gap:
-            raise LogBroken(f"{self._stream} has a gap: after {self._next - 1} comes {self._gap}")
+            gap, self._gap = self._gap, 0
+            raise self._broken(f"has a gap: after {self._next - 1} comes {gap}")
+
+    def _broken(self, how: str) -> LogError:
+        """One server says so, and that is that. One of several is doubted for a while: another of them may know better."""
+        now = asyncio.get_running_loop().time()
+        since, last = self._doubts or (now, now)
+        self._doubts = (since if now - last < DOUBTED_AGAIN else now, now)
+        if self._connection.several and now - self._doubts[0] < BEHIND_MOST:
+            return LogUnavailable(f"{self._stream} {how}, says one of the servers")
+        return LogBroken(f"{self._stream} {how}")
 
     async def _subscribe(self) -> None:
         self._generation += 1
@@ -259,6 +273,7 @@ class JetStreamReader(Generic[M]):
             self._buffer.append(self._told(sequence, message, int(tokens[base + 2])))
             self._next = sequence + 1
             self._place += 1
+            self._doubts = None
             if self._wakeup.asleep:
                 self._wakeup.ring()
 

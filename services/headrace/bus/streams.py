@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus.connection import Connection
-from headrace.bus.log import LogError, LogRefused
+from headrace.bus.log import LogError, LogRefused, LogUnavailable
 from headrace.contracts.codec import WISH_BYTES_MAX
 from headrace.contracts.records import RECORD_BYTES_MAX
 from headrace.contracts.subjects import (
@@ -41,7 +41,22 @@ PIECE = 512 * 1024
 BEGINS_LATE = frozenset({SUBMIT_STREAM, FEED_STREAM})
 """Streams that forget their beginning on purpose; the ledger does not."""
 
+PASSING = frozenset(
+    {
+        10005,  # no server for the replicas yet
+        10008,  # JetStream is temporarily unavailable
+        10009,  # that server is not the leader
+        10023,  # insufficient resources
+        10039,  # JetStream is not enabled for the account yet
+        10074,  # too few servers for the replicas yet
+        10076,  # JetStream is not enabled yet
+        10164,  # another append on the subject is under way
+    }
+)
+"""Refusals that are a matter of time: the server starts, elects, or still has an earlier try of ours in its hands."""
+
 _NO_SUCH_STREAM = 10059
+_NO_ROOM = 10023
 _FORBIDDEN_HEADERS = (
     "allow_rollup_hdrs",
     "allow_msg_ttl",
@@ -140,7 +155,7 @@ async def ensure_stream(connection: Connection, name: str, replicas: int = 1) ->
     elif found.error.err_code == _NO_SUCH_STREAM:
         await _write(connection, f"STREAM.CREATE.{name}", wanted)
     else:
-        raise LogRefused(f"stream {name}: {found.error.description}")
+        raise _refusal(found.error, f"stream {name}")
 
 
 def _compare(name: str, wanted: dict[str, Any], found: dict[str, Any]) -> None:
@@ -170,7 +185,12 @@ def _shown(setting: object) -> str:
 async def _write(connection: Connection, what: str, config: dict[str, Any]) -> None:
     answer = await _request(connection, what, config)
     if answer.error is not None:
-        raise LogRefused(f"{what}: {answer.error.description}")
+        raise _refusal(answer.error, what)
+
+
+def _refusal(fault: _Fault, about: str) -> LogError:
+    kind = LogUnavailable if fault.err_code in PASSING - {_NO_ROOM} else LogRefused
+    return kind(f"{about}: {fault.description} ({fault.err_code})")
 
 
 async def _request(connection: Connection, what: str, body: dict[str, Any] | None = None) -> _StreamAnswer:

@@ -269,8 +269,9 @@ def run(args: argparse.Namespace) -> NoReturn:
 def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
     """The node's login at the installation that runs here; made, and told to the server, where it is new."""
     running = read_running(installation)
-    server = running.child(parts.NATS) if running else None
-    if running is None or server is None or not server.pid:
+    names = {place.name for place in installation.servers()}
+    servers = [child.pid for child in running.children if child.name in names and child.pid] if running else []
+    if running is None or not servers:
         raise InstallationError(
             f"no Headrace is up in {installation.directory}: `headrace up` starts one; for one elsewhere set {URL}, {USER} and {PASSWORD}"
         )
@@ -279,7 +280,8 @@ def _login(installation: Installation, name: str, data: Path) -> Mapping[str, st
     settings: Settings = installation.settings()
     is_new = not (installation.credentials / f"node-{name}.json").exists()
     login = installation.node(name)
-    if is_new and settings.nats_port is not None:
-        installation.write_nats_config(settings.nats_port)
-        os.kill(server.pid, signal.SIGHUP)
+    if is_new:
+        installation.write_nats_config(settings.client_ports, settings.route_ports)
+        for server in servers:
+            os.kill(server, signal.SIGHUP)
     return parts.login_environment(running.url, login, data)

@@ -41,10 +41,11 @@ from headrace.health.asking import ask
 from headrace.health.place import noted
 from headrace.supervisor import parts
 from headrace.supervisor.certificates import Certificates
-from headrace.supervisor.installation import METRICS_TOKEN, OPERATOR, OWNER, Installation, Settings
+from headrace.supervisor.installation import CLUSTER_OF, METRICS_TOKEN, OPERATOR, OWNER, Installation, Settings
 from headrace.supervisor.ports import LOOPBACK, WILDCARDS, PortTaken
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.running import AlreadyRunning, Running, read_running, stop_running
+from headrace.supervisor.servers import Standing, roles, standing, told
 from headrace.supervisor.up import Up
 
 DOWN_WITHIN = 120.0
@@ -80,6 +81,13 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--labels", type=key_value, action="append", metavar="K=V", help="labels of each (default: site=hq)")
     parser.add_argument(
         "--nats-port", type=positive, metavar="P", help="where NATS listens (default: as the last time, else any free one)"
+    )
+    parser.add_argument(
+        "--nats-servers",
+        type=natural,
+        choices=(1, CLUSTER_OF),
+        metavar="N",
+        help="how many NATS servers: 1, or 3 that each keep everything, of which one may be lost (default: as begun, else 1)",
     )
     parser.add_argument(
         "--api-port",
@@ -139,7 +147,7 @@ def up(args: argparse.Namespace) -> int:
 def _settings(last: Settings, args: argparse.Namespace) -> Settings:
     said = {
         name: getattr(args, name)
-        for name in ("nodes", "gpus", "gpu_model", "currency", "standby")
+        for name in ("nodes", "gpus", "gpu_model", "currency", "standby", "nats_servers")
         if getattr(args, name) is not None
     }
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
@@ -261,6 +269,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
         ("--gpu-model", args.gpu_model),
         ("--currency", args.currency),
         ("--nats-port", args.nats_port),
+        ("--nats-servers", args.nats_servers),
         ("--api-port", args.api_port),
         ("--tls-cert", args.tls_cert),
         ("--tls-key", args.tls_key),
@@ -307,9 +316,13 @@ async def status(args: argparse.Namespace) -> int:
     if running is None:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
     second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
-    views, tip, trouble = await _ask_services(installation, (*SERVICES, *second))
+    views, tip, led, trouble = await _ask_services(installation, (*SERVICES, *second))
     seen = await _ask_pages(installation)
-    rows = [_part(child.name, running, views, tip) | seen.get(child.name, {}) for child in running.children]
+    followers = roles(led)
+    rows = [
+        _part(child.name, running, views, tip) | followers.get(child.name, {}) | seen.get(child.name, {})
+        for child in running.children
+    ]
     if args.json:
         whole = {
             "directory": str(installation.directory),
@@ -326,13 +339,15 @@ async def status(args: argparse.Namespace) -> int:
         keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running", "metrics")
         shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(heads, ([row.get(key) for key in keys] for row in shown)))
+        if followers:
+            print(f"\n{told(followers)}")
         if seen:
             token = installation.credentials / METRICS_TOKEN
             print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")
         for row in rows:
             if row.get("ready") is False and row["state"] in WELL:
                 print(f"{row['name']} is not ready: {row['health']}")
-            if _number(row.get("lag")) > FAR:
+            if _number(row.get("lag")) > FAR and row["name"] not in followers:
                 pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
                 print(f"{row['name']} is {row['lag']} records behind the ledger{pace}.")
     silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
@@ -340,6 +355,8 @@ async def status(args: argparse.Namespace) -> int:
     if found := sum(_number(row.get("findings")) for row in rows):
         what = "1 finding" if found == 1 else f"{found} findings"
         wrong.append(f"THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {what}; `headrace audit verify` says what and where")
+    if led is not None and not led.leader and not trouble:
+        wrong.append("the NATS servers have nobody who leads the ledger: most of them have to be there")
     if wrong:
         raise Failed("; ".join(wrong))
     return 0
@@ -378,8 +395,10 @@ async def _ask_pages(installation: Installation) -> dict[str, dict[str, object]]
     }
 
 
-async def _ask_services(installation: Installation, names: tuple[str, ...]) -> tuple[dict[str, ServiceView | None], int, str]:
-    """What each service says (None: nothing), where the ledger ends, and what is wrong altogether."""
+async def _ask_services(
+    installation: Installation, names: tuple[str, ...]
+) -> tuple[dict[str, ServiceView | None], int, Standing | None, str]:
+    """What each service says (None: nothing), where the ledger ends and who leads it, and what is wrong altogether."""
     logins = installation.credentials
     try:
         async with connect(data=installation.directory, credentials=logins / f"{OPERATOR}.json") as operator:
@@ -387,9 +406,9 @@ async def _ask_services(installation: Installation, names: tuple[str, ...]) -> t
             tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
         async with connect(data=installation.directory, credentials=logins / f"{OWNER}.json") as owner:
             answers = await asyncio.gather(*(_ask_service(owner, name) for name in names))
-            return dict(zip(names, answers, strict=True)), tip, ""
+            return dict(zip(names, answers, strict=True)), tip, standing(stream), ""
     except HeadraceError as error:
-        return dict.fromkeys(names), 0, str(error)
+        return dict.fromkeys(names), 0, None, str(error)
 
 
 async def _ask_service(hr: Client, name: str) -> ServiceView | None:

@@ -16,7 +16,6 @@ import msgspec
 import structlog
 from nats import errors
 
-from headrace.bus.connection import ASK_TIMEOUT
 from headrace.bus.jetstream import MESSAGE_ID
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.streams import FEED_MESSAGES
@@ -51,9 +50,9 @@ class Wire(Protocol):
         """Send, and hear of nothing."""
 
     async def ask(
-        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float = ASK_TIMEOUT
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float | None = None
     ) -> Answered:
-        """Send, and wait so many seconds for the answer; raises `LogUnavailable`, `LogRefused`."""
+        """Send, and wait for the answer; raises `LogUnavailable`, `LogRefused`."""
 
 
 class _Fault(msgspec.Struct):

@@ -13,11 +13,13 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.accounts import SERVICES, Credential, server_config
+from headrace.bus.accounts import CLUSTER, SERVICES, Cluster, Credential, server_config
 from headrace.bus.nkeys import AccountKey
 from headrace.client.endpoint import ENDPOINT_FILE, Endpoint, Login, data_directory, read_login
 from headrace.client.errors import Unreachable
@@ -34,9 +36,13 @@ CALLOUT = "callout"
 API_SOCKET = "api.sock"
 NODE_LOGIN = "node-"
 METRICS, METRICS_TOKEN = "metrics", "metrics.token"
-NO_LOGINS_OF_NATS = frozenset({"database", METRICS})
+ROUTES = "routes"
+NO_LOGINS_OF_NATS = frozenset({"database", METRICS, ROUTES})
 """Kinds of what lies among the credentials and is no login of the bus."""
+NATS = "nats-server"
 PASSWORD_BYTES = 24
+CLUSTER_OF = 3
+"""NATS servers, where there is not one alone: one of them may be lost."""
 NODE_NAME_MAX = 57  # `node-` stands before it in the name of its login, which is a token as well
 
 
@@ -47,12 +53,16 @@ class InstallationError(Exception):
 class Settings(msgspec.Struct, kw_only=True, frozen=True):
     """What `up` was last told, and is told again where its flags are left out. `host` is what simulated nodes are named after.
 
+    `nats_port` is where the first NATS server listens, `nats_ports` where the others do, and `route_ports` where all listen to each other.
     Without `tls` and `dev_ca` everything listens on the loopback only. `reached_as`: the name or address in the URLs, which the
     certificate has to be good for.
     """
 
     host: str
     nats_port: int | None = None
+    nats_servers: int = 1
+    nats_ports: tuple[int, ...] = ()
+    route_ports: tuple[int, ...] = ()
     api_port: int | None = None
     nodes: int = 1
     gpus: int = 8
@@ -65,6 +75,19 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     listen: str = LOOPBACK
     reached_as: str = LOOPBACK
 
+    @property
+    def client_ports(self) -> tuple[int, ...]:
+        """Where clients reach the NATS servers; none before the first start."""
+        return () if self.nats_port is None else (self.nats_port, *self.nats_ports)
+
+
+class ServerPlace(NamedTuple):
+    """Where one NATS server has its things. `name`: that of the process."""
+
+    name: str
+    config: Path
+    store: Path
+
 
 class Installation:
     """One data directory. Made where it is missing, and seen by nobody but its owner."""
@@ -73,8 +96,8 @@ class Installation:
         self.directory = data_directory(directory)
         self.logs = self.directory / "logs"
         self.credentials = self.directory / "credentials"
-        self.nats_config = self.directory / "nats" / "server.conf"
-        self.nats_store = self.directory / "nats" / "store"
+        self._nats = self.directory / "nats"
+        self.nats_store = self._nats / "store"
         self.postgres = self.directory / "postgres"
         self.endpoint = self.directory / ENDPOINT_FILE
         self.gateway_config = self.directory / "gateway" / "envoy.json"
@@ -90,7 +113,7 @@ class Installation:
             for part in (
                 self.logs,
                 self.credentials,
-                self.nats_config.parent,
+                self._nats,
                 self.nats_store,
                 self.gateway_config.parent,
                 self.metrics,
@@ -98,6 +121,24 @@ class Installation:
                 part.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise InstallationError(f"{self.directory} cannot be used: {error.strerror}; name another with --data") from None
+
+    def servers(self, count: int | None = None) -> tuple[ServerPlace, ...]:
+        """The NATS servers: one, or three (None: as the settings say). `InstallationError` where what lies there is of another number.
+
+        One alone and several together keep their data in different ways: what one has begun, the others would take for foreign, and remove.
+        """
+        count = self.settings().nats_servers if count is None else count
+        alone = (ServerPlace(NATS, self._nats / "server.conf", self.nats_store),)
+        several = tuple(
+            ServerPlace(f"{NATS}-{number}", self._nats / f"server-{number}.conf", self._nats / f"store-{number}")
+            for number in range(1, CLUSTER_OF + 1)
+        )
+        wanted, others = (alone, several) if count == 1 else (several, alone)
+        if any(_has_data(place.store) for place in others):
+            raise InstallationError(
+                f"--nats-servers: {self.directory} was begun with {len(others)}; say so, or name another directory with --data"
+            )
+        return wanted
 
     def settings(self) -> Settings:
         """Those of the last start, or the first ones."""
@@ -181,8 +222,8 @@ class Installation:
         except OSError as error:
             raise InstallationError(f"{self.directory / 'tls'} cannot be written: {error.strerror}") from None
 
-    def write_nats_config(self, port: int, *, private: bool = False) -> None:
-        """The server's configuration, with every login there is. `private`: for ourselves alone, on the loopback and in the clear."""
+    def write_nats_config(self, ports: Sequence[int], routes: Sequence[int] = (), *, private: bool = False) -> None:
+        """The servers' configurations, with every login there is. `private`: for ourselves alone, on the loopback and in the clear."""
         self.operator()
         self.owner()
         for name in SERVICES:
@@ -195,8 +236,15 @@ class Installation:
         tls = None if private else self.certificates()
         files = None if tls is None else (tls.certificate, tls.key)
         host = LOOPBACK if private else self.settings().listen
-        text = server_config(logins, self.nats_store, host=host, port=port, issuer=issuer, tls=files)
-        write_whole(self.nats_config, text.encode(), 0o600)
+        shown = self.login(ROUTES, ROUTES) if routes else None
+        for number, (place, port) in enumerate(zip(self.servers(), ports, strict=True)):
+            place.store.mkdir(mode=0o700, exist_ok=True)
+            cluster = None if shown is None else Cluster(routes[number], tuple(routes), shown.name, shown.password)
+            name = CLUSTER if cluster is None else f"{CLUSTER}-{number + 1}"
+            text = server_config(
+                logins, place.store, host=host, port=port, server_name=name, issuer=issuer, tls=files, cluster=cluster
+            )
+            write_whole(place.config, text.encode(), 0o600)
 
     def api_socket(self) -> Path:
         """Where *governance* listens for the gateway; `InstallationError` where its path is too long for a socket."""
@@ -223,6 +271,10 @@ class Installation:
         ca = "" if tls is None else tls.ca
         endpoint = Endpoint(url=url, credentials=f"{self.credentials.name}/{OWNER}.json", api=api, ca=ca)
         write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
+
+
+def _has_data(store: Path) -> bool:
+    return store.is_dir() and any(store.iterdir())
 
 
 def as_token(text: str) -> str:

@@ -67,6 +67,11 @@ class _Files(NamedTuple):
 
 async def mend(installation: Installation, say: Say, *, only_look: bool, without_end: bool) -> Mended:
     """Find what is wrong, and repair it. Raises `LogBroken`, `InstallationError`, `AlreadyRunning`, `NotReady`; nothing is changed then."""
+    if len(installation.servers()) > 1:
+        raise InstallationError(
+            "the ledger lies on three servers here, and one that is damaged is made whole by the others: "
+            f"stop Headrace, move that server's nats/store-N in {installation.directory} away, and start it again"
+        )
     directory = _store(installation)
     if not directory.exists():
         async with Stores(installation, books=False) as stores:

@@ -15,11 +15,10 @@ from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.health.place import LISTEN, TARGETS, TOKEN
 from headrace.supervisor.children import Account, Program
-from headrace.supervisor.installation import CALLOUT, Installation, InstallationError, Settings
+from headrace.supervisor.installation import CALLOUT, NATS, Installation, InstallationError, Settings
 from headrace.supervisor.ports import LOOPBACK
 from headrace.supervisor.postgres import PostgresSettings
 
-NATS = "nats-server"
 POSTGRES = "postgres"
 GATEWAY = "gateway"
 NODE = "node-"
@@ -51,14 +50,17 @@ def node_names(settings: Settings) -> tuple[str, ...]:
     return tuple(settings.host if number == 1 else f"{settings.host}-{number}" for number in range(1, settings.nodes + 1))
 
 
-def nats_server(installation: Installation) -> Program:
-    """The bus and its streams, as its configuration says."""
-    return Program(
-        NATS,
-        (_binary(NATS), "--config", str(installation.nats_config)),
-        _plain_environment(),
-        final=frozenset(),
-        directory=installation.directory,
+def nats_servers(installation: Installation) -> tuple[Program, ...]:
+    """The bus and its streams, as the configuration of each server says."""
+    return tuple(
+        Program(
+            place.name,
+            (_binary(NATS), "--config", str(place.config)),
+            _plain_environment(),
+            final=frozenset(),
+            directory=installation.directory,
+        )
+        for place in installation.servers()
     )
 
 

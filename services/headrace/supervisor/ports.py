@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -51,6 +52,17 @@ def choose_port(configured: int | None, last: int | None, host: str = LOOPBACK, 
             raise PortTaken(f"{flag}: port {configured} is taken; name another, or leave it out and a free one is chosen")
         return configured
     return last if last is not None and is_free(last, host) else free_port(host, flag)
+
+
+def choose_ports(count: int, configured: int | None, last: Sequence[int]) -> tuple[int, ...]:
+    """So many, as `choose_port` chooses one; a configured one is the first of as many in a row."""
+    chosen: list[int] = []
+    while len(chosen) < count:
+        place = len(chosen)
+        port = choose_port(None if configured is None else configured + place, last[place] if place < len(last) else None)
+        if port not in chosen:
+            chosen.append(port)
+    return tuple(chosen)
 
 
 def _first_ephemeral() -> int:

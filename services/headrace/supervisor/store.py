@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 from headrace.bus.connection import connect
 from headrace.client.endpoint import find
 from headrace.contracts.trust import CA
-from headrace.supervisor import parts
+from headrace.supervisor import servers
 from headrace.supervisor.children import Children
 from headrace.supervisor.installation import InstallationError
-from headrace.supervisor.ports import choose_port
-from headrace.supervisor.readiness import listens, until_ready
 from headrace.supervisor.running import Lock, read_running
 
 if TYPE_CHECKING:
@@ -34,21 +32,21 @@ ANSWER_WITHIN = 10.0
 @asynccontextmanager
 async def open_store(installation: Installation) -> AsyncIterator[Connection]:
     """A connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
-    if not any(installation.nats_store.glob("*")):
+    if not any(any(place.store.glob("*")) for place in installation.servers()):
         raise InstallationError(f"there is no ledger in {installation.directory}; name the installation with --data")
     if read_running(installation) is not None:
         async with _operator(installation, find(data=installation.directory).url) as connection:
             yield connection
         return
     with Lock(installation):
-        port = choose_port(None, None)
-        installation.write_nats_config(port)
+        settings = installation.settings()
+        ports = servers.choose(settings)
         children = Children(installation.logs, lambda: None)
         try:
-            (server,) = children.start(parts.nats_server(installation))
-            await until_ready(server, lambda: listens(port))
+            await servers.start(installation, children, ports)
             scheme = "nats" if installation.certificates() is None else "tls"
-            async with _operator(installation, f"{scheme}://{installation.settings().reached_as}:{port}") as connection:
+            async with _operator(installation, ports.url(scheme, settings.reached_as)) as connection:
+                await servers.until_led(connection)
                 yield connection
         finally:
             await children.stop()

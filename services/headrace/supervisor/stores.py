@@ -6,12 +6,11 @@ import contextlib
 from typing import Self
 
 from headrace.bus.connection import Connection, connect
-from headrace.supervisor import parts
+from headrace.supervisor import parts, servers
 from headrace.supervisor.children import Children
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.ports import LOOPBACK, free_port
 from headrace.supervisor.postgres import accepts, prepare
-from headrace.supervisor.readiness import listens, until_ready
+from headrace.supervisor.readiness import until_ready
 from headrace.supervisor.running import Lock
 
 
@@ -47,13 +46,12 @@ class Stores:
         await self._stack.aclose()
 
     async def _start_nats(self, stack: contextlib.AsyncExitStack) -> None:
-        port = free_port(LOOPBACK)
-        self.installation.write_nats_config(port, private=True)
-        (nats,) = self._children.start(parts.nats_server(self.installation))
-        await until_ready(nats, lambda: listens(port))
+        ports = servers.choose(self.installation.settings())
+        await servers.start(self.installation, self._children, ports, private=True)
         operator = self.installation.operator()
-        self.bus = await connect(f"nats://{LOOPBACK}:{port}", operator.name, operator.password, name="supervisor")
+        self.bus = await connect(ports.url(), operator.name, operator.password, name="supervisor")
         stack.push_async_callback(self.bus.close)
+        await servers.until_led(self.bus)
 
     async def _start_books(self) -> None:
         database = prepare(self.installation.postgres, self.installation.postgres_password())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable
@@ -12,23 +13,19 @@ from typing import Any, Self
 import msgspec
 
 from headrace.bus.connection import connect
-from headrace.bus.log import LogUnavailable
-from headrace.bus.streams import STREAMS, ensure_streams
+from headrace.bus.streams import STREAMS
 from headrace.contracts.trust import CA
-from headrace.supervisor import parts
+from headrace.supervisor import parts, servers
 from headrace.supervisor.children import Child, Children
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
-from headrace.supervisor.readiness import Inspector, NotReady, is_well, listens, until_ready
+from headrace.supervisor.readiness import Inspector, NotReady, is_well, until_ready
 from headrace.supervisor.running import Lock, Running, write_running
 
 API_PORT = 8080
 HEALTH_PATH = "/healthz"
 GATEWAY_ATTEMPTS = 3
-
-MEND_EVERY = 0.2
-"""Seconds between tries to make the streams again."""
 
 Say = Callable[[str, str], None]
 """`say(part, what)`: one line of progress."""
@@ -64,7 +61,7 @@ class Up:
         self._lock = Lock(installation)
         self.children = Children(installation.logs, self._changed)
         self._hurry = asyncio.Event()
-        self._nats: Child | None = None
+        self._nats: list[Child] = []
         self._nats_lives = 0
         self._mending: asyncio.Task[None] | None = None
 
@@ -107,7 +104,7 @@ class Up:
         try:
             inspector = await self._start_nats()
             try:
-                await ensure_streams(inspector.core)
+                await servers.until_streams(inspector.core, self.settings.nats_servers)
                 self._say("streams", f"ready    {', '.join(STREAMS)}")
                 database = await preparing
                 await self._start_postgres(database)
@@ -125,21 +122,22 @@ class Up:
         return prepare(self.installation.postgres, self.installation.postgres_password())
 
     async def _start_nats(self) -> Inspector:
-        port = choose_port(self._wanted_port, self.settings.nats_port)
-        settings = msgspec.structs.replace(self.settings, nats_port=port)
+        self.installation.servers(self.settings.nats_servers)
+        ports = servers.choose(self.settings, self._wanted_port)
+        first, *others = ports.clients
+        settings = msgspec.structs.replace(self.settings, nats_port=first, nats_ports=tuple(others), route_ports=ports.routes)
         self.installation.keep_settings(settings)
         for name in parts.node_names(settings):
             self.installation.node(name)
-        self.installation.write_nats_config(port)
         tls = self.installation.certificates()
         if tls is not None and tls.ca:
             os.environ.setdefault(CA, tls.ca)  # for what we connect to ourselves, and for every child
         scheme = "nats" if tls is None else "tls"
-        self.settings, self.url = settings, f"{scheme}://{settings.reached_as}:{port}"
-        (self._nats,) = self.children.start(parts.nats_server(self.installation))
-        await until_ready(self._nats, lambda: listens(port))
+        self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
+        self._nats = await servers.start(self.installation, self.children, ports)
         self.installation.write_endpoint(self.url)
-        self._say(parts.NATS, f"ready    {self.url}")
+        for child, url in zip(self._nats, self.url.split(","), strict=True):
+            self._say(child.program.name, f"ready    {url}")
         return await Inspector.open(self.url, self.installation.operator(), self.installation.owner())
 
     async def _start_postgres(self, database: PostgresSettings) -> None:
@@ -202,8 +200,9 @@ class Up:
     def _changed(self) -> None:
         """A child has come or gone."""
         self._write()
-        if self._nats is not None and self._nats.state == "running" and self._nats.restarts > self._nats_lives:
-            self._nats_lives = self._nats.restarts
+        lives = sum(child.restarts for child in self._nats)
+        if lives > self._nats_lives and all(child.state == "running" for child in self._nats):
+            self._nats_lives = lives
             self._mending = asyncio.create_task(self._mend_streams())
 
     async def _mend_streams(self) -> None:
@@ -211,13 +210,7 @@ class Up:
         operator = self.installation.operator()
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")
         try:
-            while True:
-                try:
-                    await ensure_streams(connection)
-                except LogUnavailable:
-                    await asyncio.sleep(MEND_EVERY)
-                else:
-                    return
+            await servers.until_streams(connection, self.settings.nats_servers, patience=math.inf)
         finally:
             await connection.close()
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from headrace.bus import jetstream_reader
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import JetStreamReader, as_message
 from headrace.bus.log import LogBroken, LogUnavailable
@@ -18,6 +19,8 @@ Deliver = Callable[[Any], Awaitable[None]]
 
 class Server:
     """Takes consumers, and delivers what the test says."""
+
+    several = False
 
     def __init__(self, last: int, first: int = 1) -> None:
         self.first_seq = first
@@ -188,6 +191,25 @@ async def test_a_later_message_than_the_one_asked_for_is_a_gap_only_when_asked_f
 async def test_a_stream_that_lost_its_beginning_or_its_end_is_broken(first: int, last: int, after: int, text: str) -> None:
     with pytest.raises(LogBroken, match=text):
         await _sequences(_reader(Server(last, first), after))
+
+
+async def test_one_of_several_servers_may_not_know_yet_what_has_been_read_and_is_believed_only_when_it_insists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server(last=2)
+    server.several = True
+    reader = _reader(server, after=3)
+    assert await _sequences(reader) == []
+    server.last_seq = 4
+    assert await _sequences(reader) == []
+    await server.message(4, 1)
+    assert await _sequences(reader) == [4]
+    server.last_seq = 3
+    server.came_back()
+    assert await _sequences(reader) == []
+    monkeypatch.setattr(jetstream_reader, "BEHIND_MOST", 0.0)
+    with pytest.raises(LogBroken, match="ends at 3, but 4 has been read: it lost its end"):
+        await _sequences(reader)
 
 
 async def test_a_stream_that_is_purged_on_purpose_is_read_from_its_front_also_in_the_middle() -> None:

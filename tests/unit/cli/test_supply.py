@@ -149,7 +149,7 @@ def installation(tmp_path):
     made.prepare()
     made.keep_settings(Settings(host="here", nats_port=4222))
     made.node("here")
-    made.write_nats_config(4222)
+    made.write_nats_config((4222,))
     children = (ChildView(name="nats-server", state="running", pid=77), ChildView(name="node-here", state="running", pid=78))
     with Lock(made):
         write_running(made, Running(pid=os.getpid(), since=1, url="nats://127.0.0.1:4222", ready=True, children=children))
@@ -169,7 +169,7 @@ def test_a_new_node_gets_a_login_that_the_server_learns_of(headrace, become, ins
     said = [env[f"HEADRACE_NATS_{name}"] for name in ("URL", "USER", "PASSWORD")]
     assert said == ["nats://127.0.0.1:4222", "node-big", login.password]
     assert signalled == [(77, signal.SIGHUP)]
-    assert login.password in installation.nats_config.read_text()
+    assert login.password in installation.servers()[0].config.read_text()
 
 
 def test_a_known_node_disturbs_nobody(headrace, become, installation):

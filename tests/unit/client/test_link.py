@@ -56,6 +56,27 @@ class FakeNats:
         self.subscribed.pop()
 
 
+async def test_of_several_servers_each_is_tried_until_one_lets_us_in(monkeypatch):
+    tried = []
+
+    class Dead(FakeNats):
+        async def connect(self, servers, **options):
+            tried.append(servers[0])
+            if len(tried) < 3:
+                raise TimeoutError
+            await super().connect(servers, **options)
+
+    monkeypatch.setattr("headrace.client.link.Wire", Dead)
+    named = ["nats://a:1", "nats://b:2", "nats://c:3"]
+    link = Link(DOOR._replace(url=",".join(named)))
+    await link.open()
+    assert sorted(tried) == named
+    tried[:] = []
+    monkeypatch.setattr("headrace.client.link.Wire", lambda: FakeNats(refuse_to_open=TimeoutError()))
+    with pytest.raises(Unreachable, match="does not answer"):
+        await Link(DOOR._replace(url=",".join(named))).open()
+
+
 def linked(nats):
     link = Link(DOOR)
     link._nats = nats

@@ -83,9 +83,9 @@ def test_the_owner_is_an_admin_called_as_the_system_calls_them(installation, mon
 def test_the_server_knows_every_login_but_the_databases(installation):
     installation.postgres_password()
     installation.node("gpu01")
-    installation.write_nats_config(4222)
-    text = installation.nats_config.read_text()
-    assert mode(installation.nats_config) == 0o600
+    installation.write_nats_config((4222,))
+    text = installation.servers()[0].config.read_text()
+    assert mode(installation.servers()[0].config) == 0o600
     assert "127.0.0.1:4222" in text
     for name in ("operator", "owner", "node-gpu01", "admission", "allocator", "preemption", "governance", "feed", "accounting"):
         password = json.loads((installation.credentials / f"{name}.json").read_text())["password"]
@@ -101,8 +101,8 @@ def test_clients_find_the_address_and_the_owners_login(installation):
 def test_with_an_authority_of_its_own_everything_speaks_tls(installation):
     installation.keep_settings(Settings(host="gpu01", dev_ca=True, listen="0.0.0.0", reached_as="gpu01.example"))
     tls = installation.certificates()
-    installation.write_nats_config(4222)
-    text = installation.nats_config.read_text()
+    installation.write_nats_config((4222,))
+    text = installation.servers()[0].config.read_text()
     assert f'tls {{cert_file: "{tls.certificate}", key_file: "{tls.key}", timeout: 5}}' in text
     assert 'listen: "0.0.0.0:4222"' in text
     installation.write_gateway_config(8080)
@@ -111,6 +111,36 @@ def test_with_an_authority_of_its_own_everything_speaks_tls(installation):
     assert find(data=installation.directory, environment={}).ca == tls.ca
     installation.keep_settings(Settings(host="gpu01", tls=Certificates(certificate="/c", key="/k")))
     assert installation.certificates() == Certificates(certificate="/c", key="/k")
+
+
+def test_three_servers_know_each_other_by_a_password_of_their_own(installation):
+    installation.keep_settings(Settings(host="gpu01", nats_servers=3))
+    installation.write_nats_config((4222, 4223, 4224), (6222, 6223, 6224))
+    places = installation.servers()
+    assert [place.name for place in places] == ["nats-server-1", "nats-server-2", "nats-server-3"]
+    assert len({place.store for place in places}) == 3
+    password = installation.login("routes", "routes").password
+    routes = [f"nats-route://routes:{password}@127.0.0.1:{port}" for port in (6222, 6223, 6224)]
+    for number, place in enumerate(places):
+        text = place.config.read_text()
+        assert (mode(place.config), mode(place.store)) == (0o600, 0o700)
+        assert f'server_name: "headrace-{number + 1}"' in text
+        assert f'listen: "127.0.0.1:{4222 + number}"' in text
+        assert f'listen: "127.0.0.1:{6222 + number}"' in text
+        assert f"routes: {json.dumps(routes)}" in text
+        assert f'store_dir: "{place.store}", sync_interval: always' in text
+        assert 'user: "routes", password: "' not in text.partition("cluster {")[0]
+
+
+def test_what_one_server_has_begun_is_not_given_to_three_nor_the_other_way_round(installation):
+    (installation.nats_store / "jetstream").mkdir()
+    assert [place.store for place in installation.servers(1)] == [installation.nats_store]
+    with pytest.raises(InstallationError, match="--nats-servers: .* was begun with 1; say so, or name another directory"):
+        installation.servers(3)
+    (installation.nats_store / "jetstream").rmdir()
+    (installation.servers(3)[1].store / "jetstream").mkdir(parents=True)
+    with pytest.raises(InstallationError, match="--nats-servers: .* was begun with 3"):
+        installation.servers(1)
 
 
 def test_any_name_becomes_a_token():

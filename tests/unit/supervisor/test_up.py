@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.bus.log import LogUnavailable
+from headrace.supervisor import servers
 from headrace.supervisor import up as up_module
 from headrace.supervisor.installation import Installation, InstallationError
 from headrace.supervisor.ports import PortTaken
@@ -37,7 +38,7 @@ async def test_a_directory_on_which_another_runs_is_left_alone(installation):
     with Lock(installation), pytest.raises(AlreadyRunning):
         async with Up(installation, installation.settings()):
             pass
-    assert not installation.nats_config.exists()
+    assert not installation.servers()[0].config.exists()
 
 
 async def test_a_database_that_cannot_be_prepared_ends_what_was_started(installation, monkeypatch):
@@ -67,20 +68,21 @@ async def test_after_the_bus_has_died_the_streams_are_made_again_as_soon_as_it_a
     async def connect(*_, **__):
         return connection
 
-    async def ensure(_):
+    async def ensure(*_):
         tries.append(1)
         if len(tries) < 3:
             raise LogUnavailable("not yet")
 
     installation.prepare()
     monkeypatch.setattr(up_module, "connect", connect)
-    monkeypatch.setattr(up_module, "ensure_streams", ensure)
-    monkeypatch.setattr(up_module, "MEND_EVERY", 0.001)
+    monkeypatch.setattr(servers, "ensure_streams", ensure)
+    monkeypatch.setattr(servers, "AGAIN", 0.001)
     whole = Up(installation, installation.settings())
-    whole._nats = SimpleNamespace(state="running", restarts=0)
+    server = SimpleNamespace(state="running", restarts=0)
+    whole._nats = [server]
     whole._changed()
     assert whole._mending is None
-    whole._nats.restarts = 1
+    server.restarts = 1
     whole._changed()
     await whole._mending
     assert (len(tries), connection.closed) == (3, True)

@@ -1,0 +1,143 @@
+"""The NATS servers of an installation: started together, and there when they have agreed who leads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from headrace.bus.accounts import CLUSTER
+from headrace.bus.connection import Connection
+from headrace.bus.log import LogError, LogUnavailable
+from headrace.bus.streams import ensure_streams
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.supervisor import parts
+from headrace.supervisor.children import Child, Children
+from headrace.supervisor.installation import CLUSTER_OF, NATS, Installation, Settings
+from headrace.supervisor.ports import LOOPBACK, choose_ports
+from headrace.supervisor.readiness import PATIENCE, listens, until_ready
+
+AGAIN = 0.1
+"""Seconds between tries while the servers agree."""
+
+_NO_SUCH_STREAM = 10059
+
+
+class Ports(NamedTuple):
+    """Where clients reach each server, and where each listens to the others (none where it is alone)."""
+
+    clients: tuple[int, ...]
+    routes: tuple[int, ...] = ()
+
+    def url(self, scheme: str = "nats", host: str = LOOPBACK) -> str:
+        """The address of all of them."""
+        return ",".join(f"{scheme}://{host}:{port}" for port in self.clients)
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """What a server that follows has of a stream. `lag`: messages it is behind; `offline`: nothing is heard of it."""
+
+    name: str
+    current: bool = False
+    offline: bool = False
+    lag: int = 0
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Who leads a stream (empty: nobody), and how far those are that follow; a server alone has neither."""
+
+    leader: str = ""
+    replicas: tuple[Replica, ...] | None = ()
+
+
+class _Fault(msgspec.Struct):
+    err_code: int = 0
+
+
+class _Info(msgspec.Struct):
+    error: _Fault | None = None
+    cluster: Standing | None = None
+
+
+def standing(info: bytes) -> Standing | None:
+    """What a stream's description says of that; None where one server is alone, or none has answered so."""
+    try:
+        return msgspec.json.decode(info, type=_Info).cluster
+    except msgspec.DecodeError:
+        return None
+
+
+def roles(led: Standing | None) -> dict[str, dict[str, object]]:
+    """What each of several servers is to the ledger (`leads`, `follows`, `away`) and how far behind, by its part's name."""
+    if led is None or not (led.leader or led.replicas):
+        return {}
+    found = {replica.name: ("away" if replica.offline else "follows", replica.lag) for replica in led.replicas or ()}
+    if led.leader:
+        found[led.leader] = ("leads", 0)
+    return {f"{NATS}{name.removeprefix(CLUSTER)}": {"ledger": role, "lag": lag} for name, (role, lag) in sorted(found.items())}
+
+
+def told(roles: Mapping[str, Mapping[str, object]]) -> str:
+    """The same for people, in a line."""
+    said = {"leads": "leads", "follows": "follows", "away": "is away"}
+    each = (
+        f"{name} {said[str(row['ledger'])]}" + ("" if row["ledger"] == "leads" else f" ({row['lag']} behind)")
+        for name, row in roles.items()
+    )
+    return f"The ledger: {', '.join(each)}."
+
+
+def choose(settings: Settings, first: int | None = None) -> Ports:
+    """Ports for the servers of these settings, from `first` on where one is named: those of the last time if they are free."""
+    clients = choose_ports(settings.nats_servers, first, settings.client_ports)
+    if settings.nats_servers == 1:
+        return Ports(clients)
+    while True:
+        routes = choose_ports(CLUSTER_OF, None, settings.route_ports)
+        if not set(routes) & set(clients):
+            return Ports(clients, routes)
+
+
+async def start(installation: Installation, children: Children, ports: Ports, *, private: bool = False) -> list[Child]:
+    """Start them, until each accepts connections. Raises `NotReady`, `InstallationError`."""
+    installation.write_nats_config(*ports, private=private)
+    started = children.start(*parts.nats_servers(installation))
+    for child, port in zip(started, ports.clients, strict=True):
+        await until_ready(child, lambda port=port: listens(port))  # type: ignore[misc]
+    return started
+
+
+async def until_led(bus: Connection, patience: float = PATIENCE) -> None:
+    """Wait until the ledger has a leader, if there is a ledger, and the servers one among them. Raises `LogUnavailable`."""
+    deadline = time.monotonic() + patience
+    while not await _is_led(bus):
+        if time.monotonic() > deadline:
+            raise LogUnavailable(f"the NATS servers have not agreed within {patience:g} s who leads: are most of them there?")
+        await asyncio.sleep(AGAIN)
+
+
+async def until_streams(bus: Connection, replicas: int, patience: float = PATIENCE) -> None:
+    """Make the streams as soon as the servers can. Raises as `ensure_streams`."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            await ensure_streams(bus, replicas)
+        except LogUnavailable:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(AGAIN)
+        else:
+            return
+
+
+async def _is_led(bus: Connection) -> bool:
+    try:
+        info = msgspec.json.decode((await bus.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}")).data, type=_Info)
+    except (LogError, msgspec.DecodeError):
+        return False
+    if info.error is not None:
+        return info.error.err_code == _NO_SUCH_STREAM
+    return info.cluster is None or bool(info.cluster.leader)

@@ -1,0 +1,70 @@
+"""Several servers: where they listen, when they have agreed, and who leads."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.bus.log import LogUnavailable
+from headrace.supervisor import servers
+from headrace.supervisor.installation import Settings
+from headrace.supervisor.servers import Ports, Replica, Standing, choose, roles, standing, told, until_led
+
+LED = {"error": None, "cluster": {"leader": "headrace-2", "replicas": [{"name": "headrace-1", "current": True}]}}
+
+
+class Bus:
+    """Gives one answer after the other; the last for ever."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    async def ask(self, _subject):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(data=json.dumps(answer).encode())
+
+
+def test_the_ports_of_the_last_time_are_taken_again_and_a_named_one_is_the_first_of_three():
+    free = choose(Settings(host="a", nats_servers=3))
+    assert len({*free.clients, *free.routes}) == 6
+    first, *others = free.clients
+    kept = Settings(host="a", nats_servers=3, nats_port=first, nats_ports=tuple(others), route_ports=free.routes)
+    assert choose(kept) == free
+    named = choose(kept, first=free.clients[0])
+    assert (named.clients, named.routes) == (tuple(first + number for number in range(3)), free.routes)
+    assert choose(Settings(host="a", nats_port=first)) == Ports((first,))
+
+
+def test_the_address_names_all_of_them():
+    assert Ports((1, 2)).url("tls", "box") == "tls://box:1,tls://box:2"
+
+
+async def test_servers_are_there_when_the_ledger_has_a_leader_or_there_is_none_yet(monkeypatch):
+    monkeypatch.setattr(servers, "AGAIN", 0.001)
+    nobody = {"cluster": {"leader": "", "replicas": []}}
+    awaited = Bus(LogUnavailable("no answer"), {"error": {"err_code": 10008}}, nobody, LED)
+    await until_led(awaited)
+    assert awaited.answers == [LED]
+    await until_led(Bus({"error": {"err_code": 10059}}))
+    with pytest.raises(LogUnavailable, match="have not agreed within 0 s who leads: are most of them there"):
+        await until_led(Bus(nobody), patience=0)
+
+
+def test_who_leads_is_told_with_how_far_the_others_are():
+    led = standing(json.dumps(LED).encode())
+    assert led == Standing(leader="headrace-2", replicas=(Replica(name="headrace-1", current=True),))
+    away = Replica(name="headrace-3", offline=True, lag=12)
+    found = roles(Standing(leader="headrace-2", replicas=(away, *(led.replicas or ()))))
+    assert found == {
+        "nats-server-1": {"ledger": "follows", "lag": 0},
+        "nats-server-2": {"ledger": "leads", "lag": 0},
+        "nats-server-3": {"ledger": "away", "lag": 12},
+    }
+    assert (
+        told(found) == "The ledger: nats-server-1 follows (0 behind), nats-server-2 leads, nats-server-3 is away (12 behind)."
+    )
+    assert (roles(Standing(replicas=None)), roles(standing(b"no")), roles(standing(b"{}"))) == ({}, {}, {})
