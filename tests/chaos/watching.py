@@ -1,0 +1,143 @@
+"""Follows the ledger while everything around it breaks: what was stored when by whom, which jobs have ended, and who answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from hashlib import blake2b
+from typing import Any
+
+from headrace.bus.connection import Connection
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogError
+from headrace.client import connect
+from headrace.client.client import Client
+from headrace.client.errors import HeadraceError
+from headrace.contracts.queries import ServiceView
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.supervisor.servers import roles, standing
+from tests.chaos.load import Load
+from tests.chaos.place import DOORS, EXECUTORS, SERVERS, Place
+
+LOOK_EVERY = 0.05
+ENDS = {"job.ended.v1", "job.rejected.v1", "job.dismissed.v1"}
+
+
+class Watching:
+    """`last`: when each writer's last record was stored, microseconds; `digests`: of every record that was seen, by sequence."""
+
+    def __init__(self, place: Place, load: Load) -> None:
+        self.last: dict[str, int] = {}
+        self.granted = 0
+        self.digests: dict[int, str] = {}
+        self.counts: Counter[str] = Counter()
+        self.troubles: list[str] = []
+        self._place = place
+        self._load = load
+        self._bus: Connection | None = None
+        self._client: Client | None = None
+
+    async def follow(self) -> None:
+        """Until cancelled. A reader that is stopped by what it reads is a finding."""
+        self._bus = await self._place.operator()
+        reader = await JetStreamLog(self._bus, LEDGER_STREAM).read(0)
+        while True:
+            try:
+                messages = await reader.batch(wait=1.0)
+            except LogError as error:
+                self.troubles.append(f"a reader of the ledger was stopped: {error}")
+                return
+            for message in messages:
+                self.digests[message.sequence] = blake2b(message.payload, digest_size=16).hexdigest()
+                self._note(message.stamped, json.loads(message.payload))
+
+    def _note(self, stamped: int, record: dict[str, Any]) -> None:
+        self.last[record["by"]] = stamped
+        for fact in record["facts"]:
+            kind = fact["type"]
+            self.counts[kind] += 1
+            if kind == "lease.granted.v1":
+                self.granted = stamped
+            elif kind in ENDS:
+                self._load.ended(fact["job"])
+
+    async def leader(self) -> str:
+        """Which server leads the ledger; empty where nobody answers."""
+        if self._bus is None:
+            return ""
+        with contextlib.suppress(LogError):
+            info = (await self._bus.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}")).data
+            return next((part for part, row in roles(standing(info)).items() if row["ledger"] == "leads"), "")
+        return ""
+
+    async def tip(self) -> int:
+        """The last record seen."""
+        return max(self.digests, default=0)
+
+    async def until_back(self, part: str, since: int, patience: float) -> float | None:
+        """Seconds from `since` (microseconds) until the part does its work again; None where it does not within that time."""
+        tip = await self.tip()
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            done = await self._is_back(part, since, tip)
+            if done:
+                return max(0.0, (done - since) / 1e6)
+            await asyncio.sleep(LOOK_EVERY)
+        return None
+
+    async def _is_back(self, part: str, since: int, tip: int) -> int:
+        """When it had done something behind `since`; 0: it has not."""
+        match part:
+            case "allocator" | "allocator-standby":
+                return self.granted if self.granted > since else 0
+            case "admission":
+                return self._after(part, since)
+            case _ if part in EXECUTORS:
+                return self._after(f"node.{part.removeprefix('node-')}", since)
+            case _ if part in SERVERS:
+                return next((at for at in sorted(self.last.values()) if at > since), 0)
+            case "gateway":
+                return _now() if await self._place.is_well() else 0
+            case "postgres":
+                part = "accounting"
+            case _ if part in DOORS:
+                part = "callout"
+        view = await self._view(part)
+        return _now() if view is not None and (part == "callout" or view.folded >= tip) else 0
+
+    def _after(self, writer: str, since: int) -> int:
+        at = self.last.get(writer, 0)
+        return at if at > since else 0
+
+    async def _view(self, service: str) -> ServiceView | None:
+        try:
+            if self._client is None:
+                client = connect(data=self._place.data)
+                await client.__aenter__()
+                self._client = client
+            return await self._client.query(service, "status", None, ServiceView, 1.0)
+        except HeadraceError:
+            return None
+
+    async def behind(self) -> dict[str, int | None]:
+        """How many records each service is behind; None: it does not answer."""
+        tip = await self.tip()
+        found: dict[str, int | None] = {}
+        for service in ("admission", "allocator", "preemption", "governance", "feed", "accounting", "audit"):
+            view = await self._view(service)
+            found[service] = None if view is None else max(0, tip - view.folded)
+        return found
+
+    async def close(self) -> None:
+        """Leave."""
+        for one in (self._bus, self._client):
+            if one is not None:
+                with contextlib.suppress(Exception):
+                    await (one.close() if isinstance(one, Connection) else one.__aexit__())
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
