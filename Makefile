@@ -7,7 +7,7 @@ DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-api check properties sim scenarios schemas format lock
-.PHONY: bench bench-api bench-failover bench-packing bench-trace bench-whatif
+.PHONY: chaos durability bench bench-api bench-failover bench-packing bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,12 @@ properties: $(INSTALLED) ## 10,000 random histories through the rules
 
 sim: $(INSTALLED) ## the whole system with seeded faults in virtual time; SEEDS=1000, or PLAN=file to play one again
 	@$(BIN)/python -m tests.simulation.campaign $(if $(PLAN),--plan $(PLAN),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1))
+
+chaos: $(INSTALLED) ## break a real installation for MINUTES=10 (SEED=7 again the same way), heal it, judge what was acknowledged
+	@$(BIN)/python -m tests.chaos.campaign --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
+
+durability: $(INSTALLED) ## power cuts, lost servers, a lost database, a lost node, kills: what survives, with counts
+	@$(BIN)/python -m tests.chaos.durability
 
 scenarios: $(INSTALLED) ## play every scenario file against its expectations
 	@$(BIN)/pytest tests/scenarios

@@ -1,9 +1,9 @@
 """Breaks a real installation for some minutes, heals it, and judges: `make chaos MINUTES=10 [SEED=7]`.
 
-Everything is the real thing: three NATS servers in a cluster, PostgreSQL, Envoy, every service, standbys, nodes with simulated GPUs and jobs
-that are processes. Jobs are submitted all the while, and preemption is busy. Processes are killed (-9), stopped for seconds or more than a
-minute, cut off from the network, and the disks of NATS, PostgreSQL and nodes are filled to the last byte. At the end everything has to be
-as the acknowledgements said. Exit code 1 where it is not.
+Everything is the real thing: three NATS servers in a cluster, PostgreSQL, Envoy, every service, standbys, nodes with simulated GPUs and
+jobs that are processes. Jobs are submitted all the while, and preemption is busy. Processes are killed (-9), stopped for seconds or more
+than a minute, cut off from the network, and the disks of NATS, PostgreSQL and nodes are filled to the last page. At the end everything has
+to be as the acknowledgements said. Exit code 1 where it is not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     """0: nothing was lost and nothing broken."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long things break (default: 10)")
-    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10_000)), help="which faults (default: by chance)")
+    parser.add_argument(
+        "--seed", default=str(random.SystemRandom().randrange(10_000)), help="which faults (default: by chance)"
+    )
     parser.add_argument("--rate", type=float, default=5.0, help="jobs submitted a second (default: 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--keep", action="store_true", help="leave the installation's files where they are")
@@ -70,7 +72,7 @@ def _alone(arguments: list[str], seed: str) -> int:
     try:
         if not can:
             return subprocess.run(command, env=environment, check=False).returncode
-        inside = "ip link set lo up && exec \"$@\""
+        inside = 'ip link set lo up && exec "$@"'
         reaper = [sys.executable, "-c", REAPER, "sh", "-c", inside, "sh", *command]
         return subprocess.run([*UNSHARE, *reaper], env=environment | {"HEADRACE_CHAOS_ALONE": "1"}, check=False).returncode
     finally:
@@ -102,7 +104,9 @@ async def _campaign(place: Place, options: argparse.Namespace, lacks: str) -> in
     for what, why in (("partitions", no_cuts), ("full disks", no_disks)):
         if why:
             print(f"without {what}: {why}", flush=True)
-    print(f"seed {options.seed}, {options.minutes:g} minutes, {options.rate:g} jobs/s, load {load_before:.1f} before", flush=True)
+    print(
+        f"seed {options.seed}, {options.minutes:g} minutes, {options.rate:g} jobs/s, load {load_before:.1f} before", flush=True
+    )
     try:
         await asyncio.to_thread(place.up)
         await asyncio.to_thread(place.govern)
@@ -166,9 +170,7 @@ async def _drain(load: Load, watching: Watching) -> list[str]:
     return [f"services have not caught up within {DRAIN_WITHIN:g} s: {behind}"]
 
 
-def _figures(
-    options: argparse.Namespace, load: Load, watching: Watching, faults: Faults, verdict: Verdict
-) -> dict[str, Any]:
+def _figures(options: argparse.Namespace, load: Load, watching: Watching, faults: Faults, verdict: Verdict) -> dict[str, Any]:
     took: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for (kind, part), seconds in faults.took.items():
         took[kind][part] = sorted(seconds)

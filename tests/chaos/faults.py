@@ -165,6 +165,10 @@ class Faults:
                     await asyncio.sleep(fault.seconds)
                 finally:
                     self._disks.empty(fault.part)
+                if (
+                    fault.part in EXECUTORS
+                ):  # it refused what it could not write down, and is set aside until somebody says otherwise (R36)
+                    await asyncio.to_thread(self._place.tried, "node", "uncordon", fault.part.removeprefix("node-"))
         return _now()
 
     async def _everything(self) -> None:

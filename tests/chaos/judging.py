@@ -17,8 +17,8 @@ import psutil
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Message
 from headrace.client import connect
-from headrace.contracts.usage import UsageAnswer, UsageRequest
 from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.usage import UsageAnswer, UsageRequest
 from tests.chaos.load import Load
 from tests.chaos.place import Place
 from tests.chaos.watching import ENDS, Watching

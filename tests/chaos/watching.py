@@ -64,14 +64,27 @@ class Watching:
             elif kind in ENDS:
                 self._load.ended(fact["job"])
 
+    async def rows(self) -> dict[str, dict[str, object]]:
+        """What each server is to the ledger; empty where nobody answers."""
+        if self._bus is not None:
+            with contextlib.suppress(LogError):
+                return roles(standing((await self._bus.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}")).data))
+        return {}
+
     async def leader(self) -> str:
         """Which server leads the ledger; empty where nobody answers."""
-        if self._bus is None:
-            return ""
-        with contextlib.suppress(LogError):
-            info = (await self._bus.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}")).data
-            return next((part for part, row in roles(standing(info)).items() if row["ledger"] == "leads"), "")
-        return ""
+        return next((part for part, row in (await self.rows()).items() if row["ledger"] == "leads"), "")
+
+    async def until_written(self, since: int, patience: float) -> tuple[float, float]:
+        """Seconds from `since` (microseconds) to the next record that is stored, and to the next grant."""
+        deadline = time.monotonic() + patience
+        first = 0
+        while time.monotonic() < deadline:
+            first = first or next((at for at in sorted(self.last.values()) if at > since), 0)
+            if self.granted > since:
+                return (first - since) / 1e6, (self.granted - since) / 1e6
+            await asyncio.sleep(0.005)
+        raise RuntimeError(f"nothing is granted {patience:g} s after the ledger could be written")
 
     async def tip(self) -> int:
         """The last record seen."""

@@ -50,7 +50,7 @@ READ_AT_ONCE = 200
 PROVIDER = "provider"
 """The name under which questions about all tenants are asked."""
 
-LOOK_EVERY = 5.0
+LOOK_EVERY, ASKED_AGAIN = 5.0, 0.5
 FAR = 2_000
 """Records behind the ledger from which on it is said again and again."""
 
@@ -245,10 +245,20 @@ class Accounting:
         }
         return ServiceView(service="accounting", folded=written.sequence, now=written.now, engine=ENGINE, detail=detail)
 
+    async def _tip_with(self, sequence: int) -> int:
+        """Where the ledger ends; one that ends before a record that was read is asked for as long as it may be wrong about that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._log.doubt
+        while True:
+            tip = await self._log.tip()
+            if tip >= sequence or loop.time() >= deadline:
+                return tip
+            await asyncio.sleep(ASKED_AGAIN)
+
     async def _come_to_position(self, reader: Reader) -> None:
         """Fold what is in the books already, and see that it is this ledger they were made from."""
         written = self._written
-        tip = await self._log.tip()
+        tip = await self._tip_with(written.sequence)
         if tip < written.sequence:
             raise LogBroken(f"the ledger ends at {tip}, but the books hold {written.sequence} records: it lost its end")
         self._outages = self._writing.outages

@@ -72,6 +72,11 @@ class WholeLedger:
                 return messages[0]
         return await self.stream.following(after)
 
+    @property
+    def doubt(self) -> float:
+        """See `Log.doubt`."""
+        return self.stream.doubt
+
     async def tip(self) -> int:
         """See `Log.tip`."""
         return await self.stream.tip()

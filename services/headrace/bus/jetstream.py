@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from headrace.bus.connection import Connection
-from headrace.bus.jetstream_reader import JetStreamReader, as_message, as_stored
+from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, as_message, as_stored
 from headrace.bus.log import LogRefused, LogUnavailable, Message, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
 
@@ -76,6 +76,11 @@ class JetStreamLog:
         self._stream = stream
         self._timeout = timeout
         self._begins_late = stream in BEGINS_LATE if begins_late is None else begins_late
+
+    @property
+    def doubt(self) -> float:
+        """See `Log.doubt`."""
+        return BEHIND_MOST if self._connection.several else 0.0
 
     async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
         """See `Log.append`."""

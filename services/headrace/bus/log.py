@@ -83,6 +83,10 @@ class Reader(Protocol):
 class Log(Protocol):
     """One stream."""
 
+    @property
+    def doubt(self) -> float:
+        """Seconds for which it may say of itself less than has been read: of several servers one may answer that leads no more."""
+
     async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
         """Store durably and return the sequence.
 

@@ -88,6 +88,11 @@ class MemoryLog:
         """How many messages there are with a greater sequence."""
         return max(0, min(len(self._messages), self.last_sequence - sequence))
 
+    @property
+    def doubt(self) -> float:
+        """See `Log.doubt`."""
+        return 0.0
+
     async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
         """See `Log.append`."""
         return self.append_now(subject, payload, expected_last, message_id)

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from headrace.bus.connection import Connection
+from headrace.bus.log import LogUnavailable
 from headrace.contracts.codec import Malformed, encode
 from headrace.contracts.ids import IdError
 from headrace.contracts.queries import Answer, ServiceView
@@ -84,6 +85,8 @@ def _bad(fold: LedgerFold, message: Msg, error: Exception) -> Answer:
         return Answer(sequence=fold.sequence, code=error.code, error=str(error), body=msgspec.Raw(encode(error.body)))
     if isinstance(error, (IdError, Malformed)):
         return Answer(sequence=fold.sequence, code="INVALID", error=str(error))
+    if isinstance(error, LogUnavailable):
+        return Answer(sequence=fold.sequence, code="UNAVAILABLE", error=f"the log cannot be read now, try again: {error}")
     _log.error("question_failed", subject=message.subject, exc_info=error)
     return Answer(sequence=fold.sequence, code="INTERNAL", error=f"{type(error).__name__}: see the service's log")
 

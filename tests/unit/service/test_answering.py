@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.bus.log import LogUnavailable
 from headrace.contracts.codec import Malformed, decode
 from headrace.contracts.ids import IdError
 from headrace.contracts.queries import Answer, Change, NodeRequest, ServiceView
@@ -122,6 +123,18 @@ async def test_an_accident_is_in_the_log_and_the_next_question_is_answered(bus):
     assert [(line["event"], line["subject"], type(line["exc_info"])) for line in logs] == [
         ("question_failed", "hr.query.feed.fail.acme.ann", ZeroDivisionError)
     ]
+
+
+async def test_a_log_that_is_away_is_no_accident_and_says_to_try_again():
+    async def away(*_):
+        await asyncio.sleep(0)
+        raise LogUnavailable("NATS is away")
+
+    bus = Bus()
+    await serve(bus, "feed", LedgerFold(), {"tip": away})
+    with capture_logs() as logs:
+        assert await ask(bus, "tip") == (0, "UNAVAILABLE", "the log cannot be read now, try again: NATS is away", None)
+    assert logs == []
 
 
 async def test_a_slow_answer_does_not_keep_the_next_question_waiting():
