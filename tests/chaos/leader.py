@@ -108,7 +108,7 @@ async def measure(folder: Path, kills: int) -> dict[str, object]:
             records.append(record)
             grants.append(grant)
             print(
-                f"  kill {number} of {kills}: writable after {elected[-1]:.2f} s, next record {record:.2f} s later, next grant {grant:.2f} s",
+                f"  kill {number} of {kills}: writable after {elected[-1]:.2f} s, record {record:.2f} s later, grant {grant:.2f} s",
                 flush=True,
             )
         work[1].cancel()
