@@ -76,7 +76,7 @@ async def _node(place: Place, load: Load, watching: Watching) -> Any:
         await asyncio.sleep(6.0)
         name = EXECUTORS[-1].removeprefix("node-")
         jobs = await client.jobs(states=("running",))
-        moved = sum(any(attempt.node == name for attempt in job.attempts) for job in jobs if hasattr(job, "attempts"))
+        moved = sum(name in job.attempts[-1].nodes for job in jobs)
     directory = place.data / "nodes" / name
     place.signal(EXECUTORS[-1], signal.SIGKILL)
     for process in psutil.process_iter():
@@ -91,7 +91,7 @@ async def _node(place: Place, load: Load, watching: Watching) -> Any:
     await _until_ended(load)
     fresh = set(load.acknowledged) - before
     requeued = watching.counts["job.requeued.v1"]
-    note = f"{requeued} requeues in all" + (f", {moved} ran there" if moved else "")
+    note = f"{moved} jobs ran there; {requeued} attempts were begun again in all"
     return ("a node, with its jobs and its directory", 1, len(fresh), len(load.open & fresh), note)
 
 
