@@ -50,7 +50,7 @@ LATER_FIELDS: dict[str, set[str]] = {
     "job.admitted.v1": {"contained", "mig", "on_behalf_of", "rules", "submitted_by"},
     "job.requeued.v1": {"avoid", "avoid_until", "may_overlap"},
     "lease.granted.v1": {"over_budget"},
-    "node.registered.v1": {"levels"},
+    "node.registered.v1": {"levels", "reads"},
     "preemption.ordered.v1": {"ladders"},
 }
 """Fields, all with defaults, that a fact got after its golden record was written."""

@@ -43,12 +43,17 @@ def encode(value: object) -> bytes:
 
 def decode_record(payload: bytes) -> Record:
     """The record in `payload`, its facts brought to the current versions; `Malformed` where it is none."""
+    return upcast(decode_written(payload))
+
+
+def decode_written(payload: bytes) -> Record:
+    """The same with its facts in the versions in which they were written."""
     if len(payload) > RECORD_BYTES_MAX:
         raise Malformed(f"a record is at most {RECORD_BYTES_MAX} bytes, this has {len(payload)}")
     record = _decode(_record_decoder, payload)
     if len(record.facts) > RECORD_FACTS_MAX:
         raise Malformed(f"a record is at most {RECORD_FACTS_MAX} facts, this has {len(record.facts)}")
-    return upcast(record)
+    return record
 
 
 def decode_submit(payload: bytes) -> tuple[JobWish, ...]:

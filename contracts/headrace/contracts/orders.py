@@ -69,6 +69,7 @@ class NodeAnswer(Value, frozen=True, kw_only=True):
 
     `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost knows its own. `now` is
     the log's time when this was said (0: nobody says), by which a node knows that its clock is ahead, and its records would be void (R34).
+    `level` is the installation's: the node states no newer facts than it has (`contracts.levels`).
     """
 
     node: str
@@ -76,6 +77,7 @@ class NodeAnswer(Value, frozen=True, kw_only=True):
     last_record: int
     last_digest: str = ""
     now: int = 0
+    level: int = 1
     starts: tuple[StartOrder, ...] = ()
     stops: tuple[StopOrder, ...] = ()
 

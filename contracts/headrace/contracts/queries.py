@@ -319,13 +319,34 @@ class NodeView(Value, frozen=True, kw_only=True):
 
 
 class ServiceView(Value, frozen=True, kw_only=True):
-    """One service as it sees itself: `folded` is the ledger sequence it has reached, `lag` how far behind the tip that is."""
+    """One service as it sees itself: `folded` is the ledger sequence it has reached.
+
+    `level` is the installation's there, `reads` the service's own (`contracts.levels`). `newest` and `held_back` are said by *governance*:
+    the level that it would raise the installation to, and what keeps it from that, a line each.
+    """
 
     service: str
     folded: int
     now: int
     engine: str
     detail: dict[str, int] = {}
+    reads: int = 1
+    level: int = 1
+    newest: int = 1
+    held_back: tuple[str, ...] = ()
+
+
+class Presence(Value, frozen=True, kw_only=True):
+    """On `hr.presence.<service>`: an instance of a service is there, is `called` so, and reads facts of that level (`contracts.levels`).
+
+    `leaves`: it has been asked to stop, and is not to be reckoned with any more.
+    """
+
+    service: str
+    called: str
+    instance: str
+    reads: int
+    leaves: bool = False
 
 
 class ClaimRequest(Value, frozen=True, kw_only=True):

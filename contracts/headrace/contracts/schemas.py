@@ -102,6 +102,7 @@ def _plain_channels() -> Schema:
         "heartbeat": _channel(subjects.telemetry("{node}", "heartbeat"), [orders.Heartbeat]),
         "samples": _channel(subjects.telemetry("{node}", "samples"), [orders.Samples]),
         "query": _channel(subjects.query("{service}", "{what}", "{tenant}", "{user}"), [*requests, queries.Answer]),
+        "presence": _channel(subjects.presence("{service}"), [queries.Presence]),
         "node-query": _channel(subjects.node_query("{node}"), [orders.NodeAnswer]),
     }
 
@@ -114,6 +115,7 @@ _PUBLISHERS = {
     "orders": "feed",
     "node-logs": "feed asks, that node answers",
     "heartbeat": "that node",
+    "presence": "that service",
     "samples": "that node",
     "query": "that user asks, the service answers",
     "node-query": "that node asks, feed answers",

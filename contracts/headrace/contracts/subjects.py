@@ -88,6 +88,11 @@ def turn(service: str) -> str:
     return f"hr.turn.{service}"
 
 
+def presence(service: str) -> str:
+    """Where every instance of a service says that it is there, and which level it reads."""
+    return f"hr.presence.{service}"
+
+
 def ledger(writer: str) -> str:
     """Where `writer` (`allocator`, `node.gpu01`) appends its records."""
     return f"hr.ledger.{writer}"

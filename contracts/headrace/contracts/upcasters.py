@@ -26,11 +26,12 @@ def upcast(record: Record) -> Record:
         prev=record.prev,
         cause=record.cause,
         trace=record.trace,
-        facts=tuple(_current(fact) for fact in record.facts),
+        facts=tuple(map(current, record.facts)),
     )
 
 
-def _current(fact: AnyFact) -> AnyFact:
+def current(fact: AnyFact) -> AnyFact:
+    """The fact in its current version; itself where it is."""
     while (upcaster := UPCASTERS.get(type(fact))) is not None:
         fact = upcaster(fact)
     return fact

@@ -56,7 +56,7 @@ class Said(msgspec.Struct, frozen=True, tag="said", tag_field="step"):
 class Sending(msgspec.Struct, frozen=True, tag="sending", tag_field="step"):
     """The first `count` facts are about to be sent as one record behind the one with sequence `last`.
 
-    With the rest its bytes can be made again.
+    With the rest its bytes can be made again; `level`: how the facts are said (`contracts.levels`).
     """
 
     count: int
@@ -64,6 +64,7 @@ class Sending(msgspec.Struct, frozen=True, tag="sending", tag_field="step"):
     now: int
     as_of: int
     engine: str
+    level: int = 1
 
 
 class Stored(msgspec.Struct, frozen=True, tag="stored", tag_field="step"):

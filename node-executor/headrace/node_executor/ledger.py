@@ -19,6 +19,7 @@ import structlog
 
 from headrace.contracts.codec import encode
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.levels import FIRST, at_level
 from headrace.contracts.orders import NodeAnswer
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
 from headrace.node_executor.journal import Journal, Sending
@@ -70,6 +71,7 @@ class Ledger:
         self._log_time = 0
         self._heard_at = 0.0
         self._is_ahead = False
+        self._level = FIRST
         self.as_of = 0
 
     @property
@@ -84,8 +86,8 @@ class Ledger:
         self._empty.clear()
 
     def heard(self, answer: NodeAnswer) -> None:
-        """How far the feed is, and what time it is there."""
-        self.as_of = max(self.as_of, answer.through)
+        """How far the feed is, what may be stated there (`contracts.levels`), and what time it is."""
+        self.as_of, self._level = max(self.as_of, answer.through), max(self._level, answer.level)
         if answer.now:
             self._log_time, self._heard_at = answer.now, asyncio.get_running_loop().time()
 
@@ -111,7 +113,8 @@ class Ledger:
 
     def _next(self, last: int) -> Sending:
         """A record of as many waiting facts as fit into one."""
-        sending = Sending(min(len(self._journal.unsent), RECORD_FACTS_MAX), last, self._time(), self.as_of, self._engine)
+        count = min(len(self._journal.unsent), RECORD_FACTS_MAX)
+        sending = Sending(count, last, self._time(), self.as_of, self._engine, self._level)
         while len(self._encoded(sending)) > RECORD_BYTES_MAX and sending.count > 1:
             sending = msgspec.structs.replace(sending, count=sending.count // 2)
         return sending
@@ -127,7 +130,7 @@ class Ledger:
         return due if self._is_ahead else now
 
     def _encoded(self, sending: Sending) -> bytes:
-        facts = tuple(islice(self._journal.unsent, sending.count))
+        facts = at_level(tuple(islice(self._journal.unsent, sending.count)), sending.level)
         return encode(Record(by=self._by, now=sending.now, engine=sending.engine, as_of=sending.as_of, facts=facts))
 
     async def _store(self, sending: Sending, *, in_doubt: bool) -> None:

@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 import structlog
 
 from headrace.contracts.facts import NodeRegisteredV1
+from headrace.contracts.levels import LEVEL as READS
 from headrace.contracts.subjects import node_writer
 from headrace.health.health import Health
 from headrace.health.place import BadPlace, place_of, shown
@@ -292,6 +293,7 @@ def registration(settings: Settings, isolation: str, levels: Mapping[str, str], 
         executor=_engine(),
         isolation=isolation,
         levels={kind: level for kind, level in levels.items() if level != isolation} | dict(inside),
+        reads=READS,
         at=clock(),
     )
 

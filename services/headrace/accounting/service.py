@@ -26,6 +26,7 @@ from headrace.bus.loop import Deposed
 from headrace.bus.process import Service, settle
 from headrace.contracts.audit import AuditAnswer, AuditRequest
 from headrace.contracts.codec import decode
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import LEDGER_STREAM
@@ -243,7 +244,15 @@ class Accounting:
             "waiting_to_be_written": self._fold.sequence - written.sequence,
             "facts_per_s": self.pace.facts_per_s,
         }
-        return ServiceView(service="accounting", folded=written.sequence, now=written.now, engine=ENGINE, detail=detail)
+        return ServiceView(
+            service="accounting",
+            folded=written.sequence,
+            now=written.now,
+            engine=ENGINE,
+            detail=detail,
+            reads=LEVEL,
+            level=self._fold.state.level,
+        )
 
     async def _tip_with(self, sequence: int) -> int:
         """Where the ledger ends; one that ends before a record that was read is asked for as long as it may be wrong about that."""

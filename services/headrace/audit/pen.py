@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from headrace.bus.chain import Chain
 from headrace.bus.log import LogUnavailable, WrongLast
 from headrace.bus.loop import Deposed
+from headrace.contracts.levels import FIRST, at_level
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import ledger
 from headrace.contracts.writers import AUDIT
 from headrace.service.engine import ENGINE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.bus.log import Log
     from headrace.contracts.facts import AnyFact
 
@@ -21,10 +24,11 @@ RETRY = 0.5
 
 
 class Pen:
-    """One for all that this process does side by side: its records are one chain."""
+    """One for all that this process does side by side: its records are one chain. `level`: what may be stated (`contracts.levels`)."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, level: Callable[[], int] = lambda: FIRST) -> None:
         self._log = log
+        self._level = level
         self._chain: Chain | None = None
         self._turn = asyncio.Lock()
 
@@ -36,7 +40,7 @@ class Pen:
         async with self._turn:
             chain = self._chain = self._chain or await self._taken_up()
             try:
-                return await chain.append(max(now, await self._time()), as_of, facts, cause)
+                return await chain.append(max(now, await self._time()), as_of, at_level(facts, self._level()), cause)
             except WrongLast as error:
                 raise Deposed(f"somebody else writes as {AUDIT}: {error}") from error
 

@@ -20,6 +20,7 @@ from headrace.audit.findings import at
 from headrace.contracts.audit import Finding
 from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.facts import NodeLostV1
+from headrace.contracts.levels import read_back
 from headrace.contracts.subjects import NODE_WRITER
 from headrace.contracts.writers import ALLOCATOR, AUDIT, PREEMPTION
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
@@ -148,11 +149,11 @@ class Decisions:
         """What a decider remembers are memos, so one that remembers nothing decides where the two differ."""
         self.recomputed += 1
         self.decision_facts += len(record.facts)
-        recorded = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED))
-        if _same(recorded, self._deciders[record.by].decide(record.now)):
+        recorded, level = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED)), self.ledger.state.level
+        if _same(recorded, read_back(self._deciders[record.by].decide(record.now), level)):
             return
         decider = self._deciders[record.by] = DECIDERS[record.by](self.ledger.state)
-        computed = decider.decide(record.now)
+        computed = read_back(decider.decide(record.now), level)
         if not _same(recorded, computed):
             self._findings.add(_difference(sequence, record, recorded, computed))
 

@@ -17,7 +17,15 @@ from typing import Literal, NamedTuple
 
 from headrace.contracts.codec import MESSAGE_BYTES_MAX
 from headrace.contracts.ids import is_token
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SNAPSHOT_SUBJECTS, SUBMIT_STREAM, turn
+from headrace.contracts.subjects import (
+    FEED_STREAM,
+    LEDGER_STREAM,
+    SNAPSHOT_STREAM,
+    SNAPSHOT_SUBJECTS,
+    SUBMIT_STREAM,
+    presence,
+    turn,
+)
 
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 16_384
@@ -100,7 +108,7 @@ SERVICES: dict[str, Rights] = {
             *_FOLDS,
             *(*_ANSWERS, "_INBOX_callout.>"),
         ),
-        ("hr.query.governance.>", "hr.feed.>", "hr.telemetry.*.heartbeat"),
+        ("hr.query.governance.>", "hr.feed.>", "hr.telemetry.*.heartbeat", presence("*")),
     ),
     "feed": Rights(
         ("hr.feed.>", "hr.orders.*", "hr.logs.*", *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
@@ -114,10 +122,13 @@ SERVICES: dict[str, Rights] = {
 }
 """The services of `CORE`: each writes the ledger in its own name only, and reads the streams it folds."""
 
+CALLOUT_USER = "callout"
+"""Whom the server asks who may connect."""
+
 CALLOUT = Rights(
     (
         *(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", f"$JS.API.STREAM.MSG.GET.{LEDGER_STREAM}"),
-        *("hr.query.governance.claim.*.*", *_ANSWERS),
+        *("hr.query.governance.claim.*.*", presence(CALLOUT_USER), *_ANSWERS),
     ),
     ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>"),
     answers=True,
@@ -151,6 +162,7 @@ def rights(credential: Credential) -> Rights:
             return Rights((">",), (">",))
         case "service":
             base = SERVICES[credential.name]
+            base = base._replace(publish=(*base.publish, presence(credential.name)))
         case "callout":
             base = CALLOUT
         case "system":

@@ -20,6 +20,7 @@ from headrace.bus import telemetry
 from headrace.bus.connection import Connection, connect
 from headrace.bus.log import LogBroken, LogError, LogUnavailable
 from headrace.bus.loop import Deposed
+from headrace.bus.presence import announce
 from headrace.health.health import Health
 from headrace.health.place import BadPlace, place_of, shown
 
@@ -40,6 +41,10 @@ NATS = "nats"
 """The check that the server is there."""
 
 STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
+
+LOOK = (
+    "`headrace audit verify` says what is wrong with the ledger and where, `headrace repair --look` whether it can be put right"
+)
 
 
 class Service(NamedTuple):
@@ -82,7 +87,7 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
         log.warning("deposed", reason=str(error))
         return DEPOSED
     except LogBroken as error:
-        log.critical("log_broken", reason=str(error), help="the service stops here until a person has looked at the log")
+        log.critical("log_broken", reason=str(error), help=LOOK)
         return BROKEN
     except (LogError, BadPlace) as error:
         log.error("failed", reason=str(error))  # noqa: TRY400 - the reason says it all
@@ -113,15 +118,16 @@ async def _connected(
     log.info("started", url=url, pid=os.getpid())
     work = asyncio.ensure_future(main(Service(name, connection, Path(environment.get(DATA, "data")), log, health)))
     thrown_out = asyncio.ensure_future(connection.closed_for_good.wait())
+    announcing = asyncio.ensure_future(announce(connection, environment.get(USER, name), name))
     try:
         await asyncio.wait({work, thrown_out}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             raise LogUnavailable("the NATS server has closed the connection for good")
         await work
     finally:
-        thrown_out.cancel()
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+        for task in (thrown_out, announcing, work):
+            task.cancel()
+        await asyncio.gather(announcing, work, return_exceptions=True)
         await connection.close()
 
 

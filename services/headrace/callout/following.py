@@ -19,6 +19,7 @@ from headrace.contracts.records import digest
 from headrace.contracts.subjects import ledger
 from headrace.contracts.writers import GOVERNANCE, may_state
 from headrace.domain.fold.apply import apply
+from headrace.domain.fold.installation import beyond_us
 from headrace.domain.state import State
 from headrace.identity.people import People
 
@@ -70,12 +71,14 @@ class Directory:
             or not all(may_state(GOVERNANCE, type(x)) for x in record.facts)
         ):
             raise LogBroken(f"record {message.sequence} is not governance's next: the chain of its records is broken")
+        if beyond := beyond_us(record):
+            raise LogBroken(f"record {message.sequence} {beyond}")
         self._digest = digest(message.payload)
-        told = tuple(fact for fact in record.facts if isinstance(fact, OF_IDENTITY))
+        told = tuple(fact for fact in record.facts if isinstance(fact, (*OF_IDENTITY, f.InstallationLevelV1)))
         apply(self.state, structs.replace(record, facts=told), message.sequence)
         if self._people is not None and told:
             self._people.open_all(self.state)
-        return bool(told)
+        return any(isinstance(fact, OF_IDENTITY) for fact in told)
 
 
 class Follower:

@@ -27,6 +27,7 @@ from headrace.callout.permits import Permit, permit
 from headrace.callout.questions import ASKED_ON, Question, Unreadable, keep_out, let_in, read_question
 from headrace.callout.servers import Servers
 from headrace.contracts.codec import Malformed, decode, encode
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import Answer, ClaimRequest, ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM, query
 from headrace.contracts.writers import GOVERNANCE
@@ -147,7 +148,7 @@ class Door:
     async def _tell(self, message: Msg) -> None:
         """How far it has read."""
         state = self.follower.directory.state
-        view = ServiceView(service=NAME, folded=state.sequence, now=state.now, engine=ENGINE)
+        view = ServiceView(service=NAME, folded=state.sequence, now=state.now, engine=ENGINE, reads=LEVEL, level=state.level)
         await message.respond(encode(Answer(sequence=state.sequence, body=msgspec.Raw(encode(view)))))
 
     async def _heard(self, _message: Msg) -> None:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -101,6 +101,12 @@ def add(nouns: Nouns) -> None:
         default=None,
         help="a second allocator and a second preemption, which take over within a second where the first dies (default: no)",
     )
+    parser.add_argument(
+        "--hold-level",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="write no newer facts than now, so that one can go back to the release before; status says the level (default: no)",
+    )
     _add_listening(parser)
     parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
@@ -147,7 +153,7 @@ def up(args: argparse.Namespace) -> int:
 def _settings(last: Settings, args: argparse.Namespace) -> Settings:
     said = {
         name: getattr(args, name)
-        for name in ("nodes", "gpus", "gpu_model", "currency", "standby", "nats_servers")
+        for name in ("nodes", "gpus", "gpu_model", "currency", "standby", "nats_servers", "hold_level")
         if getattr(args, name) is not None
     }
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
@@ -280,6 +286,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
         words += [] if value is None else [flag, str(value)]
     words += [flag for flag, value in (("--dev-ca", args.dev_ca), ("--no-tls", args.no_tls)) if value]
     words += [] if args.standby is None else ["--standby" if args.standby else "--no-standby"]
+    words += [] if args.hold_level is None else ["--hold-level" if args.hold_level else "--no-hold-level"]
     words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
     process = subprocess.Popen(parts.python("headrace.cli", *words), stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     try:
@@ -331,7 +338,7 @@ async def status(args: argparse.Namespace) -> int:
             "url": running.url,
             "api": running.api,
         }
-        print(as_json(whole | {"ready": running.ready, "tip": tip, "parts": rows}))
+        print(as_json(whole | {"ready": running.ready, "tip": tip, **_level(views), "parts": rows}))
     else:
         print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
         print(f"API {running.api}/v1, NATS {running.url}\n")
@@ -344,6 +351,7 @@ async def status(args: argparse.Namespace) -> int:
         if seen:
             token = installation.credentials / METRICS_TOKEN
             print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")
+        print("".join(_level_lines(views.get("governance"))), end="")
         for row in rows:
             if row.get("ready") is False and row["state"] in WELL:
                 print(f"{row['name']} is not ready: {row['health']}")
@@ -362,6 +370,18 @@ async def status(args: argparse.Namespace) -> int:
     return 0
 
 
+def _level(views: Mapping[str, ServiceView | None]) -> dict[str, object]:
+    """Which facts may be stated, up to which level they could be, and what is in the way of that (`contracts.levels`)."""
+    view = views.get("governance")
+    return {} if view is None else {"level": {"stated": view.level, "newest": view.newest, "held_back": view.held_back}}
+
+
+def _level_lines(view: ServiceView | None) -> Iterator[str]:
+    if view is not None and view.level < view.newest:
+        yield f"Facts are at level {view.level}; they go to {view.newest} when everybody reads it:\n"
+        yield from (f"  {line}\n" for line in view.held_back)
+
+
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
@@ -373,7 +393,7 @@ def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], 
     if name in views and view is None and row.get("state") == "running":
         row["state"] = "silent"
     if view is not None:
-        row |= {"folded": view.folded, "lag": max(0, tip - view.folded), "engine": view.engine}
+        row |= {"folded": view.folded, "lag": max(0, tip - view.folded), "engine": view.engine, "reads": view.reads}
         if view.detail.get("decides") == 0 and row.get("state") == "running":
             row["state"] = "standby"
         told = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headrace.contracts.levels import LEVEL
 from headrace.domain import graph
 from headrace.domain.columns import Reader, Writer
 from headrace.domain.copying import Copier
@@ -94,6 +95,8 @@ def _read(reader: Reader, whole: list[Any], batches: list[Any]) -> State:
     (state,) = reader.column(whole, 1)
     if not isinstance(state, State):
         raise TypeError("it holds no state")
+    if state.level > LEVEL:
+        raise ValueError(f"it was taken at level {state.level} of the facts, and this release reads up to {LEVEL}")
     return state
 
 

@@ -112,6 +112,7 @@ OF_A_JOB: dict[type, _Shown] = {
 HIDDEN = frozenset(
     {
         f.CalendarStatedV1,
+        f.InstallationLevelV1,
         f.WishesJudgedV1,
         f.PreemptionProposedV1,
         f.MixLearnedV1,

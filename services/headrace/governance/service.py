@@ -9,6 +9,7 @@ import secrets
 from msgspec import structs
 
 from headrace.archive.history import ARCHIVE, WholeLedger
+from headrace.bus.accounts import CALLOUT_USER, SERVICES
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.process import API, Service
 from headrace.bus.sealing import KEYS, Keyring
@@ -30,6 +31,7 @@ from headrace.contracts.queries import (
     GetAnswer,
     GetRequest,
     NodeRequest,
+    ServiceView,
 )
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest
@@ -44,13 +46,14 @@ from headrace.governance.findings import unknown
 from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
+from headrace.governance.raising import Raising
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.governance.zones import known_zones, offsets_of
 from headrace.identity.caller import Unauthenticated
 from headrace.identity.people import People
 from headrace.identity.signing import IDENTITY, SigningKeys
 from headrace.identity.verifier import Verifier
-from headrace.service.answering import Handler, Refused
+from headrace.service.answering import Handler, Refused, status
 from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.records import records
@@ -82,7 +85,14 @@ async def main(service: Service) -> None:
     desk = Desk(deciding, keys, texts, verifier)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     then = Then(Past(ledger, Snapshots.over(service.connection, ledger)), ledger, wall_clock)
-    work = [deciding.run({**desk.handlers(), **then.handlers(EVERYBODY), "records": records(ledger)})]
+    raising = Raising(deciding, desk.decided, (*SERVICES, CALLOUT_USER))
+
+    def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
+        view = status(service.name, deciding.fold)
+        return structs.replace(view, newest=raising.newest, held_back=raising.held_back())
+
+    handlers: dict[str, Handler] = {**desk.handlers(), **then.handlers(EVERYBODY), "records": records(ledger), "status": told}
+    work = [deciding.run(handlers), raising.run()]
     address = os.environ.get(API)
     if address:
         work.append(host(deciding, Hands(desk.decided, keys.sign, texts.destroy, verifier), ZONES, address))

@@ -13,6 +13,7 @@ from headrace.bus.connection import Connection
 from headrace.bus.log import LogUnavailable
 from headrace.contracts.codec import Malformed, encode
 from headrace.contracts.ids import IdError
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import Answer, ServiceView
 from headrace.contracts.subjects import parse_query
 from headrace.service.engine import ENGINE
@@ -108,4 +109,6 @@ def status(service: str, fold: LedgerFold) -> ServiceView:
         "nodes": len(state.nodes),
         "void_records": sum(state.voids.values()),
     }
-    return ServiceView(service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, detail=detail)
+    return ServiceView(
+        service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, detail=detail, reads=LEVEL, level=state.level
+    )

@@ -17,6 +17,7 @@ from headrace.bus.loop import Draft, ServiceLoop, Timing
 from headrace.bus.process import TURN, Service, settle
 from headrace.bus.turn import Turn, take_turns
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.levels import at_level
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.state import State
@@ -56,7 +57,7 @@ class _Drafting:
         self._sealed = sealed
 
     def decide(self, now: int) -> Draft | None:
-        facts = self._sealed(self._decider.decide(now))
+        facts = at_level(self._sealed(self._decider.decide(now)), self._state.level)
         return Draft(facts, trace=trace_of(self._state, facts)) if facts else None
 
     def next_wakeup(self) -> int | None:

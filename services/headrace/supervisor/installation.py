@@ -72,6 +72,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     tls: Certificates | None = None
     dev_ca: bool = False
     standby: bool = False
+    hold_level: bool = False
     listen: str = LOOPBACK
     reached_as: str = LOOPBACK
 

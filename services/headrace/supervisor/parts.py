@@ -25,6 +25,7 @@ NODE = "node-"
 EXECUTOR = "headrace.node_executor"
 POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
 CURRENCY = "HEADRACE_CURRENCY"
+HOLD_LEVEL = "HEADRACE_HOLD_LEVEL"
 
 SERVICE_STOPS_WITHIN = 10.0
 POSTGRES_STOPS_WITHIN = 30.0
@@ -82,7 +83,7 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
     """Every service of ours, and a second one of those that decide who runs, if there are to be standbys."""
     extra = {
         "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
-        "governance": {API: f"unix:{installation.api_socket()}"},
+        "governance": {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(installation.settings().hold_level))},
     }
     found = {name: (name, extra.get(name, {})) for name in SERVICES}
     if installation.settings().standby:

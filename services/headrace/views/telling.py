@@ -212,6 +212,7 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.WishRefusedV1: lambda fact: (f"wish {fact.wish} on {fact.subject} is refused: {fact.reason}: {fact.message}", "R13"),
     f.WishesJudgedV1: lambda fact: (f"every wish through {fact.through} is judged", "R13"),
     f.CalendarStatedV1: lambda fact: (f"clocks in {fact.zone} are known until {format_time(fact.until)}", "R33"),
+    f.InstallationLevelV1: lambda fact: (f"the installation is at level {fact.level}: release {fact.release} reads it", ""),
     f.LedgerSealedV1: lambda fact: (f"seal {fact.number}: records {fact.first} to {fact.last} are as they are", ""),
     f.SnapshotTakenV1: lambda fact: (f"the state behind record {fact.sequence} is kept as {fact.name}, {fact.bytes} bytes", ""),
     f.MixLearnedV1: lambda fact: (f"what pool {fact.pool} is usually asked for: {len(fact.requests)} requests", "R20"),

@@ -106,3 +106,10 @@ async def test_what_is_heard_is_read_at_once_and_a_log_that_is_away_is_waited_fo
 
 def test_a_directory_begins_with_nobody():
     assert Directory().state.tenants == {}
+
+
+async def test_a_level_that_this_release_does_not_read_stops_it_loudly(log):
+    log.say(ACME)
+    log.say(f.InstallationLevelV1(level=2, release="0.2.0"))
+    with pytest.raises(LogBroken, match=r"reads up to level 1: install headrace 0.2.0 or newer here$"):
+        await following(log)[0].catch_up()

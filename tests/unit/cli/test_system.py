@@ -217,6 +217,7 @@ def test_status_for_programs(status):
         "folded": 17,
         "lag": 3,
         "engine": "headrace/0",
+        "reads": 1,
         "jobs": 3,
         "pending": 2,
         "running": 1,
@@ -233,6 +234,17 @@ def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
     )
     part = json.loads(out)["parts"][1]
     assert (part["verified"], part["sealed"], part["findings"]) == (15, 10, count)
+
+
+def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status):
+    view = ServiceView(service="governance", folded=17, now=1, engine="headrace/0", newest=2, held_back=("feed is not there",))
+    code, out, _ = status({"feed": VIEW, "governance": view})
+    assert (code, out.splitlines()[-2:]) == (
+        0,
+        ["Facts are at level 1; they go to 2 when everybody reads it:", "  feed is not there"],
+    )
+    told = json.loads(status({"feed": VIEW, "governance": view}, "--json")[1])
+    assert told["level"] == {"stated": 1, "newest": 2, "held_back": ["feed is not there"]}
 
 
 def test_a_part_that_does_not_answer_is_named_and_fails(status, installation):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.contracts import levels
 from headrace.contracts.codec import decode_record, encode
-from headrace.contracts.facts import CheckpointRegisteredV1
+from headrace.contracts.facts import CheckpointRegisteredV1, DeviceReturnedV1
 from headrace.contracts.orders import NodeAnswer
 from headrace.contracts.records import RECORD_BYTES_MAX, Record, digest
 from headrace.node_executor import ledger as module
@@ -212,3 +213,25 @@ async def test_a_node_that_is_ahead_states_the_logs_time_because_its_records_wou
         ledger.state(fact(1))
         await asyncio.wait_for(ledger.settled(), PATIENCE)
     assert 1_000_000 <= decode_record(bus.stored[0]).now < 1_000_000 + PATIENCE * 1_000_000
+
+
+async def test_a_node_states_what_the_installation_reads_and_newer_facts_once_it_has_heard_of_their_level(
+    spool, monkeypatch
+) -> None:
+    monkeypatch.setattr(levels, "LEVEL", 2)
+    monkeypatch.setitem(levels.SINCE, CheckpointRegisteredV1, 2)
+    monkeypatch.setitem(
+        levels.DOWNCASTERS, CheckpointRegisteredV1, lambda fact: DeviceReturnedV1(node="gpu01", device=fact.uri, at=fact.at)
+    )
+    bus = Bus()
+    async with writing(bus, spool) as ledger:
+        ledger.state(fact(1))
+        await settled(ledger)
+        ledger.heard(NodeAnswer(node="gpu01", through=1, last_record=1, level=2))
+        ledger.heard(NodeAnswer(node="gpu01", through=0, last_record=1))  # an answer that came late
+        ledger.state(fact(2))
+        await settled(ledger)
+    assert [decode_record(payload).facts for payload in bus.stored] == [
+        (DeviceReturnedV1(node="gpu01", device="/x", at=1),),
+        (fact(2),),
+    ]

@@ -61,6 +61,7 @@ from headrace.contracts.facts.governance import (
     UserDeletedV1,
     UserErasedV1,
 )
+from headrace.contracts.facts.installation import InstallationLevelV1
 from headrace.contracts.facts.nodes import (
     CheckpointRegisteredV1,
     DeviceDrainedV1,
@@ -154,6 +155,7 @@ AnyFact = (
     | LeaseEndedV1
     | LedgerSealedV1
     | SnapshotTakenV1
+    | InstallationLevelV1
 )
 """Every fact this version can read."""
 
@@ -170,6 +172,7 @@ __all__ = [
     "GrowthRequestedV1",
     "HoldLiftedV1",
     "HoldPlacedV1",
+    "InstallationLevelV1",
     "JobAdmittedV1",
     "JobCancelRequestedV1",
     "JobDismissedV1",

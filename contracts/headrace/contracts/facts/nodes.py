@@ -23,7 +23,7 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
 
     `isolation` is the level that it has proved; `levels` says, for the kinds `whole`, `fraction` and `slice`, where that is another, and
     for `container` (without a GPU), `container-whole`, `container-fraction` and `container-slice`, where jobs with an image have another
-    than processes; `unable` where they cannot run at all.
+    than processes; `unable` where they cannot run at all. `reads` is the level that its executor reads and writes (`contracts.levels`).
     """
 
     node: str
@@ -35,6 +35,7 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
     isolation: str = "watchdog"
     holding: tuple[str, ...] = ()
     levels: dict[str, str] = {}
+    reads: int = 1
     at: Whole
 
 

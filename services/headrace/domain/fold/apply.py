@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.implied import spelled_out
 from headrace.domain.attempts import Answered
-from headrace.domain.fold import audit, governance, holds, jobs, nodes, preemption, suspension, tokens
+from headrace.domain.fold import audit, governance, holds, installation, jobs, nodes, preemption, suspension, tokens
 from headrace.domain.meters import turn
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
 
@@ -26,6 +26,7 @@ HANDLERS: dict[type, Handler] = {
     **audit.HANDLERS,
     **governance.HANDLERS,
     **holds.HANDLERS,
+    **installation.HANDLERS,
     **jobs.HANDLERS,
     **nodes.HANDLERS,
     **preemption.HANDLERS,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
+from headrace.contracts.levels import release_of
 from headrace.contracts.subjects import NODE_WRITER
 from headrace.contracts.writers import SERVICES, may_state
 
@@ -47,8 +48,14 @@ def _node_objection(state: State, record: Record, node: str) -> str:
     for fact in record.facts:
         if isinstance(fact, _OF_THE_NODE) and fact.node != node:
             return f"it speaks of node {fact.node}"
-        if isinstance(fact, f.NodeRegisteredV1) and (wrong := _wrong_hardware(fact)):
-            return wrong
+        if isinstance(fact, f.NodeRegisteredV1):
+            if fact.reads < state.level:
+                return (
+                    f"its executor reads level {fact.reads}, and the installation is at level {state.level}: "
+                    f"install {release_of(state.level)} on the node, and uncordon it"
+                )
+            if wrong := _wrong_hardware(fact):
+                return wrong
         if isinstance(fact, _OF_A_LEASE):
             job = state.jobs.get(fact.job)
             lease = job.leases.get(fact.rank) if job is not None and job.attempt == fact.attempt else None

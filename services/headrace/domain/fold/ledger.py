@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headrace.contracts.codec import Malformed, decode_record
+from headrace.contracts.codec import Malformed, decode_written
 from headrace.contracts.ids import IdError
+from headrace.contracts.levels import too_early
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import NODE_WRITER, ledger_writer
+from headrace.contracts.upcasters import upcast
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.entitlement import objection
+from headrace.domain.fold.installation import beyond_us
 from headrace.domain.state import State
 
 
@@ -69,13 +72,16 @@ class Ledger:
             raise LedgerBroken(f"after sequence {state.sequence} comes {message.sequence}: records are missing")
         try:
             writer = ledger_writer(message.subject)
-            record = decode_record(message.payload)
-            reason = objection(state, record, writer, message.stamped)
+            written = decode_written(message.payload)
+            record = upcast(written)
+            reason = too_early(written.facts, state.level) or objection(state, record, writer, message.stamped)
         except (Malformed, IdError) as error:
             writer, record, reason = message.subject.removeprefix("hr.ledger."), None, str(error)
         if record is None or reason:
             self._void(writer, message, reason)
             return None
+        if beyond := beyond_us(record):
+            raise LedgerBroken(f"record {message.sequence} {beyond}")
         state.writers[writer] = (message.sequence, digest(message.payload))
         apply(state, record, message.sequence)
         return record

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from headrace.contracts import facts as f
+from headrace.contracts import levels
 from headrace.contracts.amounts import CPU_UNITS
 from headrace.contracts.codec import encode
 from headrace.contracts.durations import SECOND
@@ -291,3 +293,32 @@ def test_a_void_record_costs_the_leases_on_its_node_nothing():
     ledger = Ledger(site.state)
     ledger.read(Stored(ledger.sequence + 1, "hr.ledger.node.n1", site.now, b"{"))
     assert (job.state, site.state.nodes["n1"].healthy, site.state.nodes["n1"].grantable) == ("pending", True, False)
+
+
+def test_a_level_that_this_release_does_not_read_stops_the_reader_and_says_what_to_install(tape):
+    why = "^record 4 raises the installation to level 2, and headrace 0.1.0 reads up to level 1: install headrace 0.2.0 or newer here$"
+    with pytest.raises(LedgerBroken, match=why):
+        tape.write("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
+    assert (tape.ledger.sequence, tape.state.level) == (3, 1)
+
+
+def test_what_is_stated_before_its_level_is_void_like_any_breach_of_the_law(tape, monkeypatch):
+    monkeypatch.setattr(levels, "LEVEL", 2)
+    monkeypatch.setitem(levels.SINCE, f.DeviceDrainedV1, 2)
+    monkeypatch.setitem(levels.SINCE, f.NodeCordonedV1, 2)
+    assert tape.write("node.n1", f.DeviceDrainedV1(node="n1", device="gpu0", cause="lost", at=NOW)) is None
+    early = "device.drained.v1 may be stated from level 2 on, and the installation is at 1"
+    assert tape.state.nodes["n1"].cordoned == f"its record 4 was void: {early}"
+    with pytest.raises(LedgerBroken, match=r"node.cordoned.v1 may be stated from level 2 on"):
+        tape.write("governance", f.NodeCordonedV1(author="a.b", node="n2"))
+
+
+def test_a_node_whose_executor_is_too_old_for_the_level_is_set_aside_until_it_is_brought_up_to_date(tape):
+    tape.state.level = 2
+    assert tape.write("node.n1", registered("n1")) is None
+    assert tape.state.nodes["n1"].cordoned == (
+        "its record 4 was void: its executor reads level 1, and the installation is at level 2: "
+        "install a newer release of headrace than 0.1.0 on the node, and uncordon it"
+    )
+    assert tape.write("node.n2", structs.replace(registered("n2"), reads=2)) is not None
+    assert (tape.state.nodes["n2"].reads, tape.state.nodes["n2"].cordoned) == (2, "")

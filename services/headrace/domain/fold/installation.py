@@ -1,0 +1,32 @@
+"""The fold of what is said of the installation as a whole: the level of facts that may be stated in it (`contracts.levels`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.contracts import facts as f
+from headrace.contracts.levels import LEVEL, RELEASES
+from headrace.contracts.writers import GOVERNANCE
+
+if TYPE_CHECKING:
+    from headrace.contracts.records import Record
+    from headrace.domain.state import State
+
+
+def beyond_us(record: Record) -> str:
+    """Why this release can read nothing behind a record, and the way out; empty where it can."""
+    if record.by == GOVERNANCE:
+        for fact in record.facts:
+            if isinstance(fact, f.InstallationLevelV1) and fact.level > LEVEL:
+                return (
+                    f"raises the installation to level {fact.level}, and headrace {RELEASES[-1]} reads up to level {LEVEL}: "
+                    f"install headrace {fact.release[:40]} or newer here"
+                )
+    return ""
+
+
+def _level(state: State, fact: f.InstallationLevelV1, _sequence: int, _place: int) -> None:
+    state.level = max(state.level, fact.level)
+
+
+HANDLERS: dict[type, Any] = {f.InstallationLevelV1: _level}

@@ -1,0 +1,146 @@
+"""One release beside the next, as processes on a real server: nobody states what somebody there cannot read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headrace.bus.accounts import CALLOUT_USER, SERVICES
+from headrace.bus.chain import Chain
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.process import BROKEN, DATA, PASSWORD, URL, USER
+from headrace.bus.streams import ensure_streams
+from headrace.contracts.codec import encode
+from headrace.contracts.facts import NodeRegisteredV1
+from headrace.contracts.queries import Answer, NodeRequest, Presence, ServiceView
+from headrace.contracts.subjects import LEDGER_STREAM, presence, query
+from tests.integration.releases import ROOT, next_release, path_of
+from tests.patience import PATIENCE
+
+READ = ("admission", "feed", "accounting", "audit", "preemption", CALLOUT_USER)
+"""Services that only say here that they are there."""
+
+
+class Releases:
+    """Starts services of this release and of the next, and looks at what they say and write."""
+
+    def __init__(self, server, login, folder):
+        self.server, self.login, self.folder = server, login, folder
+        self.paths = {1: path_of(ROOT), 2: next_release(folder / "next")}
+        self.processes = []
+
+    def start(self, service, release):
+        login = self.server.credentials[service]
+        said = {URL: self.server.url, USER: login.name, PASSWORD: login.password, DATA: str(self.folder)}
+        with (self.folder / f"{service}-{len(self.processes)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"headrace.{service}"],
+                env=os.environ | said | {"PYTHONPATH": self.paths[release]},
+                stderr=log,
+            )
+        process.log = log.name
+        self.processes.append(process)
+        return process
+
+    async def ask(self, service, what, request=None):
+        owner = await self.login("owner")
+        message = await owner.ask(query(service, what, "default", "ann"), encode(request))
+        return msgspec.json.decode(message.data, type=Answer)
+
+    async def status(self, service):
+        try:
+            return msgspec.json.decode((await self.ask(service, "status")).body, type=ServiceView)
+        except Exception:  # noqa: BLE001 - it is not there yet
+            return None
+
+    async def kinds(self):
+        """The types of all facts in the ledger, as they were written."""
+        log = JetStreamLog(await self.login("operator"), LEDGER_STREAM)
+        found = [await log.get(sequence) for sequence in range(1, await log.tip() + 1)]
+        return [fact["type"] for message in found for fact in json.loads(message.payload)["facts"]]
+
+
+@pytest.fixture
+async def releases(nats_server, login, tmp_path):
+    await ensure_streams(await login("operator"))
+    node = Chain(JetStreamLog(await login("node-gpu01"), LEDGER_STREAM), "node.gpu01", "e")
+    await node.append(1, 0, (NodeRegisteredV1(node="gpu01", cpu=1, memory=1, reads=2, at=1),))
+    one = Releases(nats_server, login, tmp_path)
+    yield one
+    for process in one.processes:
+        process.kill()
+        process.wait()
+
+
+def last_line(process):
+    return json.loads(Path(process.log).read_text("utf-8").splitlines()[-1])
+
+
+async def _present(login):
+    while True:
+        for service in READ:
+            said = Presence(service=service, called=service, instance=service, reads=2)
+            await (await login(service)).publish(presence(service), encode(said))
+        await asyncio.sleep(0.5)
+
+
+async def _until(condition):
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_and_then_an_old_one_stops_loudly(
+    releases, login
+):
+    cordon = NodeRequest(node="gpu01", reason="looked at")
+    logins = {service: await login(service) for service in READ}
+
+    async def known(service):
+        return logins[service]
+
+    assert set(SERVICES) == {*READ, "allocator", "governance"} - {CALLOUT_USER}
+    present = asyncio.create_task(_present(known))
+    old, _ = releases.start("allocator", 1), releases.start("governance", 2)
+
+    async def held_by_the_old_one():
+        view = await releases.status("governance")
+        return view is not None and view.held_back == ("allocator reads level 1: it runs headrace 0.1.0",)
+
+    await _until(held_by_the_old_one)
+    await releases.ask("governance", "cordon", cordon)
+    assert await releases.kinds() == ["node.registered.v1", "node.cordoned.v1"]
+
+    async def follows():
+        view = await releases.status("allocator")
+        return view is not None and (view.folded, view.level, view.reads) == (2, 1, 1)
+
+    await _until(follows)
+    old.terminate()  # it says goodbye, so nobody has to wait for it
+    assert await asyncio.to_thread(old.wait, PATIENCE) == 0
+    releases.start("allocator", 2)
+
+    async def raised():
+        view = await releases.status("allocator")
+        return view is not None and (view.level, view.reads) == (2, 2)
+
+    await _until(raised)
+    await releases.ask("governance", "uncordon", cordon)
+    await releases.ask("governance", "cordon", cordon)
+    assert (await releases.kinds())[2:] == ["installation.level.v1", "node.uncordoned.v1", "node.cordoned.v2"]
+
+    late = releases.start("preemption", 1)
+    assert await asyncio.to_thread(late.wait, PATIENCE) == BROKEN
+    last = last_line(late)
+    assert (last["level"], last["reason"]) == (
+        "critical",
+        "record 3 raises the installation to level 2, and headrace 0.1.0 reads up to level 1: install headrace 0.2.0 or newer here",
+    )
+    present.cancel()
