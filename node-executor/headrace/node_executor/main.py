@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def run(settings: Settings) -> None:
     """One life of the executor. Raises `Occupied`, or `OSError` where the data directory cannot be used."""
     stop = Stop(settings.on_stop == END)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.heard, number)
     os.makedirs(settings.data, 0o700, exist_ok=True)
     tenure = Tenure(settings.data)
@@ -112,7 +112,10 @@ async def run(settings: Settings) -> None:
 
 
 class Stop:
-    """Whether and how the executor is to stop: SIGTERM and SIGINT as its settings say, SIGQUIT by killing everything at once."""
+    """Whether and how the executor is to stop: SIGTERM and SIGINT as its settings say, SIGQUIT by killing everything at once.
+
+    SIGHUP: to be started again at once; jobs go on, whatever the settings say.
+    """
 
     def __init__(self, ends_jobs: bool) -> None:
         self.wanted = asyncio.Event()
@@ -124,6 +127,8 @@ class Stop:
         if number == signal.SIGQUIT:
             self.ends_jobs = True
             self.at_once.set()
+        elif number == signal.SIGHUP and not self.wanted.is_set():
+            self.ends_jobs = False
         self.wanted.set()
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,10 +42,14 @@ _log = structlog.get_logger("headrace.turn")
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What whoever decides says: which instance it is, and for how many seconds it was busy at the longest."""
+    """What whoever decides says: which instance it is, and for how many seconds it was busy at the longest.
+
+    `leaves`: it decides no more.
+    """
 
     instance: str
     busy: float = 0.0
+    leaves: bool = False
 
 
 class Turn:
@@ -64,6 +69,8 @@ class Turn:
         """Somebody has said that it decides."""
         if beat.instance != self._instance:
             self._silent, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
+            if beat.leaves:
+                self._silent, self._allowed = self._patience, 0.0
 
     def look(self, *, connected: bool) -> bool:
         """A tick has passed; whether it has become our turn by it."""
@@ -80,6 +87,10 @@ class Turn:
         self.mine = True
         return True
 
+    def goodbye(self) -> Beat:
+        """What to say at the end, so that nobody has to wait for silence."""
+        return Beat(self._instance, leaves=True)
+
     def beat(self) -> Beat:
         """What to say."""
         now = self._clock()
@@ -88,7 +99,7 @@ class Turn:
 
 
 async def take_turns(connection: Connection, service: str, turn: Turn, begin: Callable[[], None]) -> None:
-    """Listen and speak until cancelled; `begin` is called when it has become our turn."""
+    """Listen and speak until cancelled, and hand the turn over then; `begin` is called when it has become our turn."""
 
     async def heard(message: Msg) -> None:
         try:
@@ -98,7 +109,16 @@ async def take_turns(connection: Connection, service: str, turn: Turn, begin: Ca
 
     subject = subject_of(service)
     await connection.subscribe(subject, cb=heard)
-    said = -BEAT
+    try:
+        await _keep_turns(connection, service, turn, begin)
+    finally:
+        if turn.mine and connection.is_connected:
+            with suppress(errors.Error):
+                await connection.publish(subject, msgspec.json.encode(turn.goodbye()))
+
+
+async def _keep_turns(connection: Connection, service: str, turn: Turn, begin: Callable[[], None]) -> None:
+    subject, said = subject_of(service), -BEAT
     while True:
         if turn.look(connected=connection.is_connected):
             _log.info("takes_over", service=service)

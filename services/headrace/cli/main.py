@@ -17,6 +17,7 @@ from headrace.cli import (
     jobs,
     play,
     repair,
+    restart,
     safekeeping,
     statement,
     submission,
@@ -89,6 +90,7 @@ def parser() -> Parser:
         archive,
         safekeeping,
         repair,
+        restart,
         play,
         whatif,
     ):

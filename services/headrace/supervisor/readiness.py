@@ -130,6 +130,10 @@ class Inspector:
             return None
         return answer.sequence
 
+    async def answers(self, service: str) -> bool:
+        """Whether a service answers."""
+        return await self.folded(service) is not None
+
     async def caught_up(self, service: str, tip: int) -> bool | int | None:
         """True once a service has folded the ledger up to `tip`; before that how far it is."""
         folded = await self.folded(service)

@@ -135,3 +135,12 @@ async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch)
     assert turn._silent >= 1.0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    assert wire.said[-1] == Beat("me", leaves=True)
+
+
+def test_who_leaves_hands_its_turn_over_at_once(time: Time) -> None:
+    waits, leaves = Turn(first=False, clock=time), Turn(first=True, clock=time, instance="other")
+    waits.look(connected=True)
+    waits.hear(Beat("other", busy=2.0))
+    waits.hear(leaves.goodbye())
+    assert pass_by(waits, time, TICK)

@@ -1,0 +1,77 @@
+"""`headrace restart`: parts started again one after the other, while jobs run and others are submitted."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.bus.log import LogError
+from headrace.cli.arguments import Failed, add_command, add_place
+from headrace.client import HeadraceError, connect
+from headrace.contracts.queries import ServiceView
+from headrace.supervisor import parts
+from headrace.supervisor.installation import OWNER, Installation
+from headrace.supervisor.readiness import Inspector, NotReady
+from headrace.supervisor.rolling import Rolling, Unknown, chosen, ours
+from headrace.supervisor.running import Running, read_running
+
+if TYPE_CHECKING:
+    import argparse
+
+    from headrace.cli.arguments import Nouns
+
+ANSWER_WITHIN = 2.0
+
+
+def add(nouns: Nouns) -> None:
+    """The command."""
+    parser = add_command(
+        nouns,
+        "restart",
+        restart,
+        "start parts again one after the other, without losing anything: after a new release was installed, or a setting changed",
+        "headrace restart\nheadrace restart allocator feed\nheadrace restart postgres",
+    )
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help="as `headrace status` calls them (default: all of Headrace's own)"
+    )
+    add_place(parser)
+
+
+async def restart(args: argparse.Namespace) -> int:
+    """One after the other; the first that does not come back ends it."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # NATS may go, and come back
+    installation = Installation(args.data)
+    running = read_running(installation)
+    if running is None:
+        raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
+    try:
+        names = chosen(running, args.parts) or await _ours(installation, running)
+        inspector = await Inspector.open(running.url, installation.operator(), installation.owner())
+        try:
+            rolling = Rolling(installation, inspector)
+            for number, name in enumerate(names, 1):
+                print(f"  {number}/{len(names)} {name:<20}", end=" ", flush=True)
+                print(f"back after {await rolling.restart(name):.1f} s", flush=True)
+        finally:
+            await inspector.close()
+    except (Unknown, NotReady, LogError) as error:
+        raise Failed(str(error)) from None
+    print("Done; `headrace status` shows how everything stands.")
+    return 0
+
+
+async def _ours(installation: Installation, running: Running) -> list[str]:
+    """Everything of ours; of two that take turns the one that waits goes first."""
+    deciding: dict[str, bool] = {}
+    login = installation.credentials / f"{OWNER}.json"
+    async with connect(data=installation.directory, credentials=login) as owner:
+        for name in (child.name for child in running.children if child.name.removesuffix(parts.STANDBY) in parts.STANDBYS):
+            try:
+                view = await owner.query(name, "status", None, ServiceView, ANSWER_WITHIN)
+            except HeadraceError:
+                continue
+            deciding[name] = view.detail.get("decides") == 1
+    return ours(running, lambda name: deciding.get(name, False))

@@ -1,0 +1,116 @@
+"""Which parts go in which order, and how it ends for one that does not come back; real processes go in `tests/load/rolling.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from headrace.supervisor import rolling
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.readiness import NotReady
+from headrace.supervisor.rolling import Rolling, Unknown, chosen, ours
+from headrace.supervisor.running import ChildView, Lock, Running, write_running
+
+PARTS = (
+    *("nats-server", "postgres", "admission", "allocator", "preemption", "feed", "allocator-standby"),
+    *("callout-1", "callout-2", "gateway", "node-a"),
+)
+
+
+def running(*names, pid=1, state="running"):
+    return Running(pid=os.getpid(), since=1, children=tuple(ChildView(name=name, state=state, pid=pid) for name in names))
+
+
+def test_services_go_before_the_gateway_and_nodes_and_who_waits_before_who_decides():
+    assert ours(running(*PARTS), lambda name: name == "allocator") == [
+        *("admission", "allocator-standby", "allocator", "feed", "preemption"),
+        *("callout-1", "callout-2", "gateway", "node-a"),
+    ]
+    assert ours(running(*PARTS), lambda name: name == "allocator-standby")[1:3] == ["allocator", "allocator-standby"]
+
+
+def test_what_is_named_goes_in_that_order_and_once():
+    assert chosen(running(*PARTS), ["postgres", "feed", "postgres"]) == ["postgres", "feed"]
+    with pytest.raises(Unknown, match="^part: there is no 'fed'; there are nats-server, postgres"):
+        chosen(running(*PARTS), ["feed", "fed"])
+
+
+class Inspector:
+    """Sees a ledger of nine records; services answer by what the test says."""
+
+    def __init__(self):
+        self.there = True
+
+    async def tip(self):
+        return 9
+
+    async def now(self):
+        return 1
+
+    async def caught_up(self, service, tip):
+        assert (service, tip) == ("feed", 9)
+        return self.there
+
+
+@pytest.fixture
+def home(tmp_path):
+    installation = Installation(tmp_path / "data")
+    installation.prepare()
+    with Lock(installation):
+        yield installation
+
+
+@pytest.fixture
+def feed(home):
+    """A process that is the part `feed`; its supervisor starts it again as soon as it has ended."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    write_running(home, running("feed", pid=process.pid))
+    yield process
+    process.kill()
+    process.wait()
+
+
+async def test_a_part_is_asked_to_stop_and_waited_for_until_it_is_there_again(home, feed, monkeypatch):
+    inspector, looks = Inspector(), []
+
+    async def until(trouble, within, ask):
+        looks.append(await ask())
+        if len(looks) == 1:
+            assert feed.wait(60) == -signal.SIGTERM
+            write_running(home, running("feed", pid=feed.pid + 1))
+            looks.append(await ask())
+        assert within in (rolling.AWAY_WITHIN, rolling.BACK_WITHIN), trouble
+
+    monkeypatch.setattr(rolling, "_until", until)
+    assert await Rolling(home, inspector).restart("feed") < 60
+    assert looks == [False, True, True]
+
+
+async def test_one_that_ends_for_good_or_is_not_ready_is_told(home, feed, monkeypatch):
+    monkeypatch.setattr(rolling, "AWAY_WITHIN", 0.0)
+    monkeypatch.setattr(rolling, "BACK_WITHIN", 0.0)
+    one = Rolling(home, Inspector())
+    with pytest.raises(NotReady, match=r"^feed has not been started again \(waited 0 s\)$"):
+        await one.restart("feed")
+    feed.wait()
+    write_running(home, running("feed", pid=0, state="given-up"))
+    with pytest.raises(NotReady, match="^feed does not start again; more in "):
+        await one.restart("feed")
+    with pytest.raises(NotReady, match="^admission is gone: `headrace up` has stopped meanwhile$"):
+        await one.restart("admission")
+
+
+@pytest.mark.parametrize(("name", "number"), [("node-a", signal.SIGHUP), ("postgres", signal.SIGINT), ("feed", signal.SIGTERM)])
+def test_each_part_is_asked_in_its_own_way(name, number):
+    assert rolling._signal_for(name) == number
+
+
+def test_what_a_part_has_said_since_is_found_in_a_log_that_began_anew_as_well(tmp_path):
+    log = tmp_path / "callout-1.log"
+    log.write_bytes(b"old\nnew\n")
+    assert rolling._written_since(log, 4) == b"new\n"
+    assert rolling._written_since(log, 400) == b"old\nnew\n"
