@@ -35,7 +35,11 @@ MAX_PENDING = 1_500
 
 def documents() -> str:
     """Four tenants with a queue each."""
-    lines = ["pools: [{name: onprem, selector: {site: hq}}]", "profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}]", "tenants:"]
+    lines = [
+        "pools: [{name: onprem, selector: {site: hq}}]",
+        "profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}]",
+        "tenants:",
+    ]
     lines += [f"  - {{name: t{t}}}" for t in range(TENANTS)]
     lines += ["groups:"]
     lines += [f"  - {{tenant: t{t}, name: all, members: [{', '.join(f'u{u}' for u in range(USERS))}]}}" for t in range(TENANTS)]
@@ -86,7 +90,10 @@ async def over_nats(folder: Path, jobs: int) -> tuple[Sent, float]:
 
     telling = asyncio.create_task(progress())
     await asyncio.gather(
-        *(flood(*pair, share, sent) for pair, share in zip(zip(connections, *zip(*whose, strict=True), strict=True), shares, strict=True))
+        *(
+            flood(*pair, share, sent)
+            for pair, share in zip(zip(connections, *zip(*whose, strict=True), strict=True), shares, strict=True)
+        )
     )
     telling.cancel()
     for connection in connections:
@@ -96,7 +103,7 @@ async def over_nats(folder: Path, jobs: int) -> tuple[Sent, float]:
 
 async def over_http(folder: Path, requests: int) -> tuple[Counter[str], float]:
     """So many requests at once, a connection each; the statuses with their reasons."""
-    from api import Http  # noqa: PLC0415
+    from api import Http
 
     token = headrace("token", "create", "--admin", "--data", str(folder)).stdout.split()[-1]
     url = urlsplit(json.loads(Installation(folder).endpoint.read_text("utf-8"))["api"])
@@ -174,7 +181,9 @@ def main() -> None:
     args = parser.parse_args()
     with site(documents(), "--nodes", "1", "--gpus", "64") as folder:
         found = asyncio.run(measure(folder, args.jobs, args.http))
-    print(f"burst of {args.jobs} submits over NATS by {TENANTS * USERS} users, {args.http} over HTTP at once; {os.cpu_count()} cores")
+    print(
+        f"burst of {args.jobs} submits over NATS by {TENANTS * USERS} users, {args.http} over HTTP at once; {os.cpu_count()} cores"
+    )
     for name, value in found.items():
         if name != "memory_mib":
             print(f"  {name:<28} {value}")

@@ -98,7 +98,9 @@ class Memory:
                 process = psutil.Process(child.pid)
                 found[child.name] = process.memory_info().rss
                 if child.name == "postgres":  # its pages are shared: those of its own count once
-                    found[child.name] = sum(one.memory_info().rss - one.memory_info().shared for one in [process, *process.children()])
+                    found[child.name] = sum(
+                        one.memory_info().rss - one.memory_info().shared for one in [process, *process.children()]
+                    )
             except (psutil.Error, ValueError):
                 continue
         return found
@@ -206,7 +208,9 @@ async def counted(folder: Path) -> AsyncIterator[tuple[Count, Connection]]:
         await operator.close()
 
 
-async def until(what: Callable[[], bool] | Callable[[], Awaitable[bool]], progress: Callable[[], str], within: float = PATIENCE) -> float:
+async def until(
+    what: Callable[[], bool] | Callable[[], Awaitable[bool]], progress: Callable[[], str], within: float = PATIENCE
+) -> float:
     """Wait for it, and say how it goes; the seconds that it took."""
     began = time.monotonic()
     while True:
@@ -223,7 +227,7 @@ async def until(what: Callable[[], bool] | Callable[[], Awaitable[bool]], progre
 
 def violations(records: list[Any]) -> list[str]:
     """What an auditor who knows nothing but bytes finds wrong with a ledger."""
-    from tests.properties.auditor import Auditor  # noqa: PLC0415
+    from tests.properties.auditor import Auditor
 
     older = "a record is older than the one before it"
     return [one for one in Auditor().read_all(records) if older not in one]

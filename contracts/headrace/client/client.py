@@ -34,6 +34,9 @@ SUBMIT_ATTEMPTS = 3
 LOOK_AGAIN = 2.0
 """Seconds after which `wait` asks although it heard nothing: FEED keeps no promise, the fold does."""
 
+FULL, FULL_RETRY = 10_077, 5
+"""What NATS calls a subject that holds as much as it may; and the seconds after which some of it has been read."""
+
 FIRST_LOOK, LAST_LOOK = 0.01, 0.25
 PAST_WITHIN = 120.0
 """Seconds for an answer for which the ledger has to be read again."""
@@ -56,6 +59,7 @@ class _Ack(msgspec.Struct):
 
 
 class _AckError(msgspec.Struct):
+    err_code: int = 0
     description: str = ""
 
 
@@ -240,6 +244,9 @@ class Client:
                     raise
                 await asyncio.sleep(LAST_LOOK)
                 continue
+            if ack.error is not None and ack.error.err_code == FULL:
+                text = f"too many wishes of this queue are not judged yet; try again in {FULL_RETRY} s"
+                raise Refused("TOO_FAST", text, retry_after=FULL_RETRY)
             if ack.error is not None:
                 raise Refused("UNAVAILABLE", f"NATS does not store it: {ack.error.description}; try again in a while")
             return

@@ -17,9 +17,13 @@ class Unreachable(HeadraceError):
 
 
 class Refused(HeadraceError):
-    """The answer is no. `code` is a token such as `NOT_FOUND`, `NOT_ALLOWED`, `INVALID`; `body` is what else there is to say, as JSON."""
+    """The answer is no. `code` is a token such as `NOT_FOUND`, `NOT_ALLOWED`, `INVALID`; `body` is what else there is to say, as JSON.
 
-    def __init__(self, code: str, text: str, body: bytes = b"null") -> None:
+    `retry_after`: seconds after which it may be another answer; None where waiting changes nothing.
+    """
+
+    def __init__(self, code: str, text: str, body: bytes = b"null", *, retry_after: int | None = None) -> None:
         super().__init__(text)
         self.code = code
         self.body = body
+        self.retry_after = retry_after

@@ -30,6 +30,8 @@ CONNECT_WITHIN = 2
 ANSWER_WITHIN = 5.0
 REFUSED_FOR = 30.0
 """Seconds."""
+UNHEARD_MAX = 10_000
+"""Messages that wait for a slow listener; of more, the oldest are dropped."""
 
 _FORBIDDEN = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"')
 
@@ -123,10 +125,12 @@ class Link:
 
     @asynccontextmanager
     async def listening(self, subject: str) -> AsyncIterator[asyncio.Queue[tuple[str, bytes]]]:
-        """Whatever is said on a subject (wildcards allowed) from now on, as (subject, payload)."""
-        heard: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        """Whatever is said on a subject (wildcards allowed) from now on, as (subject, payload); who is slow hears the newest."""
+        heard: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(UNHEARD_MAX)
 
         async def hear(message: Msg) -> None:
+            if heard.full():  # FEED keeps no promise; what is asked next tells what has become of it
+                heard.get_nowait()
             heard.put_nowait((message.subject, message.data))
 
         subscription = await self._nats.subscribe(subject, cb=hear)

@@ -251,7 +251,7 @@ class Accounting:
             engine=ENGINE,
             detail=detail,
             reads=LEVEL,
-            level=self._fold.state.level,
+            level=self._fold.state.terms.level,
         )
 
     async def _tip_with(self, sequence: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
+from typing import TYPE_CHECKING
 
 from headrace.admission.decide import Admission
 from headrace.admission.trial import tried
@@ -25,8 +27,13 @@ from headrace.service.deciding import Deciding
 from headrace.service.fold import wall_clock
 from headrace.service.together import together
 
-WAITING_MAX = 5_000
-"""Messages held before more are read: what is not judged yet waits on the disk, not in memory."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.bus.log import Message
+
+WAITING_MAX, WAITING_BYTES = 5_000, 32 * 1024 * 1024
+"""Messages, and bytes of them, held before more are read: what is not judged yet waits on the disk, not in memory."""
 PURGE_EVERY = 2.0
 
 
@@ -82,14 +89,42 @@ async def _read_wishes(submits: JetStreamLog, deciding: Deciding) -> None:
     await deciding.caught_up.wait()
     decider = _admission(deciding)
     reader = await submits.read(decider.state.judged)
+    held = Held()
     try:
         while True:
-            decider.waiting += await reader.batch()
+            batch = await reader.batch()
+            held.take(batch)
+            decider.waiting += batch
             deciding.nudge()
-            while len(decider.waiting) >= WAITING_MAX:  # noqa: ASYNC110  # the decider is pure and tells nobody
-                await asyncio.sleep(0.01)
+            while _is_enough(decider, held):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # the decider is pure and tells nobody
     finally:
         await reader.close()
+
+
+def _is_enough(decider: Admission, held: Held) -> bool:
+    return len(decider.waiting) >= WAITING_MAX or held.after(decider.state.judged) > WAITING_BYTES
+
+
+class Held:
+    """How many bytes of messages have been read and are not judged, by batches."""
+
+    def __init__(self) -> None:
+        self._batches: deque[tuple[int, int]] = deque()
+        self._bytes = 0
+
+    def take(self, batch: Sequence[Message]) -> None:
+        """So many more."""
+        if batch:
+            size = sum(len(message.payload) for message in batch)
+            self._batches.append((batch[-1].sequence, size))
+            self._bytes += size
+
+    def after(self, judged: int) -> int:
+        """What is left once everything up to `judged` has been let go of; a batch counts until its last message is."""
+        while self._batches and self._batches[0][0] <= judged:
+            self._bytes -= self._batches.popleft()[1]
+        return self._bytes
 
 
 async def _forget_judged(submits: JetStreamLog, deciding: Deciding) -> None:

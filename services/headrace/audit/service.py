@@ -62,7 +62,7 @@ async def main(service: Service) -> None:
     state = await beginning(snapshots)
     facts = next((name.facts for name in await snapshots.names() if name.sequence == state.sequence), 0)
     fold = LedgerFold(state)
-    pen = Pen(log, lambda: fold.state.level)
+    pen = Pen(log, lambda: fold.state.terms.level)
     keeper = Keeper(log, fold, snapshots, pen, facts=facts, pace=pace)
     watch = Watch(
         log, pen, Kept(service.data / SEALS), ENGINE, Ledger(await beginning(snapshots)), every=seal_every(os.environ)

@@ -149,7 +149,7 @@ class Decisions:
         """What a decider remembers are memos, so one that remembers nothing decides where the two differ."""
         self.recomputed += 1
         self.decision_facts += len(record.facts)
-        recorded, level = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED)), self.ledger.state.level
+        recorded, level = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED)), self.ledger.state.terms.level
         if _same(recorded, read_back(self._deciders[record.by].decide(record.now), level)):
             return
         decider = self._deciders[record.by] = DECIDERS[record.by](self.ledger.state)

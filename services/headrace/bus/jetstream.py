@@ -7,15 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from headrace.bus.connection import Connection
+from headrace.bus.connection import ASK_TIMEOUT, Connection
 from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, as_message, as_stored
-from headrace.bus.log import LogRefused, LogUnavailable, Message, Stored, WrongLast
+from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
 _WRONG_LAST = 10071
+_FULL = 10077
 _NOT_FOUND = (10037, 404)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,6 +168,8 @@ def _refusal(fault: _Fault, about: str) -> WrongLast | LogUnavailable | LogRefus
     text = f"{about}: {fault.description} ({fault.err_code})"
     if fault.err_code == _WRONG_LAST:
         return WrongLast(text)
+    if fault.err_code == _FULL:
+        return LogFull(text)
     return LogUnavailable(text) if fault.err_code in PASSING else LogRefused(text)
 
 

@@ -14,7 +14,8 @@ class LogError(Exception):
 
     LogError
     ├── LogUnavailable   the server cannot be reached, or did not answer in time: try again
-    ├── LogRefused       the server said no (a full subject, no permission): the message says why
+    ├── LogRefused       the server said no (no permission, too large): the message says why
+    │   └── LogFull      the subject or the stream holds as much as it may: try again when some of it has been read
     ├── WrongLast        the subject has another last message than the writer thought: read on, decide again
     └── LogBroken        a gap or a damaged message: stop, a person has to look
     """
@@ -26,6 +27,10 @@ class LogUnavailable(LogError):
 
 class LogRefused(LogError):
     """The server refused the message; the text says why."""
+
+
+class LogFull(LogRefused):
+    """The subject or the stream holds as much as it may until some of it has been read."""
 
 
 class WrongLast(LogError):

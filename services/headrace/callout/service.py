@@ -148,7 +148,9 @@ class Door:
     async def _tell(self, message: Msg) -> None:
         """How far it has read."""
         state = self.follower.directory.state
-        view = ServiceView(service=NAME, folded=state.sequence, now=state.now, engine=ENGINE, reads=LEVEL, level=state.level)
+        view = ServiceView(
+            service=NAME, folded=state.sequence, now=state.now, engine=ENGINE, reads=LEVEL, level=state.terms.level
+        )
         await message.respond(encode(Answer(sequence=state.sequence, body=msgspec.Raw(encode(view)))))
 
     async def _heard(self, _message: Msg) -> None:

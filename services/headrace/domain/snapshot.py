@@ -95,8 +95,8 @@ def _read(reader: Reader, whole: list[Any], batches: list[Any]) -> State:
     (state,) = reader.column(whole, 1)
     if not isinstance(state, State):
         raise TypeError("it holds no state")
-    if state.level > LEVEL:
-        raise ValueError(f"it was taken at level {state.level} of the facts, and this release reads up to {LEVEL}")
+    if state.terms.level > LEVEL:
+        raise ValueError(f"it was taken at level {state.terms.level} of the facts, and this release reads up to {LEVEL}")
     return state
 
 

@@ -160,8 +160,6 @@ class NodeState:
     """Whether any of its devices is not given in units: it is cut into slices (R4), or unfit."""
     levels: Ranks = UNPROVED
     """How well it has proved to isolate jobs, by what they take of a GPU."""
-    reads: int = 1
-    """The level of facts that its executor reads and writes (`contracts.levels`)."""
     by_name: dict[str, DeviceState] = field(default_factory=dict, metadata=AID)
 
     @property
@@ -347,8 +345,6 @@ class State:
     shares: dict[tuple[str, str], Scope] = field(default_factory=dict)
     """(tenant, pool) to the tenant's share there; a tenant without one is transparent (R7)."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
-    level: int = 1
-    """What facts may be stated (`contracts.levels`)."""
     terms: Terms = field(default_factory=Terms)
     tokens: Tokens = field(default_factory=Tokens)
 

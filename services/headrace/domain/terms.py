@@ -83,7 +83,8 @@ class Terms:
     """What is closed (R11), by kind, tenant and name, in the order in which it was; and what windows and budgets need (R33).
 
     `calendars` by zone; `timed`: the policies that have some; `period_ends`: when the first period of a budget does, 0: never.
-    `allowances`: of tenants that have a submit rate. `growths`: of pools that were asked to grow.
+    `allowances`: of tenants that have a submit rate. `growths`: of pools that were asked to grow. `level`: what facts may be stated
+    (`contracts.levels`); `executors`: the level that each node's executor reads.
     """
 
     closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
@@ -92,3 +93,5 @@ class Terms:
     period_ends: int = 0
     growths: dict[str, Growth] = field(default_factory=dict)
     allowances: dict[str, Allowance] = field(default_factory=dict)
+    level: int = 1
+    executors: dict[str, int] = field(default_factory=dict)

@@ -128,7 +128,7 @@ def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer
     return NodeAnswer(
         node=node,
         through=state.sequence,
-        level=state.level,
+        level=state.terms.level,
         last_record=last_record,
         last_digest=last_digest,
         now=now,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.levels import RELEASES, release_of
+from headrace.contracts.levels import FIRST, RELEASES, release_of
 from headrace.contracts.queries import ApplyAnswer
 from headrace.governance.decide import Decision
 
@@ -61,8 +61,12 @@ class Attendance:
 
 def nodes_too_old(state: State, target: int) -> list[str]:
     """The nodes that keep the installation from that level, a line each."""
-    old = sorted(node.name for node in state.nodes.values() if node.reads < target and (node.status == "ready" or node.leases))
-    named = [f"node {name} {_too_old(state.nodes[name].reads)}" for name in old[:NODES_NAMED]]
+    old = sorted(
+        node.name
+        for node in state.nodes.values()
+        if _reads(state, node.name) < target and (node.status == "ready" or node.leases)
+    )
+    named = [f"node {name} {_too_old(_reads(state, name))}" for name in old[:NODES_NAMED]]
     return named + ([f"and {len(old) - NODES_NAMED} nodes more"] if len(old) > NODES_NAMED else [])
 
 
@@ -71,11 +75,15 @@ def raising(target: int) -> Wish:
 
     def wish(state: State, _now: int) -> Decision:
         answer = ApplyAnswer(changes=(), applied=True)
-        if state.level >= target or nodes_too_old(state, target):
+        if state.terms.level >= target or nodes_too_old(state, target):
             return Decision(answer)
         return Decision(answer, (f.InstallationLevelV1(level=target, release=RELEASES[target - 1]),))
 
     return wish
+
+
+def _reads(state: State, node: str) -> int:
+    return state.terms.executors.get(node, FIRST)
 
 
 def _too_old(reads: int) -> str:

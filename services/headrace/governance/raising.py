@@ -53,7 +53,7 @@ class Raising:
     def held_back(self) -> tuple[str, ...]:
         """What keeps the installation from the newest level, a line each."""
         state = self._deciding.fold.state
-        if state.level >= self.newest:
+        if state.terms.level >= self.newest:
             return ()
         now = asyncio.get_running_loop().time()
         services = (
@@ -77,10 +77,10 @@ class Raising:
         await self._deciding.service.connection.subscribe(presence("*"), cb=hear)
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            if self._deciding.fold.state.level < self.newest and not self.held_back():
+            if self._deciding.fold.state.terms.level < self.newest and not self.held_back():
                 try:
                     await self._decided(raising(self.newest))
                 except Refused as error:
                     _log.error("level_not_raised", reason=str(error))
                 else:
-                    _log.info("level_raised", level=self._deciding.fold.state.level)
+                    _log.info("level_raised", level=self._deciding.fold.state.terms.level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 Handler = Callable[[str, str, bytes], Awaitable[object] | object]
 """`handler(tenant, user, payload)` gives the body, or raises `Refused`."""
+
+SLOW_MAX = 1_000
+"""Questions that wait for somebody else's answer, or for the ledger, at once; more are refused."""
+SLOW_RETRY = 1
+"""Seconds."""
 
 _log = structlog.get_logger("headrace.answering")
 
@@ -52,12 +58,22 @@ async def serve(connection: Connection, service: str, fold: LedgerFold, handlers
         said = _answer(known, fold, message)
         if isinstance(said, Answer):
             await connection.publish(message.reply, encode(said))
+        elif len(slow) >= SLOW_MAX:
+            _drop(said)
+            busy = Refused("UNAVAILABLE", f"{service} has {SLOW_MAX} questions to answer already; try again in {SLOW_RETRY} s")
+            await connection.publish(message.reply, encode(_bad(fold, message, busy)))
         else:  # who has to ask somebody else must not keep the next question waiting
             task = asyncio.ensure_future(finish(message, said))
             slow.add(task)
             task.add_done_callback(slow.discard)
 
     await connection.subscribe(f"hr.query.{service}.>", cb=answer)
+
+
+def _drop(body: Awaitable[object]) -> None:
+    """Nobody will wait for it."""
+    if inspect.iscoroutine(body):
+        body.close()
 
 
 def _answer(handlers: Mapping[str, Handler], fold: LedgerFold, message: Msg) -> Answer | Awaitable[object]:
@@ -110,5 +126,5 @@ def status(service: str, fold: LedgerFold) -> ServiceView:
         "void_records": sum(state.voids.values()),
     }
     return ServiceView(
-        service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, detail=detail, reads=LEVEL, level=state.level
+        service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, detail=detail, reads=LEVEL, level=state.terms.level
     )

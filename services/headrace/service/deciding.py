@@ -57,7 +57,7 @@ class _Drafting:
         self._sealed = sealed
 
     def decide(self, now: int) -> Draft | None:
-        facts = at_level(self._sealed(self._decider.decide(now)), self._state.level)
+        facts = at_level(self._sealed(self._decider.decide(now)), self._state.terms.level)
         return Draft(facts, trace=trace_of(self._state, facts)) if facts else None
 
     def next_wakeup(self) -> int | None:

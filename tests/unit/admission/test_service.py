@@ -7,8 +7,8 @@ import pytest
 
 from headrace.admission import service
 from headrace.admission.decide import Admission
-from headrace.admission.service import _forget_judged, _read_wishes
-from headrace.bus.log import LogUnavailable
+from headrace.admission.service import Held, _forget_judged, _read_wishes
+from headrace.bus.log import LogUnavailable, Message
 from headrace.bus.memory import MemoryLog
 from headrace.bus.sealing import KEYS, Keyring
 from headrace.contracts.codec import decode, encode
@@ -38,6 +38,18 @@ class FakeDeciding:
     @property
     def waiting(self):
         return [message.sequence for message in self.decider.waiting]
+
+
+def test_what_is_held_is_counted_in_bytes_until_its_batch_is_judged():
+    def batch(*sequences):
+        return [Message(sequence, QUEUE, 0, b"x" * 10) for sequence in sequences]
+
+    held = Held()
+    held.take([])
+    assert held.after(0) == 0
+    held.take(batch(1, 2))
+    held.take(batch(3))
+    assert [held.after(judged) for judged in (0, 1, 2, 3)] == [30, 30, 10, 0]
 
 
 class Submits(MemoryLog):

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogError, LogRefused, LogUnavailable, Message, WrongLast
+from headrace.bus.log import LogError, LogFull, LogRefused, LogUnavailable, Message, WrongLast
 
 
 class Scripted:
@@ -60,7 +60,7 @@ async def test_an_append_states_its_condition_in_the_headers(
         (10008, LogUnavailable),
         (10023, LogUnavailable),
         (10076, LogUnavailable),
-        (10077, LogRefused),
+        (10077, LogFull),
         (10054, LogRefused),
         (99999, LogRefused),
     ],

@@ -112,6 +112,13 @@ async def test_a_submit_that_the_stream_does_not_take_is_refused_with_the_way_ou
         await hr.submit("ai-dev/half", ["true"])
 
 
+async def test_a_submit_beyond_the_cap_of_its_queue_is_refused_with_word_when_to_try_again(make):
+    hr = make(b'{"error": {"code": 503, "err_code": 10077, "description": "maximum messages per subject exceeded"}}')
+    with pytest.raises(Refused, match="^too many wishes of this queue are not judged yet; try again in 5 s$") as refused:
+        await hr.submit("ai-dev/half", ["true"])
+    assert (refused.value.code, refused.value.retry_after) == ("TOO_FAST", 5)
+
+
 async def test_many_jobs_are_few_messages(make):
     hr = make(ACK)
     wishes = [make_wish(["true"]) for _ in range(1_500)]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from nats import errors
 
+from headrace.client import link as module
 from headrace.client.endpoint import Door, Login
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.link import Link
@@ -174,6 +175,15 @@ async def test_what_is_said_on_a_subject_is_heard_until_one_stops_listening():
         assert nats.subscribed == ["hr.feed.acme.>"]
         assert await heard.get() == ("hr.feed.acme.job.ended.x", b"{}")
     assert nats.subscribed == []
+
+
+async def test_a_slow_listener_hears_the_newest(monkeypatch):
+    monkeypatch.setattr(module, "UNHEARD_MAX", 2)
+    nats = FakeNats()
+    async with linked(nats).listening("hr.feed.acme.>") as heard:
+        for data in (b"1", b"2", b"3"):
+            await nats.hear(SimpleNamespace(subject="s", data=data))
+        assert [heard.get_nowait(), heard.get_nowait(), heard.empty()] == [("s", b"2"), ("s", b"3"), True]
 
 
 async def test_closing_twice_does_no_harm():

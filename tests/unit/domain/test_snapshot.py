@@ -148,6 +148,6 @@ def test_documents_come_back_whole():
 
 def test_one_of_a_level_that_this_release_does_not_read_is_refused():
     state = State()
-    state.level = 2
+    state.terms.level = 2
     with pytest.raises(SnapshotError, match="it was taken at level 2 of the facts, and this release reads up to 1"):
         load(dump(state))

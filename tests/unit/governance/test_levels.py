@@ -52,7 +52,7 @@ def test_nodes_that_are_there_or_hold_something_hold_the_level_back_until_their_
     names = sorted(site.state.nodes)
     assert nodes_too_old(site.state, 2) == [f"node {name} reads level 1: it runs headrace 0.1.0" for name in names]
     for name in names[1:]:
-        site.state.nodes[name].reads = 2
+        site.state.terms.executors[name] = 2
     assert len(nodes_too_old(site.state, 2)) == 1
     site.state.nodes[names[0]].status = "stopped"
     assert nodes_too_old(site.state, 2) == []
@@ -72,8 +72,8 @@ def test_the_level_is_raised_once_and_not_past_a_node_that_has_come_meanwhile(si
     wish = raising(2)
     site.node("gpu09")
     assert wish(site.state, 0) == KEPT
-    for node in site.state.nodes.values():
-        node.reads = 2
+    for name in site.state.nodes:
+        site.state.terms.executors[name] = 2
     assert wish(site.state, 0) == KEPT._replace(facts=(f.InstallationLevelV1(level=2, release="0.2.0"),))
-    site.state.level = 2
+    site.state.terms.level = 2
     assert wish(site.state, 0) == KEPT

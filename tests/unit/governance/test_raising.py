@@ -46,7 +46,7 @@ class Installation:
         if self.asked == 1:
             raise Refused("UNAVAILABLE", "not now")
         for fact in wish(self.state, 0).facts:
-            self.state.level = fact.level
+            self.state.terms.level = fact.level
         self.raised.set()
         return ApplyAnswer(changes=(), applied=True)
 
@@ -65,7 +65,7 @@ async def test_the_level_is_raised_when_everybody_is_there_and_reads_it_and_trie
     one.raising._attendance._began -= 60.0  # a minute ago
     await one.bus.say("feed", 2)
     await asyncio.wait_for(one.raised.wait(), 10)
-    assert (one.state.level, one.asked, one.raising.held_back()) == (2, 2, ())
+    assert (one.state.terms.level, one.asked, one.raising.held_back()) == (2, 2, ())
     work.cancel()
 
 

@@ -10,6 +10,7 @@ from headrace.bus.log import LogUnavailable
 from headrace.contracts.codec import Malformed, decode
 from headrace.contracts.ids import IdError
 from headrace.contracts.queries import Answer, Change, NodeRequest, ServiceView
+from headrace.service import answering
 from headrace.service.answering import Refused, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
@@ -151,6 +152,25 @@ async def test_a_slow_answer_does_not_keep_the_next_question_waiting():
     await until(lambda: len(bus.published) == 2)
     assert [reply for reply, _ in bus.published] == ["second", "first"]
     assert bus.published[0][1] == bus.published[1][1]
+
+
+async def test_of_too_many_slow_questions_the_last_are_refused_with_word_when_to_try_again(monkeypatch):
+    monkeypatch.setattr(answering, "SLOW_MAX", 1)
+    bus, gate = Bus(), asyncio.Event()
+
+    async def slow(*_):
+        await gate.wait()
+        return CHANGE
+
+    await serve(bus, "feed", LedgerFold(), {"slow": slow})
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="first")
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="second")
+    ((reply, payload),) = bus.published
+    answer = decode(payload, Answer)
+    assert (reply, answer.code) == ("second", "UNAVAILABLE")
+    assert answer.error == "feed has 1 questions to answer already; try again in 1 s"
+    gate.set()
+    await until(lambda: len(bus.published) == 2)
 
 
 async def test_who_wants_no_answer_gets_none(bus):

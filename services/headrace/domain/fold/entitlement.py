@@ -49,10 +49,10 @@ def _node_objection(state: State, record: Record, node: str) -> str:
         if isinstance(fact, _OF_THE_NODE) and fact.node != node:
             return f"it speaks of node {fact.node}"
         if isinstance(fact, f.NodeRegisteredV1):
-            if fact.reads < state.level:
+            if fact.reads < state.terms.level:
                 return (
-                    f"its executor reads level {fact.reads}, and the installation is at level {state.level}: "
-                    f"install {release_of(state.level)} on the node, and uncordon it"
+                    f"its executor reads level {fact.reads}, and the installation is at level {state.terms.level}: "
+                    f"install {release_of(state.terms.level)} on the node, and uncordon it"
                 )
             if wrong := _wrong_hardware(fact):
                 return wrong

@@ -26,7 +26,7 @@ def beyond_us(record: Record) -> str:
 
 
 def _level(state: State, fact: f.InstallationLevelV1, _sequence: int, _place: int) -> None:
-    state.level = max(state.level, fact.level)
+    state.terms.level = max(state.terms.level, fact.level)
 
 
 HANDLERS: dict[type, Any] = {f.InstallationLevelV1: _level}

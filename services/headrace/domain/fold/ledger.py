@@ -74,7 +74,7 @@ class Ledger:
             writer = ledger_writer(message.subject)
             written = decode_written(message.payload)
             record = upcast(written)
-            reason = too_early(written.facts, state.level) or objection(state, record, writer, message.stamped)
+            reason = too_early(written.facts, state.terms.level) or objection(state, record, writer, message.stamped)
         except (Malformed, IdError) as error:
             writer, record, reason = message.subject.removeprefix("hr.ledger."), None, str(error)
         if record is None or reason:

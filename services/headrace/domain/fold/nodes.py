@@ -34,7 +34,8 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         node.pool.index.remove(node)
     capacity.tally(node, -1)
     node.labels, node.isolation, node.status, node.registered_at = dict(fact.labels), fact.isolation, "ready", state.now
-    node.levels, node.reads = ranks(fact.isolation, fact.levels), fact.reads
+    node.levels = ranks(fact.isolation, fact.levels)
+    state.terms.executors[fact.node] = fact.reads
     _starts_again(state, node)
     node.cpu_free += fact.cpu - node.cpu
     node.memory_free += fact.memory - node.memory

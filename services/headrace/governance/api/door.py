@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 SEQUENCE = "headrace-sequence"
 """The header of every answer: the ledger sequence that it reflects."""
 
+RETRY_AFTER = "retry-after"
+"""The header of a refusal that time may change: after how many seconds."""
+
 OPEN = frozenset(
     {
         "/grpc.health.v1.Health/Check",
@@ -163,5 +166,6 @@ async def _fail(context: Any, name: str, error: Exception, counted: Counting) ->
         _log.error("call_failed", method=name, exc_info=error)
         fault = Fault(StatusCode.INTERNAL, "INTERNAL", f"{name} failed; the log of governance has the reason")
     counted.code = fault.code.name
-    context.set_trailing_metadata(((DETAILS, status_of(fault)),))
+    waits = () if fault.retry_after is None else ((RETRY_AFTER, str(fault.retry_after)),)
+    context.set_trailing_metadata(((DETAILS, status_of(fault)), *waits))
     await context.abort(fault.code, fault.message[:1_000])

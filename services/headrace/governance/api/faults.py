@@ -15,14 +15,20 @@ class Violation(NamedTuple):
 
 
 class Fault(Exception):
-    """The answer is no. `reason` is a stable token, `violations` the fields at fault."""
+    """The answer is no. `reason` is a stable token, `violations` the fields at fault.
 
-    def __init__(self, code: StatusCode, reason: str, message: str, *violations: Violation) -> None:
+    `retry_after`: seconds after which it may be another answer; None where waiting changes nothing.
+    """
+
+    def __init__(
+        self, code: StatusCode, reason: str, message: str, *violations: Violation, retry_after: int | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.violations = violations
+        self.retry_after = retry_after
 
 
 def invalid(field: str, message: str, reason: str = "INVALID") -> Fault:

@@ -8,7 +8,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
-from headrace.bus.log import LogError
+from headrace.bus.log import LogError, LogFull
 from headrace.client.errors import Refused as NoWish
 from headrace.contracts.codec import Malformed
 from headrace.contracts.queries import ApplyAnswer
@@ -22,6 +22,9 @@ MESSAGE_MAX = 1_000
 """Characters of a message; it travels in a header."""
 
 VIOLATIONS_MAX = 20
+
+FULL_RETRY, AWAY_RETRY = 5, 2
+"""Seconds after which a full line has been read in part, and after which a server that was restarted is there again."""
 
 _CODES = {
     "NOT_FOUND": StatusCode.NOT_FOUND,
@@ -58,8 +61,12 @@ def of_error(error: BaseException) -> Fault | None:
             return of_refusal(Refused(error.code, str(error)))
         case Malformed():
             return Fault(StatusCode.INVALID_ARGUMENT, "MALFORMED", str(error))
+        case LogFull():
+            message = f"too many wishes of this queue are not judged yet; try again in {FULL_RETRY} s"
+            return Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", message, retry_after=FULL_RETRY)
         case LogError():
-            return Fault(StatusCode.UNAVAILABLE, "UNAVAILABLE", f"the bus is away, try again in a while: {error}")
+            message = f"the bus is away, try again in {AWAY_RETRY} s: {error}"
+            return Fault(StatusCode.UNAVAILABLE, "UNAVAILABLE", message, retry_after=AWAY_RETRY)
     return None
 
 
@@ -72,6 +79,10 @@ def status_of(fault: Fault) -> bytes:
         for violation in fault.violations[:VIOLATIONS_MAX]:
             request.field_violations.add(field=violation.field[:200], description=violation.message[:500])
         details.append(_packed(request))
+    if fault.retry_after is not None:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.seconds = fault.retry_after
+        details.append(_packed(retry))
     number: int = fault.code.value[0]
     status = status_pb2.Status(code=number, message=fault.message[:MESSAGE_MAX], details=details)
     text: bytes = status.SerializeToString()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 UNHEARD_MAX = 10_000
 """Facts that wait for a slow reader, who is then told to begin again."""
+UNHEARD_ALL = 100_000
+"""The same for all readers together: where they are more, each has its equal part of them."""
 ALIVE_EVERY = 10.0
 WATCHERS_MAX = 500
 WATCHERS_EACH = 50
@@ -47,6 +49,7 @@ class Watches:
         self._each = each
         self._alive_every = alive_every
         self._watching: Counter[str] = Counter()
+        self._hearing: set[_Heard] = set()
 
     async def watch_jobs(self, request: Any, call: Call) -> AsyncIterator[pb.JobEvent]:
         """What happens to the jobs of a tenant, from now on until the caller's deadline, or as long as the caller listens."""
@@ -56,7 +59,8 @@ class Watches:
         if request.user and not is_token(request.user):
             raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
         self._enter(call.caller.author)
-        heard = _Heard(tenant, request.user)
+        heard = _Heard(tenant, request.user, self)
+        self._hearing.add(heard)
         subscription = await call.office.connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
         try:
             await call.office.connection.flush()
@@ -64,7 +68,12 @@ class Watches:
                 yield event
         finally:
             self._leave(call.caller.author)
+            self._hearing.discard(heard)
             await subscription.unsubscribe()
+
+    def allowed(self) -> int:
+        """How many facts may wait for one reader now."""
+        return min(UNHEARD_MAX, UNHEARD_ALL // max(1, len(self._hearing)))
 
     def _enter(self, who: str) -> None:
         """One more watch; `Fault` where there are too many, of this caller or of all."""
@@ -99,8 +108,9 @@ class Watches:
 class _Heard:
     """What FEED says to one watcher, as far as it has not been told yet."""
 
-    def __init__(self, tenant: str, user: str) -> None:
-        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue(UNHEARD_MAX)
+    def __init__(self, tenant: str, user: str, watches: Watches) -> None:
+        self._facts: asyncio.Queue[FeedFact | None] = asyncio.Queue()  # bounded where something is put into it
+        self._watches = watches
         self._whose = f"{tenant}.{user}." if user else ""
         self._overrun = False
 
@@ -108,7 +118,7 @@ class _Heard:
         fact = read_fact(message.subject, message.data)
         if fact is None or self._overrun or (self._whose and not str(fact.fields.get("job", "")).startswith(self._whose)):
             return
-        if self._facts.qsize() >= UNHEARD_MAX - 1:
+        if self._facts.qsize() >= self._watches.allowed() - 1:
             self._overrun = True
             self._facts.put_nowait(None)
         else:
@@ -118,7 +128,7 @@ class _Heard:
         """The next fact; `Fault` where some have been lost because the reader is slow."""
         fact = await self._facts.get()
         if fact is None:
-            message = f"more than {UNHEARD_MAX} facts wait to be read; read faster, or watch less; begin again"
+            message = f"more than {self._watches.allowed()} facts wait to be read; read faster, or watch less; begin again"
             raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_SLOW", message)
         return fact
 

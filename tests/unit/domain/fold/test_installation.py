@@ -15,7 +15,7 @@ def test_the_level_is_what_was_said_and_never_falls():
     levels = []
     for level in (2, 3, 1):
         HANDLERS[f.InstallationLevelV1](state, f.InstallationLevelV1(level=level, release="0.9.0"), 1, 0)
-        levels.append(state.level)
+        levels.append(state.terms.level)
     assert levels == [2, 3, 3]
 
 

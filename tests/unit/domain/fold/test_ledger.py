@@ -299,7 +299,7 @@ def test_a_level_that_this_release_does_not_read_stops_the_reader_and_says_what_
     why = "^record 4 raises the installation to level 2, and headrace 0.1.0 reads up to level 1: install headrace 0.2.0 or newer here$"
     with pytest.raises(LedgerBroken, match=why):
         tape.write("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
-    assert (tape.ledger.sequence, tape.state.level) == (3, 1)
+    assert (tape.ledger.sequence, tape.state.terms.level) == (3, 1)
 
 
 def test_what_is_stated_before_its_level_is_void_like_any_breach_of_the_law(tape, monkeypatch):
@@ -314,11 +314,11 @@ def test_what_is_stated_before_its_level_is_void_like_any_breach_of_the_law(tape
 
 
 def test_a_node_whose_executor_is_too_old_for_the_level_is_set_aside_until_it_is_brought_up_to_date(tape):
-    tape.state.level = 2
+    tape.state.terms.level = 2
     assert tape.write("node.n1", registered("n1")) is None
     assert tape.state.nodes["n1"].cordoned == (
         "its record 4 was void: its executor reads level 1, and the installation is at level 2: "
         "install a newer release of headrace than 0.1.0 on the node, and uncordon it"
     )
     assert tape.write("node.n2", structs.replace(registered("n2"), reads=2)) is not None
-    assert (tape.state.nodes["n2"].reads, tape.state.nodes["n2"].cordoned) == (2, "")
+    assert (tape.state.terms.executors["n2"], tape.state.nodes["n2"].cordoned) == (2, "")

@@ -4,7 +4,7 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
-from headrace.bus.log import LogUnavailable
+from headrace.bus.log import LogFull, LogUnavailable
 from headrace.client.errors import Refused as NoWish
 from headrace.contracts.codec import Malformed
 from headrace.contracts.queries import ApplyAnswer
@@ -26,6 +26,7 @@ from headrace.service.answering import Refused
         (Denied("no"), StatusCode.PERMISSION_DENIED, "NOT_ALLOWED"),
         (Malformed("no"), StatusCode.INVALID_ARGUMENT, "MALFORMED"),
         (LogUnavailable("no"), StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+        (LogFull("no"), StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST"),
     ],
 )
 def test_every_answer_that_is_no_has_its_status(error, code, reason):
@@ -50,3 +51,12 @@ def test_a_status_travels_with_its_reason_and_its_fields():
     assert status.details[1].Unpack(request)
     assert (status.code, status.message, info.reason, info.domain) == (10, "etag: old", "STALE", "headrace.dev")
     assert [(one.field, one.description) for one in request.field_violations] == [("etag", "old")]
+
+
+def test_what_time_may_change_says_how_long_to_wait():
+    fault = of_error(LogFull("maximum messages per subject exceeded"))
+    assert (fault.message, fault.retry_after) == ("too many wishes of this queue are not judged yet; try again in 5 s", 5)
+    retry = error_details_pb2.RetryInfo()
+    assert status_pb2.Status.FromString(status_of(fault)).details[1].Unpack(retry)
+    assert retry.retry_delay.seconds == 5
+    assert of_error(Refused("STALE", "no")).retry_after is None

@@ -1,0 +1,45 @@
+"""How much waits for readers who do not read; what a watch tells is in `tests/integration/test_api.py`."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.governance.api import watching
+from headrace.governance.api.faults import Fault
+from headrace.governance.api.watching import Watches, _Heard
+
+SUBJECT = "hr.feed.acme.job.ended.01jd3v8k5w2m4x6z8b0c2e4g6h"
+
+
+def message(number):
+    return SimpleNamespace(
+        subject=SUBJECT, data=json.dumps({"type": "job.ended.v1", "sequence": number, "number": 0, "at": 1}).encode()
+    )
+
+
+async def told(heard, facts):
+    for number in range(facts):
+        await heard.hear(message(number))
+    return heard._facts.qsize()
+
+
+async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_again(monkeypatch):
+    monkeypatch.setattr(watching, "UNHEARD_MAX", 4)
+    heard = _Heard("acme", "", Watches())
+    assert await told(heard, 9) == 4
+    assert [(await heard.next()).sequence for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(Fault, match="^more than 4 facts wait to be read; read faster, or watch less; begin again$"):
+        await heard.next()
+
+
+async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
+    monkeypatch.setattr(watching, "UNHEARD_ALL", 8)
+    watches = Watches()
+    readers = [_Heard("acme", "", watches) for _ in range(4)]
+    watches._hearing.update(readers)
+    assert [await told(reader, 9) for reader in readers] == [2, 2, 2, 2]
+    watches._hearing.difference_update(readers[1:])
+    assert watches.allowed() == 8
