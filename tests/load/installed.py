@@ -80,6 +80,16 @@ def restarts(folder: Path) -> dict[str, int]:
     return {child.name: child.restarts for child in (running.children if running is not None else ())}
 
 
+def is_verified(folder: Path) -> bool:
+    """Whether `headrace audit verify` finds the ledger whole and every decision right."""
+    try:
+        headrace("audit", "verify", "--data", str(folder))
+    except RuntimeError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return False
+    return True
+
+
 class Memory:
     """Resident bytes of every process of an installation: before, at the most, and after."""
 

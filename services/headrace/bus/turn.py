@@ -21,6 +21,7 @@ import msgspec
 import structlog
 from nats import errors
 
+from headrace.bus.loop import Deposed
 from headrace.contracts.subjects import turn as subject_of
 
 if TYPE_CHECKING:
@@ -44,12 +45,13 @@ _log = structlog.get_logger("headrace.turn")
 class Beat(msgspec.Struct, frozen=True):
     """What whoever decides says: which instance it is, and for how many seconds it was busy at the longest.
 
-    `leaves`: it decides no more.
+    `leaves`: it decides no more. `age`: for how many seconds it has been deciding; less than none where it does not say.
     """
 
     instance: str
     busy: float = 0.0
     leaves: bool = False
+    age: float = -1.0
 
 
 class Turn:
@@ -57,6 +59,9 @@ class Turn:
 
     def __init__(self, *, first: bool, clock: Callable[[], float], instance: str = "") -> None:
         self.mine = False
+        self.is_over = False
+        """Somebody has taken over from this one while it slept or could not be heard."""
+        self._began = 0.0
         self._patience = SILENCE if first else SILENCE + LATER
         self._instance = instance or secrets.token_hex(8)
         self._clock = clock
@@ -66,7 +71,9 @@ class Turn:
         self._stalls: list[tuple[float, float]] = []
 
     def hear(self, beat: Beat) -> None:
-        """Somebody has said that it decides."""
+        """Somebody has said that it decides. Of two, the one that has done so for longer is the one of which nothing was heard."""
+        if self.mine and beat.instance != self._instance and not beat.leaves and beat.age >= 0.0:
+            self.is_over = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
         if beat.instance != self._instance:
             self._silent, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
             if beat.leaves:
@@ -84,7 +91,7 @@ class Turn:
         self._silent = self._silent + passed if connected else 0.0
         if self.mine or self._silent < self._patience + self._allowed:
             return False
-        self.mine = True
+        self.mine, self._began = True, now
         return True
 
     def goodbye(self) -> Beat:
@@ -95,11 +102,14 @@ class Turn:
         """What to say."""
         now = self._clock()
         self._stalls = [(at, span) for at, span in self._stalls if at > now - STALL_FORGOTTEN]
-        return Beat(self._instance, max((span for _, span in self._stalls), default=0.0))
+        return Beat(self._instance, max((span for _, span in self._stalls), default=0.0), age=now - self._began)
 
 
 async def take_turns(connection: Connection, service: str, turn: Turn, begin: Callable[[], None]) -> None:
-    """Listen and speak until cancelled, and hand the turn over then; `begin` is called when it has become our turn."""
+    """Listen and speak until cancelled, and hand the turn over then; `begin` is called when it has become our turn.
+
+    Raises `Deposed` when somebody else has taken it.
+    """
 
     async def heard(message: Msg) -> None:
         try:
@@ -112,7 +122,7 @@ async def take_turns(connection: Connection, service: str, turn: Turn, begin: Ca
     try:
         await _keep_turns(connection, service, turn, begin)
     finally:
-        if turn.mine and connection.is_connected:
+        if turn.mine and not turn.is_over and connection.is_connected:
             with suppress(errors.Error):
                 await connection.publish(subject, msgspec.json.encode(turn.goodbye()))
 
@@ -120,6 +130,8 @@ async def take_turns(connection: Connection, service: str, turn: Turn, begin: Ca
 async def _keep_turns(connection: Connection, service: str, turn: Turn, begin: Callable[[], None]) -> None:
     subject, said = subject_of(service), -BEAT
     while True:
+        if turn.is_over:
+            raise Deposed(f"somebody else has taken over as {service}")
         if turn.look(connected=connection.is_connected):
             _log.info("takes_over", service=service)
             begin()

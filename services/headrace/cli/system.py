@@ -358,8 +358,10 @@ async def status(args: argparse.Namespace) -> int:
             if _number(row.get("lag")) > FAR and row["name"] not in followers:
                 pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
                 print(f"{row['name']} is {row['lag']} records behind the ledger{pace}.")
+    troubles = [f"{row['name']}: {row['trouble']}" for row in rows if row.get("trouble")]
     silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
     wrong = [trouble] if trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
+    wrong += troubles
     if found := sum(_number(row.get("findings")) for row in rows):
         what = "1 finding" if found == 1 else f"{found} findings"
         wrong.append(f"THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {what}; `headrace audit verify` says what and where")

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from headrace.bus.process import BROKEN
 from headrace.supervisor.logfile import LogFile
 from headrace.supervisor.running import ChildView
@@ -26,6 +28,7 @@ WAIT_FIRST, WAIT_MOST = 0.1, 5.0
 LIVED_LONG = 10.0
 """Seconds after which a child that dies is restarted as if it were the first time."""
 LAST_WORDS = 0.5
+REASON_MAX = 500
 PIECE = 64 * 1024
 NOT_STARTED = 127
 
@@ -68,6 +71,7 @@ class Child:
         self.restarts = 0
         self.exit_code: int | None = None
         self.state = "stopped"
+        self.trouble = ""
         self._changed = changed
         self._since = 0
         self._process: asyncio.subprocess.Process | None = None
@@ -88,12 +92,17 @@ class Child:
             restarts=self.restarts,
             since=self._since,
             exit_code=self.exit_code,
+            trouble=self.trouble,
         )
 
     def start(self) -> None:
         """Begin to keep it alive."""
         self._stopping.clear()
         self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.program.name}")
+
+    def restart(self) -> None:
+        """Have it started again."""
+        self._signal(self.program.stop_signal)
 
     async def stop(self, *, at_once: bool = False) -> None:
         """End it, politely first; returns when it is gone. A second call with `at_once` hurries the first."""
@@ -123,6 +132,8 @@ class Child:
                 async with asyncio.timeout(wait):
                     await self._stopping.wait()
             wait = min(2 * wait, WAIT_MOST)
+        if not self._stopping.is_set():
+            self.trouble = reason(self.log.last_line())
         self._become("stopped" if self._stopping.is_set() else "given-up")
 
     async def _run(self) -> int:
@@ -214,6 +225,16 @@ class Children:
         for layer in reversed(self._layers):
             say(", ".join(child.program.name for child in layer))
             await asyncio.gather(*(child.stop(at_once=at_once) for child in layer))
+
+
+def reason(line: str) -> str:
+    """What a line of a log says, without what stands around it; ours are JSON."""
+    try:
+        entry = msgspec.json.decode(line, type=dict[str, object])
+    except msgspec.DecodeError:
+        return line[:REASON_MAX]
+    said = str(entry.get("reason") or entry.get("event") or line)
+    return f"{said}. {entry['help']}"[:REASON_MAX] if entry.get("help") else said[:REASON_MAX]
 
 
 def _die_with(supervisor: int, number: int) -> None:

@@ -7,8 +7,6 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
 from headrace.bus.connection import Connection, connect
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
@@ -16,7 +14,7 @@ from headrace.client.endpoint import Login
 from headrace.contracts.codec import Malformed, decode
 from headrace.contracts.queries import Answer
 from headrace.contracts.subjects import LEDGER_STREAM, ledger, node_writer, query
-from headrace.supervisor.children import Child
+from headrace.supervisor.children import Child, reason
 from headrace.supervisor.installation import CALLOUT
 from headrace.supervisor.ports import LOOPBACK
 
@@ -25,7 +23,6 @@ DEATHS_MAX = 3
 PATIENCE = 60.0
 """Seconds without any progress after which a part that runs and does not answer is given up."""
 ANSWER_WITHIN = 1.0
-REASON_MAX = 300
 
 
 class NotReady(Exception):
@@ -51,17 +48,8 @@ async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patien
 
 
 def _last_words(child: Child) -> str:
-    said = _reason(child.log.last_line()) or f"it says nothing, and ends with exit code {child.exit_code}"
+    said = reason(child.log.last_line()) or f"it says nothing, and ends with exit code {child.exit_code}"
     return f"{said}; more in {child.log.path}"
-
-
-def _reason(line: str) -> str:
-    """What a line of a log says, without what stands around it; ours are JSON."""
-    try:
-        entry = msgspec.json.decode(line, type=dict[str, object])
-    except msgspec.DecodeError:
-        return line[:REASON_MAX]
-    return str(entry.get("reason") or entry.get("event") or line)[:REASON_MAX]
 
 
 async def listens(port: int) -> bool:

@@ -19,7 +19,10 @@ PATIENCE = 0.3
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
-    """One child. `state`: `running`, `restarting`, `stopped`, `given-up`. Times in microseconds since 1970."""
+    """One child. `state`: `running`, `restarting`, `stopped`, `given-up`. Times in microseconds since 1970.
+
+    `trouble`: what is wrong with it although it runs, or why it was given up; one line with the way out.
+    """
 
     name: str
     state: str
@@ -27,6 +30,7 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     since: int = 0
     exit_code: int | None = None
+    trouble: str = ""
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):

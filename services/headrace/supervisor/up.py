@@ -17,6 +17,7 @@ from headrace.bus.streams import STREAMS
 from headrace.contracts.trust import CA
 from headrace.supervisor import parts, servers
 from headrace.supervisor.children import Child, Children
+from headrace.supervisor.full_disk import FullDisk
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
@@ -64,6 +65,7 @@ class Up:
         self._nats: list[Child] = []
         self._nats_lives = 0
         self._mending: asyncio.Task[None] | None = None
+        self._vigil: asyncio.Future[list[None]] | None = None
 
     async def __aenter__(self) -> Self:
         self.installation.prepare()
@@ -85,8 +87,9 @@ class Up:
     async def stop(self) -> None:
         """Stop everything, nodes first, and let go of the data directory."""
         self.ready = False
-        if self._mending is not None:
-            self._mending.cancel()
+        for task in (self._mending, self._vigil):
+            if task is not None:
+                task.cancel()
         stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say("stopping", names)))
         hurry = asyncio.ensure_future(self._hurry.wait())
         try:
@@ -135,6 +138,8 @@ class Up:
         scheme = "nats" if tls is None else "tls"
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
         self._nats = await servers.start(self.installation, self.children, ports)
+        each = zip(self._nats, self.installation.servers(), strict=True)
+        self._vigil = asyncio.gather(*(FullDisk(server, place.store, self._changed).watch() for server, place in each))
         self.installation.write_endpoint(self.url)
         for child, url in zip(self._nats, self.url.split(","), strict=True):
             self._say(child.program.name, f"ready    {url}")

@@ -10,6 +10,7 @@ import pytest
 from nats import errors
 
 from headrace.bus import turn as module
+from headrace.bus.loop import Deposed
 from headrace.bus.turn import LATER, SILENCE, STALL, STALL_FORGOTTEN, TICK, Beat, Turn, take_turns
 from tests.unit.service.bus import until
 
@@ -88,7 +89,7 @@ def test_who_decides_says_how_long_it_was_busy_until_that_is_long_ago(time: Time
     decides = Turn(first=True, clock=time, instance="me")
     decides.look(connected=True)
     pass_by(decides, time, SILENCE + TICK)
-    assert decides.beat() == Beat("me", 0.0)
+    assert decides.beat() == Beat("me", 0.0, age=0.0)
     time.now += STALL + 1.0
     decides.look(connected=True)
     assert decides.beat().busy == pytest.approx(STALL + 1.0)
@@ -144,3 +145,26 @@ def test_who_leaves_hands_its_turn_over_at_once(time: Time) -> None:
     waits.hear(Beat("other", busy=2.0))
     waits.hear(leaves.goodbye())
     assert pass_by(waits, time, TICK)
+
+
+def test_of_two_that_decide_the_one_that_has_for_longer_is_over(time: Time) -> None:
+    slept, woke = (Turn(first=True, clock=time, instance=name) for name in ("a", "b"))
+    slept.look(connected=True)
+    pass_by(slept, time, SILENCE + TICK)
+    time.now += 60.0  # it is stopped, and somebody else takes over
+    woke.look(connected=True)
+    pass_by(woke, time, SILENCE + TICK)
+    for one, other in ((slept, woke), (woke, slept)):
+        one.hear(other.beat())
+        one.hear(Beat("of a release that says no age"))
+        one.hear(other.goodbye())
+    assert (slept.mine, slept.is_over, woke.mine, woke.is_over) == (True, True, True, False)
+
+
+async def test_who_is_over_starts_again_and_hands_nothing_over() -> None:
+    wire = Wire()
+    turn = Turn(first=True, clock=asyncio.get_running_loop().time, instance="me")
+    turn.mine = turn.is_over = True
+    with pytest.raises(Deposed, match="^somebody else has taken over as allocator$"):
+        await take_turns(wire, "allocator", turn, lambda: None)  # type: ignore[arg-type]
+    assert wire.said == []

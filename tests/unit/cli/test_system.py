@@ -214,6 +214,7 @@ def test_status_for_programs(status):
         "restarts": 2,
         "since": None,
         "exit_code": -9,
+        "trouble": "",
         "folded": 17,
         "lag": 3,
         "engine": "headrace/0",
@@ -234,6 +235,15 @@ def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
     )
     part = json.loads(out)["parts"][1]
     assert (part["verified"], part["sealed"], part["findings"]) == (15, 10, count)
+
+
+def test_what_is_wrong_with_a_part_is_told_with_the_way_out(capsys, installation, monkeypatch):
+    monkeypatch.setattr(system, "connect", lambda **_: FakeClient({}))
+    full = ChildView(name="nats-server", state="running", pid=7, trouble="the disk of /x is full (0 MiB free)")
+    with Lock(installation):
+        write_running(installation, Running(pid=os.getpid(), since=1, ready=True, children=(full,)))
+        assert main(["status", "--data", str(installation.directory)]) == 1
+    assert capsys.readouterr().err == "headrace: nats-server: the disk of /x is full (0 MiB free)\n"
 
 
 def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status):
