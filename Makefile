@@ -7,7 +7,7 @@ DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-api check properties sim scenarios schemas format lock
-.PHONY: chaos durability bench bench-api bench-failover bench-packing bench-trace bench-whatif
+.PHONY: chaos durability load rolling bench bench-api bench-failover bench-packing bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,14 @@ bench-whatif: $(INSTALLED) ## 100,000 jobs of a history played again as it was a
 
 bench-trace: $(INSTALLED) ## six weeks of a real cluster through the engine, beside simple schedulers
 	@$(BIN)/python tests/bench/trace.py
+
+load: $(INSTALLED) ## a burst of 100,000 submits, then slow readers, poison, full disks and a database that is away: what it costs, what is lost
+	@$(BIN)/python tests/load/burst.py $(if $(JOBS),--jobs $(JOBS))
+	@$(BIN)/python tests/load/hard.py
+
+rolling: $(INSTALLED) ## every part started again under load, then every writer stopped and let go on: nothing lost, nothing twice
+	@$(BIN)/python tests/load/rolling.py
+	@$(BIN)/python tests/load/zombies.py
 
 properties: $(INSTALLED) ## 10,000 random histories through the rules
 	HEADRACE_HISTORIES=10000 $(BIN)/pytest -o faulthandler_timeout=0 tests/properties

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,11 +42,20 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def site(documents: str, *arguments: str) -> Iterator[Path]:
-    """The data directory of a running installation with those documents."""
+def site(documents: str, *arguments: str, disk_mib: int = 0) -> Iterator[Path]:
+    """The data directory of a running installation with those documents.
+
+    `disk_mib`: NATS keeps its streams on a file system of their own, where that may be mounted.
+    """
     folder = Path(tempfile.mkdtemp(prefix="headrace-load-"))
     data = ["--data", str(folder)]
     try:
+        store = Installation(folder).nats_store
+        if disk_mib:
+            store.mkdir(parents=True)
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={disk_mib}m", "load", str(store)], capture_output=True, check=False
+            )
         say("starting the installation")
         headrace("up", *data, "--detach", *arguments)
         try:
@@ -57,6 +67,8 @@ def site(documents: str, *arguments: str) -> Iterator[Path]:
             headrace("down", *data, "--now")
             say("")
     finally:
+        if store.is_mount():
+            subprocess.run(["umount", str(store)], check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
 
