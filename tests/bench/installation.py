@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from fleet import Group, fleet
+
+from headrace.supervisor.installation import Installation
 
 DOCUMENTS = """
 groups: [{name: bench, members: [bench]}]
@@ -19,6 +22,7 @@ pools: [{name: onprem, selector: {site: hq}}]
 profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}, {name: all, request: {gpu: 8}, pools: [onprem]}]
 policies: [{name: bench, group: bench, profiles: [one, all], max_pending: 1000000}]
 """
+FLEET = "fleet"
 
 
 def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,31 +34,54 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def installation(gpus: int, *more: str) -> Iterator[Path]:
-    """The data directory of a running installation with one node of `gpus` simulated GPUs and the queue `bench/one`; `more`: of `up`."""
+def installation(gpus: int, *more: str, groups: Sequence[Group] = (), documents: str = DOCUMENTS) -> Iterator[Path]:
+    """The data directory of a running installation with one node of `gpus` simulated GPUs and the queue `bench/one`; `more`: of `up`.
+
+    With `groups` its nodes are a fleet's instead.
+    """
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
     data = ["--data", str(folder)]
+    nodes = ["--nodes", "0"] if groups else ["--nodes", "1", "--gpus", str(gpus)]
     try:
-        headrace("up", *data, "--nodes", "1", "--gpus", str(gpus), "--detach", *more)
+        _make_logins(folder, groups)
+        headrace("up", *data, *nodes, "--detach", *more)
         try:
-            documents = folder / "bench.yaml"
-            documents.write_text(DOCUMENTS, encoding="utf-8")
-            headrace("apply", *data, "-f", str(documents))
-            yield folder
+            file = folder / "bench.yaml"
+            file.write_text(documents, encoding="utf-8")
+            headrace("apply", *data, "-f", str(file))
+            if groups:
+                with fleet(folder, groups) as pid:
+                    (folder / FLEET).write_text(str(pid), encoding="utf-8")
+                    yield folder
+            else:
+                yield folder
         finally:
             headrace("down", *data)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _make_logins(folder: Path, groups: Sequence[Group]) -> None:
+    """Those of all nodes, which the server's configuration has to name when it starts."""
+    if groups:
+        home = Installation(folder)
+        home.prepare()
+        for group in groups:
+            for name in group.nodes:
+                home.node(name)
+
+
 def cpu_seconds(folder: Path) -> dict[str, float]:
     """CPU-seconds used so far by each part of the installation, children included that have been waited for."""
     status = json.loads(headrace("status", "--data", str(folder), "--json").stdout)
+    parts = {part["name"]: part["pid"] for part in status["parts"]}
+    if (folder / FLEET).exists():
+        parts[FLEET] = int((folder / FLEET).read_text("utf-8"))
     used: dict[str, float] = {}
-    for part in status["parts"]:
+    for name, pid in parts.items():
         try:
-            times = psutil.Process(part["pid"]).cpu_times()
+            times = psutil.Process(pid).cpu_times()
         except (psutil.Error, TypeError):
             continue
-        used[part["name"]] = times.user + times.system + times.children_user + times.children_system
+        used[name] = times.user + times.system + times.children_user + times.children_system
     return used

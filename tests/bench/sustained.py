@@ -1,0 +1,155 @@
+"""P4 and P6: the whole line without processes of jobs, on a fleet of simulated nodes.
+
+P4: as many jobs as the line takes, for minutes: submit (durable), admitted, granted (durable), ordered, started and ended on a node, in the
+books; jobs/s that came into the books, and the least of any ten seconds. Some thousand jobs are kept waiting, a thousand to a message.
+P6: 500 submits a second, one job each, due at even times, on nodes with room; milliseconds from the moment a submit was due until the node
+started the job it was ordered to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from fleet import Group
+from installation import DOCUMENTS
+from stage import Stage, done, progress, quantile, spent, stage
+
+from headrace.client.wishing import make_wish
+from headrace.contracts.usage import UsageAnswer, UsageRequest
+
+NODES, GPUS = 8, 64
+SECONDS, LATENCY_SECONDS = 300.0, 30.0
+RATE = 500
+WAITING_LEAST, AT_ONCE = 3_000, 1_000
+WINDOW = 10.0
+GOAL, GOAL_P50, GOAL_P99 = 3_000, 6, 20
+
+
+async def throughput(here: Stage, seconds: float) -> dict[str, Any]:
+    """P4 for so long."""
+    submitted, began, before = 0, time.monotonic(), here.cpu()
+    looks: list[tuple[float, int]] = []
+    while (passed := time.monotonic() - began) < seconds:
+        pending, _ = await here.left()
+        while pending < WAITING_LEAST:
+            await here.client.submit_many("bench/one", [make_wish(["true"]) for _ in range(AT_ONCE)])
+            submitted, pending = submitted + AT_ONCE, pending + AT_ONCE
+        if not looks or passed - looks[-1][0] >= WINDOW:
+            looks.append((passed, await booked(here)))
+            rate = (looks[-1][1] - looks[0][1]) / passed if passed else 0.0
+            progress(f"P4: {passed:.0f} of {seconds:.0f} s, {looks[-1][1]:,} jobs in the books, {rate:,.0f}/s")
+        await asyncio.sleep(0.05)
+    looks.append((time.monotonic() - began, await booked(here)))
+    after = here.cpu()
+    done()
+    await here.until(0, 0, "P4: what is left")
+    if await here.until_booked() != submitted:
+        raise RuntimeError("the books do not hold every job")
+    ended = looks[-1][1] - looks[0][1]
+    rates = [(jobs - had) / (at - since) for (since, had), (at, jobs) in zip(looks, looks[1:], strict=False)]
+    return {
+        "jobs": submitted,
+        "seconds": looks[-1][0] - looks[0][0],
+        "jobs_per_s": ended / (looks[-1][0] - looks[0][0]),
+        "least_of_ten_s": min(rates),
+        "cpu_seconds_per_1000": spent(before, after, ended),
+    }
+
+
+async def booked(here: Stage) -> int:
+    """How many jobs the books hold."""
+    answer = await here.client.query("accounting", "usage", UsageRequest(by=("tenant",)), UsageAnswer, 30.0)
+    return sum(row.jobs for row in answer.rows if row.key == "gpu")
+
+
+async def latency(here: Stage, rate: int, seconds: float) -> dict[str, Any]:
+    """P6 for so long."""
+    await here.fresh()
+    due: dict[str, int] = {}
+    asking: set[asyncio.Task[Any]] = set()
+    before, began, offset = here.cpu(), time.perf_counter() + 0.1, time.time() - time.perf_counter()
+    for number in range(int(rate * seconds)):
+        at = began + number / rate
+        await asyncio.sleep(max(0.0, at - time.perf_counter()))
+        wish = make_wish(["true"])
+        due[f"default.bench.{wish.id}"] = int((at + offset) * 1e6)
+        asking.add(task := asyncio.create_task(here.client.submit_many("bench/one", [wish])))
+        task.add_done_callback(asking.discard)
+        if number % rate == 0:
+            progress(f"P6: {number // rate} of {seconds:.0f} s")
+    await asyncio.gather(*asking)
+    took = time.perf_counter() - began
+    done()
+    stories = await here.hear(lambda stories: stories.ended >= len(due), "P6")
+    after = here.cpu()
+    waits = [(stories.jobs[job].started - at) / 1e3 for job, at in due.items()]
+    return {
+        "asked_per_s": len(due) / took,
+        "p50_ms": quantile(waits, 0.5),
+        "p99_ms": quantile(waits, 0.99),
+        "cpu_seconds_per_1000": spent(before, after, len(due)),
+    }
+
+
+async def measure(nodes: int, gpus: int, seconds: float, rate: int, latency_seconds: float, runs: int) -> dict[str, Any]:
+    """P6 as often as asked, then P4 once, on one installation."""
+    async with stage([Group("hq", nodes, gpus)], DOCUMENTS) as here:
+        await latency(here, 50, 2.0)  # the first ones warm caches up
+        found = {"P6": [await latency(here, rate, latency_seconds) for _ in range(runs)] if latency_seconds else []}
+        return found | {"P4": [await throughput(here, seconds)] if seconds else []}
+
+
+def show(found: dict[str, Any]) -> None:
+    """A line for each."""
+    for run in found["P4"]:
+        print(
+            f"P4  submit to the books, {run['seconds']:.0f} s  {run['jobs_per_s']:,.0f} jobs/s, at least {run['least_of_ten_s']:,.0f}"
+            f" in any ten seconds   (goal {GOAL:,})\n    CPU-seconds for 1,000 jobs {_cpu(run)}",
+            flush=True,
+        )
+    if found["P6"]:
+        p50, p99 = (statistics.median(run[name] for run in found["P6"]) for name in ("p50_ms", "p99_ms"))
+        asked = statistics.median(run["asked_per_s"] for run in found["P6"])
+        print(
+            f"P6  submit to the order at the node, {asked:.0f} a second  p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+            f"   (goal {GOAL_P50} / {GOAL_P99})\n    CPU-seconds for 1,000 jobs {_cpu(found['P6'][-1])}",
+            flush=True,
+        )
+
+
+def _cpu(run: dict[str, Any]) -> str:
+    parts = run["cpu_seconds_per_1000"]
+    return f"{sum(parts.values()):.2f}  {parts}"
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description="P4 and P6: the whole line, on simulated nodes.")
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--gpus", type=int, default=GPUS, help="of each node")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of P4; 0 leaves it out")
+    parser.add_argument("--latency-seconds", type=float, default=LATENCY_SECONDS, help="of P6; 0 leaves it out")
+    parser.add_argument("--rate", type=int, default=RATE, help="submits a second in P6")
+    parser.add_argument("--runs", type=int, default=1, help="of P6")
+    parser.add_argument("--json", type=Path, help="write the figures into this file as well")
+    arguments = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before")
+    found = asyncio.run(
+        measure(
+            arguments.nodes, arguments.gpus, arguments.seconds, arguments.rate, arguments.latency_seconds, arguments.runs
+        )
+    )
+    show(found)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
