@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import psutil
 from fleet import Group, fleet
 
 from headrace.supervisor.installation import Installation
+from headrace.supervisor.running import read_running
 
 DOCUMENTS = """
 groups: [{name: bench, members: [bench]}]
@@ -73,8 +73,8 @@ def _make_logins(folder: Path, groups: Sequence[Group]) -> None:
 
 def cpu_seconds(folder: Path) -> dict[str, float]:
     """CPU-seconds used so far by each part of the installation, children included that have been waited for."""
-    status = json.loads(headrace("status", "--data", str(folder), "--json").stdout)
-    parts = {part["name"]: part["pid"] for part in status["parts"]}
+    running = read_running(Installation(folder))
+    parts = {child.name: child.pid for child in running.children} if running is not None else {}
     if (folder / FLEET).exists():
         parts[FLEET] = int((folder / FLEET).read_text("utf-8"))
     used: dict[str, float] = {}

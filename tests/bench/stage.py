@@ -107,7 +107,7 @@ class Stories:
                 self.orders.append(stamped)
             case JobEndedV1():
                 story = self.of(fact.job)
-                story.ended, story.result = stamped, fact.result
+                story.ended, story.result = stamped, fact.state
                 self.ended += 1
 
     def _started(self, fact: LeaseStartedV1) -> None:
