@@ -34,10 +34,10 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def installation(gpus: int, *more: str, groups: Sequence[Group] = (), documents: str = DOCUMENTS) -> Iterator[Path]:
+def installation(gpus: int, *more: str, groups: Sequence[Group] = (), documents: Sequence[str] = (DOCUMENTS,)) -> Iterator[Path]:
     """The data directory of a running installation with one node of `gpus` simulated GPUs and the queue `bench/one`; `more`: of `up`.
 
-    With `groups` its nodes are a fleet's instead.
+    With `groups` its nodes are a fleet's instead. `documents` are applied one after the other.
     """
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
     data = ["--data", str(folder)]
@@ -46,9 +46,10 @@ def installation(gpus: int, *more: str, groups: Sequence[Group] = (), documents:
         _make_logins(folder, groups)
         headrace("up", *data, *nodes, "--detach", *more)
         try:
-            file = folder / "bench.yaml"
-            file.write_text(documents, encoding="utf-8")
-            headrace("apply", *data, "-f", str(file))
+            for number, text in enumerate(documents):
+                file = folder / f"bench-{number}.yaml"
+                file.write_text(text, encoding="utf-8")
+                headrace("apply", *data, "-f", str(file))
             if groups:
                 with fleet(folder, groups) as pid:
                     (folder / FLEET).write_text(str(pid), encoding="utf-8")

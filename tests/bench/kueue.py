@@ -83,8 +83,11 @@ class Due(NamedTuple):
     what: Class
 
 
-def documents(scenario: Scenario, min_runtime: str) -> str:
-    """The scenario's cohorts and queues as JSON, which is YAML."""
+POLICIES_AT_ONCE = 500
+
+
+def documents(scenario: Scenario, min_runtime: str) -> list[str]:
+    """The scenario's cohorts and queues as JSON, which is YAML; in parts, since one set may change a thousand objects."""
     pools, profiles, policies = [], [], []
     for cohort in range(scenario.cohorts):
         names = [f"c{cohort}-{one.name}" for one in scenario.classes]
@@ -103,7 +106,8 @@ def documents(scenario: Scenario, min_runtime: str) -> str:
                 }
             )
     groups = [{"name": "bench", "members": ["bench"]}]
-    return json.dumps({"groups": groups, "pools": pools, "profiles": profiles, "policies": policies})
+    parts = [policies[start : start + POLICIES_AT_ONCE] for start in range(0, len(policies), POLICIES_AT_ONCE)]
+    return [json.dumps({"groups": groups, "pools": pools, "profiles": profiles}), *(json.dumps({"policies": part}) for part in parts)]
 
 
 def due(scenario: Scenario) -> list[Due]:
@@ -182,7 +186,7 @@ async def play(name: str, min_runtime: str) -> dict[str, Any]:
     scenario = SCENARIOS[name]
     workloads = due(scenario)
     groups = [Group(f"c{cohort}", scenario.nodes, scenario.gpus) for cohort in range(scenario.cohorts)]
-    async with stage(groups, documents(scenario, min_runtime)) as here:
+    async with stage(groups, *documents(scenario, min_runtime)) as here:
         before, load = here.cpu(), os.getloadavg()[0]
         offset, began = time.time() - time.perf_counter(), time.perf_counter() + 0.2
         made = await submit(here, workloads, began)

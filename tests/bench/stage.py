@@ -181,7 +181,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(groups: Sequence[Group], documents: str, user: str = "bench") -> AsyncIterator[Stage]:
+async def stage(groups: Sequence[Group], *documents: str, user: str = "bench") -> AsyncIterator[Stage]:
     """A stage with these nodes and documents; it is gone afterwards."""
     progress("an installation is started")
     with installation(0, groups=groups, documents=documents) as folder:

@@ -46,6 +46,7 @@ class KeyGone(SealError):
 
 
 class _Key(NamedTuple):
+    path: str
     inode: int
     name: bytes
     cipher: AESGCM
@@ -95,18 +96,18 @@ class Keyring:
 
     def _key(self, owner: str) -> _Key | None:
         """The key as it lies on the disk now: another process may have made or destroyed it."""
-        path = self._path(owner)
+        key = self._keys.get(owner)
+        path = str(self._path(owner)) if key is None else key.path
         try:
-            inode = path.stat().st_ino
+            inode = os.stat(path).st_ino  # asked for every text: a path's own way to it takes five times as long
         except FileNotFoundError:
             self._keys.pop(owner, None)
             return None
-        key = self._keys.get(owner)
         if key is None or key.inode != inode:
-            secret = path.read_bytes()
+            secret = Path(path).read_bytes()
             if len(secret) != KEY_BYTES:
                 raise SealBroken(f"{path} is no key: it has {len(secret)} bytes and not {KEY_BYTES}")
-            key = self._keys[owner] = _Key(inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
+            key = self._keys[owner] = _Key(path, inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
         return key
 
     def _make(self, owner: str) -> _Key:
