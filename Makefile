@@ -7,7 +7,8 @@ DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-api check properties sim scenarios schemas format lock
-.PHONY: chaos durability load rolling bench bench-api bench-failover bench-packing bench-trace bench-whatif
+.PHONY: chaos durability load rolling
+.PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-storm bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,14 +40,29 @@ check: $(INSTALLED) ## format, lint, types, import rules, generated files, the s
 	$(BIN)/python -m headrace.contracts.schemas --check
 	$(BIN)/pytest --quiet tests/architecture
 
-bench: $(INSTALLED) ## measure, and print the figures with machine, versions and spread
-	@$(BIN)/python tests/bench/run.py
+bench: $(INSTALLED) ## all figures as one table; WHAT="core line" or all, QUICK=1, COMPARE=1 against the accepted ones, JSON=file
+	@$(BIN)/python tests/bench/run.py $(WHAT) $(if $(QUICK),--quick) $(if $(COMPARE),--compare) $(if $(JSON),--json $(JSON))
 
 bench-api: $(INSTALLED) ## submits and reads over HTTP by 32 clients, and batched publishes
 	@$(BIN)/python tests/bench/api.py
 
 bench-failover: $(INSTALLED) ## kill -9 of the active allocator a hundred times, with hot standbys: time to the next grant
 	@$(BIN)/python tests/bench/failover.py
+
+bench-kai: $(INSTALLED) ## KAI-Scheduler's published shapes: fill, reclaim, gang, impossible, on 500 simulated nodes
+	@$(BIN)/python tests/bench/kai.py $(if $(JSON),--json $(JSON))
+
+bench-kueue: $(INSTALLED) ## Kueue's published baseline in real time: 15,000 workloads, about two minutes
+	@$(BIN)/python tests/bench/kueue.py baseline $(if $(JSON),--json $(JSON))
+
+bench-kueue-large: $(INSTALLED) ## Kueue's published large-scale: 1,000 queues, 50,000 workloads
+	@$(BIN)/python tests/bench/kueue.py large-scale $(if $(JSON),--json $(JSON))
+
+bench-peers: $(INSTALLED) ## Slurm and HyperQueue, installed and run beside Headrace on the same work; takes root for Slurm
+	@$(BIN)/python tests/bench/peers.py --install $(if $(JSON),--json $(JSON))
+
+bench-storm: $(INSTALLED) ## 39,000 preemptions at once
+	@$(BIN)/python tests/bench/storm.py $(if $(JSON),--json $(JSON))
 
 bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation gradient descent, best fit, packing and random
 	@$(BIN)/python tests/bench/packing.py

@@ -1,8 +1,8 @@
-"""Many nodes in one process: each with the executor's own core, journal, ledger and link, and a connection of its own; only jobs are made up.
+"""Many nodes in one process: each with the executor's own core, journal, ledger and link, and a connection of its own; jobs are made up.
 
-A job whose command is `sleep SECONDS` runs for so long, any other ends at once with exit code 0; told to stop, it leaves at SIGTERM. A node has
-as many devices as it is said to have, and finds them free when a job has left. So what is measured is everything but the start and the end
-of processes.
+A job whose command is `sleep SECONDS` runs for so long, any other ends at once with exit code 0; told to stop, it leaves at SIGTERM. A node
+has as many devices as it is said to have, and finds them free when a job has left. So what is measured is everything but the start and the
+end of processes.
 
 `python tests/bench/fleet.py DATA GROUP=COUNTxGPUS ...` runs until SIGTERM: nodes GROUP-1, GROUP-2 ... with the label `site=GROUP`, whose
 logins are in the installation's data directory. It says `ready` once every node has stated that it is there.
@@ -210,9 +210,7 @@ async def run(data: Path, groups: Sequence[Group]) -> None:
             for name, group in nodes[start : start + CONNECT_AT_ONCE]:
                 login = read_login(home.credentials / f"node-{name}.json")
                 waiting.append(ready := asyncio.Event())
-                tasks.append(
-                    asyncio.create_task(serve(name, group, Address(url, login.name, login.password), folder, ready))
-                )
+                tasks.append(asyncio.create_task(serve(name, group, Address(url, login.name, login.password), folder, ready)))
             await asyncio.gather(*(ready.wait() for ready in waiting))
         print(READY, flush=True)
         stopping = asyncio.create_task(stop.wait())

@@ -34,7 +34,9 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def installation(gpus: int, *more: str, groups: Sequence[Group] = (), documents: Sequence[str] = (DOCUMENTS,)) -> Iterator[Path]:
+def installation(
+    gpus: int, *more: str, groups: Sequence[Group] = (), documents: Sequence[str] = (DOCUMENTS,)
+) -> Iterator[Path]:
     """The data directory of a running installation with one node of `gpus` simulated GPUs and the queue `bench/one`; `more`: of `up`.
 
     With `groups` its nodes are a fleet's instead. `documents` are applied one after the other.

@@ -1,8 +1,8 @@
 """P10: what KAI-Scheduler publishes of its scale tests (fill, reclaim, gang, impossible), on 500 nodes of 8 GPUs.
 
 Fill: 4,000 jobs of one GPU, from the first submit until the last has started on its node. Reclaim: on the full cluster, a job inside its
-reservation, from its submit until its victim has been told on its node; one after the other. Gang: 250 replicas of 8 GPUs, until the last of
-its victims has been told. Impossible: a job larger than the cluster, from its submit until its refusal is in the ledger.
+reservation, from its submit until its victim has been told on its node; one after the other. Gang: 250 replicas of 8 GPUs, until the last
+of its victims has been told. Impossible: a job larger than the cluster, from its submit until its refusal is in the ledger.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; signals are those that nodes pass on to jobs, which are simulated")
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; signals are those that nodes pass on to jobs, which are simulated"
+    )
     runs = [asyncio.run(play(arguments.nodes, arguments.gang, arguments.samples)) for _ in range(arguments.runs)]
     show(runs)
     if arguments.json:

@@ -1,9 +1,9 @@
 """P8 and P9: Kueue's own scheduler scenarios, *baseline* and *large-scale*, in real time on a fleet of simulated nodes.
 
 A cohort is a pool, a cluster queue a policy with a reservation (its nominal quota) and a limit (that and what it may borrow), a class of
-workloads a profile, in the pool's order of profiles. Each workload is due at the moment at which Kueue's generator makes it, and runs as long.
-What is due at once for one queue travels in one message. Makespan: from the first due to the last end. Wait: from due to started on
-the node. Use: what ran over what there is, until the makespan; of attempts that were preempted nothing counts.
+workloads a profile, in the pool's order of profiles. Each workload is due when Kueue's generator makes it, and runs as long. What is due at
+once for one queue travels in one message. Makespan: from the first due to the last end. Wait: from due to started on the node. Use: what
+ran over what there is, until the makespan; of attempts that were preempted nothing counts.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SCENARIOS = {
         {"makespan_s": 25.0},
     ),
 }
-"""As in Kueue's repository, `test/performance/scheduler/configs`; its figures are means of its own CI with 6 CPUs, 19 runs of large-scale."""
+"""As in Kueue's repository, `test/performance/scheduler/configs`; its figures are means of its own CI, with 6 CPUs."""
 
 
 class Due(NamedTuple):
@@ -107,7 +107,10 @@ def documents(scenario: Scenario, min_runtime: str) -> list[str]:
             )
     groups = [{"name": "bench", "members": ["bench"]}]
     parts = [policies[start : start + POLICIES_AT_ONCE] for start in range(0, len(policies), POLICIES_AT_ONCE)]
-    return [json.dumps({"groups": groups, "pools": pools, "profiles": profiles}), *(json.dumps({"policies": part}) for part in parts)]
+    return [
+        json.dumps({"groups": groups, "pools": pools, "profiles": profiles}),
+        *(json.dumps({"policies": part}) for part in parts),
+    ]
 
 
 def due(scenario: Scenario) -> list[Due]:
@@ -254,11 +257,15 @@ def main() -> None:
     """Play it, and print what it took."""
     parser = argparse.ArgumentParser(description="Kueue's scheduler scenarios (P8, P9) on simulated nodes, in real time.")
     parser.add_argument("scenario", choices=list(SCENARIOS), nargs="?", default="baseline")
-    parser.add_argument("--min-runtime", default="0s", help="of every policy: nobody is preempted before (default: 0s, as in Kueue)")
+    parser.add_argument(
+        "--min-runtime", default="0s", help="of every policy: nobody is preempted before (default: 0s, as in Kueue)"
+    )
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; nodes and jobs are simulated, as in Kueue's own measurement")
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; nodes and jobs are simulated, as in Kueue's own measurement"
+    )
     runs = [asyncio.run(play(arguments.scenario, arguments.min_runtime)) for _ in range(arguments.runs)]
     done()
     show(arguments.scenario, runs)

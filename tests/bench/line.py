@@ -34,17 +34,16 @@ async def throughput(client: Client, jobs: int) -> float:
     await client.wait(submitted[-1].id)
     while await _unfinished(client):
         await asyncio.sleep(0.01)
-    _, tip = await client.question("feed", "queues", None, tuple[QueueView, ...])
-    while (await client.question("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer))[0].through < tip:
-        await asyncio.sleep(0.02)
     if await _in_books(client) != before + jobs:
         raise RuntimeError("the books do not hold every job")
     return jobs / (time.perf_counter() - began)
 
 
 async def _in_books(client: Client) -> int:
-    """How many jobs the books know to have run."""
-    usage = await client.query("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer)
+    """How many jobs the books know to have run, once they are as far as the feed is now."""
+    _, tip = await client.question("feed", "queues", None, tuple[QueueView, ...])
+    while (usage := await client.query("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer)).through < tip:
+        await asyncio.sleep(0.02)
     return sum(row.jobs for row in usage.rows if row.key == "gpu")
 
 
@@ -65,7 +64,7 @@ async def latency(client: Client, samples: int) -> list[float]:
 
 
 def measure(runs: int = 5, jobs: int = 2_000, samples: int = 100) -> dict[str, Any]:
-    """All runs on one installation: jobs/s of each, milliseconds sorted, CPU-seconds for 1,000 jobs by part."""
+    """All runs on one installation: jobs/s and sorted milliseconds of each, CPU-seconds for 1,000 jobs by part."""
     with installation(GPUS) as folder:
         return asyncio.run(_measure(folder, runs, jobs, samples))
 
@@ -73,7 +72,7 @@ def measure(runs: int = 5, jobs: int = 2_000, samples: int = 100) -> dict[str, A
 async def _measure(folder: Path, runs: int, jobs: int, samples: int) -> dict[str, Any]:
     async with connect(data=folder, user="bench") as client:
         await latency(client, 10)  # the first ones warm caches up
-        idle = sorted(await latency(client, samples))
+        idle = [sorted(await latency(client, samples)) for _ in range(runs)]
         before = cpu_seconds(folder)
         rates = [await throughput(client, jobs) for _ in range(runs)]
         used = {name: spent - before.get(name, 0.0) for name, spent in cpu_seconds(folder).items()}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 
 from philly import traces
-from run import machine
+from results import machine
 
 from headrace.allocator.learning import Learning
 from headrace.contracts import facts as f

@@ -1,7 +1,7 @@
-"""An installation with a fleet to play a scenario on: who submits, how long until nothing is left, and every job's story from the ledger after it.
+"""An installation with a fleet to play a scenario on, and every job's story from its ledger.
 
-What is measured is read from the ledger when all is over, in the times that the nodes and the server wrote down: nobody looks while it runs,
-except at the counts of the queues now and then.
+What is measured is read from the ledger, in the times that nodes and server wrote down; while a scenario runs somebody looks at the counts
+of the queues now and then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from fleet import Group
 from installation import cpu_seconds, installation

@@ -14,6 +14,7 @@ import json
 import os
 import statistics
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ async def throughput(here: Stage, seconds: float) -> dict[str, Any]:
     if await here.until_booked() != submitted:
         raise RuntimeError("the books do not hold every job")
     ended = looks[-1][1] - looks[0][1]
-    rates = [(jobs - had) / (at - since) for (since, had), (at, jobs) in zip(looks, looks[1:], strict=False)]
+    rates = [(jobs - had) / (at - since) for (since, had), (at, jobs) in pairwise(looks)]
     return {
         "jobs": submitted - had,
         "seconds": looks[-1][0] - looks[0][0],
@@ -143,9 +144,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before")
     found = asyncio.run(
-        measure(
-            arguments.nodes, arguments.gpus, arguments.seconds, arguments.rate, arguments.latency_seconds, arguments.runs
-        )
+        measure(arguments.nodes, arguments.gpus, arguments.seconds, arguments.rate, arguments.latency_seconds, arguments.runs)
     )
     show(found)
     if arguments.json:

@@ -6,6 +6,7 @@ A run that breaks a promise is made small and written to a file, which `make sim
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import sys
@@ -33,12 +34,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--plan", type=Path, help="play this file instead")
     parser.add_argument("--out", type=Path, default=Path(), help="where files of broken promises go")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
     if options.plan is not None:
         return _again(options.plan)
     began, cpu = time.monotonic(), time.process_time()
     outcomes = list(_played([str(seed) for seed in range(options.first, options.first + options.seeds)]))
-    _tell(outcomes, time.monotonic() - began, time.process_time() - cpu + _children())
+    seconds, spent = time.monotonic() - began, time.process_time() - cpu + _children()
+    _tell(outcomes, seconds, spent)
+    if options.json:
+        options.json.write_text(json.dumps(_figures(outcomes, seconds, spent), indent=2) + "\n", encoding="utf-8")
     broken = [outcome for outcome in outcomes if outcome.violations]
     for outcome in broken[:3]:
         _make_small(outcome, options.out)
@@ -57,6 +62,20 @@ def _played(seeds: list[str]) -> Iterator[Outcome]:
                 print(f"\r{done} of {len(seeds)} seeds", end="" if done < len(seeds) else "\n", file=sys.stderr, flush=True)
         pool.close()
         pool.join()
+
+
+def _figures(outcomes: list[Outcome], seconds: float, cpu: float) -> dict[str, object]:
+    """What it came to, for programs."""
+    return {
+        "runs": len(outcomes),
+        "seeds": f"{min(int(one.seed) for one in outcomes)}-{max(int(one.seed) for one in outcomes)}",
+        "seconds": seconds,
+        "cpu_s": cpu,
+        "simulated_s": sum(one.seconds for one in outcomes),
+        "facts": sum(one.facts for one in outcomes),
+        "records": sum(one.records for one in outcomes),
+        "violations": sum(len(one.violations) for one in outcomes),
+    }
 
 
 def _children() -> float:
