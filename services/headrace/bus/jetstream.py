@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from headrace.bus.connection import ASK_TIMEOUT, Connection
+from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, as_message, as_stored
 from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
