@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import asyncpg
+import psutil
 import structlog
 
 from headrace.bus.connection import Connection, connect
@@ -200,8 +201,6 @@ async def _commit(connection: asyncpg.Connection, last: int, committed: list[int
 
 
 def _family(pid: int) -> list[int]:
-    import psutil
-
     process = psutil.Process(pid)
     return [pid, *(child.pid for child in process.children(recursive=True))]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +100,17 @@ async def _node(place: Place, load: Load, watching: Watching) -> Any:
 async def _books(place: Place) -> Any:
     """PostgreSQL's directory is removed; the books are made again from the ledger, and say the same."""
     messages = await read_ledger(place)
-    until = max(message.stamped for message in messages)
+    until = max(json.loads(message.payload)["now"] for message in messages)
     before = await _usage(place, until)
     await asyncio.to_thread(place.down)
     shutil.rmtree(place.data / "postgres")
     await asyncio.to_thread(place.up)
     after = await _usage(place, until)
-    differing = sum(before.get(name) != after.get(name) for name in before | after)
-    return ("PostgreSQL, with its directory", 1, len(before), differing, f"lines of the books, from {len(messages)} records")
+    differing = [name for name in before | after if before.get(name) != after.get(name)]
+    note = f"lines of the books, from {len(messages)} records" + "".join(
+        f"; {before.get(name)} became {after.get(name)}" for name in differing[:1]
+    )
+    return ("PostgreSQL, with its directory", 1, len(before), len(differing), note)
 
 
 async def _usage(place: Place, until: int) -> dict[Any, Any]:
@@ -122,6 +127,4 @@ async def _until_ended(load: Load) -> None:
 
 
 def _now() -> int:
-    import time
-
     return time.time_ns() // 1_000
