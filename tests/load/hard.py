@@ -221,7 +221,7 @@ async def measure(folder: Path, seconds: float, *, with_disk: bool) -> dict[str,
             "worked_off_s": round(lost, 1),
             "books_caught_up_s": round(books, 1),
             "restarts": {name: times for name, times in restarts(folder).items() if times},
-            "violations": violations([one for one in count.records if one.subject != "hr.ledger.node.poison"])[:5],
+            "violations": violations(count.records, "hr.ledger.node.poison")[:5],
         }
     return {**found, "audit_verify": await asyncio.to_thread(is_verified, folder), "memory_mib": memory.table()}
 
