@@ -20,6 +20,7 @@ from headrace.cli import (
     restart,
     safekeeping,
     statement,
+    status,
     submission,
     supply,
     system,
@@ -77,6 +78,7 @@ def parser() -> Parser:
     nouns = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     for module in (
         system,
+        status,
         documents,
         submission,
         jobs,

@@ -1,10 +1,9 @@
-"""`headrace up`, `down`, `status`: the whole system on this machine."""
+"""`headrace up`, `down`: the whole system on this machine."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import shlex
@@ -12,48 +11,33 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from headrace.bus.accounts import SERVICES
 from headrace.bus.log import LogError
 from headrace.cli.arguments import (
     Failed,
     Nouns,
     Parser,
     add_command,
-    add_json,
     add_place,
     currency,
     key_value,
     natural,
     positive,
 )
-from headrace.cli.shown import ago, as_json
-from headrace.cli.tables import table
-from headrace.client import Client, HeadraceError, connect
-from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.health.asking import ask
-from headrace.health.place import noted
 from headrace.supervisor import parts
 from headrace.supervisor.certificates import Certificates
-from headrace.supervisor.installation import CLUSTER_OF, METRICS_TOKEN, OPERATOR, OWNER, Installation, Settings
+from headrace.supervisor.installation import CLUSTER_OF, OWNER, Installation, Settings
 from headrace.supervisor.ports import LOOPBACK, WILDCARDS, PortTaken
 from headrace.supervisor.readiness import NotReady
-from headrace.supervisor.running import AlreadyRunning, Running, read_running, stop_running
-from headrace.supervisor.servers import Standing, roles, standing, told
+from headrace.supervisor.running import AlreadyRunning, read_running, stop_running
 from headrace.supervisor.up import Up
 
 DOWN_WITHIN = 120.0
-STATUS_WITHIN = 2.0
 LOOK_EVERY = 0.05
-WELL = ("running", "standby")
-FAR = 1_000
-"""Records behind the ledger from which on that is said in words."""
 
 
 def add(nouns: Nouns) -> None:
@@ -113,15 +97,6 @@ def add(nouns: Nouns) -> None:
     parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
     add_place(parser)
     parser.add_argument("--now", action="store_true", help="at once: running jobs get no time to save their work")
-    parser = add_command(
-        nouns,
-        "status",
-        status,
-        "every part: whether it runs, how often it was restarted, how far it has read",
-        "headrace status\nheadrace status --json",
-    )
-    add_place(parser)
-    add_json(parser)
 
 
 def _add_listening(parser: Parser) -> None:
@@ -314,127 +289,3 @@ def down(args: argparse.Namespace) -> int:
         raise Failed(f"it has not stopped within {DOWN_WITHIN:g} s; `headrace down --now` waits for no job")
     print("Stopped.")
     return 0
-
-
-async def status(args: argparse.Namespace) -> int:
-    """What the supervisor knows, and what the services say of themselves."""
-    installation = Installation(args.data)
-    running = read_running(installation)
-    if running is None:
-        raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
-    second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
-    views, tip, led, trouble = await _ask_services(installation, (*SERVICES, *second))
-    seen = await _ask_pages(installation)
-    followers = roles(led)
-    rows = [
-        _part(child.name, running, views, tip) | followers.get(child.name, {}) | seen.get(child.name, {})
-        for child in running.children
-    ]
-    if args.json:
-        whole = {
-            "directory": str(installation.directory),
-            "pid": running.pid,
-            "since": running.since,
-            "url": running.url,
-            "api": running.api,
-        }
-        print(as_json(whole | {"ready": running.ready, "tip": tip, **_level(views), "parts": rows}))
-    else:
-        print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
-        print(f"API {running.api}/v1, NATS {running.url}\n")
-        heads = ("PART", "STATE", "PID", "RESTARTS", "UP", "FOLDED", "LAG", "JOBS", "PENDING", "RUNNING", "METRICS")
-        keys = ("name", "state", "pid", "restarts", "since", "folded", "lag", "jobs", "pending", "running", "metrics")
-        shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
-        print(table(heads, ([row.get(key) for key in keys] for row in shown)))
-        if followers:
-            print(f"\n{told(followers)}")
-        if seen:
-            token = installation.credentials / METRICS_TOKEN
-            print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")
-        print("".join(_level_lines(views.get("governance"))), end="")
-        for row in rows:
-            if row.get("ready") is False and row["state"] in WELL:
-                print(f"{row['name']} is not ready: {row['health']}")
-            if _number(row.get("lag")) > FAR and row["name"] not in followers:
-                pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
-                print(f"{row['name']} is {row['lag']} records behind the ledger{pace}.")
-    troubles = [f"{row['name']}: {row['trouble']}" for row in rows if row.get("trouble")]
-    silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
-    wrong = [trouble] if trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
-    wrong += troubles
-    if found := sum(_number(row.get("findings")) for row in rows):
-        what = "1 finding" if found == 1 else f"{found} findings"
-        wrong.append(f"THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {what}; `headrace audit verify` says what and where")
-    if led is not None and not led.leader and not trouble:
-        wrong.append("the NATS servers have nobody who leads the ledger: most of them have to be there")
-    if wrong:
-        raise Failed("; ".join(wrong))
-    return 0
-
-
-def _level(views: Mapping[str, ServiceView | None]) -> dict[str, object]:
-    """Which facts may be stated, up to which level they could be, and what is in the way of that (`contracts.levels`)."""
-    view = views.get("governance")
-    return {} if view is None else {"level": {"stated": view.level, "newest": view.newest, "held_back": view.held_back}}
-
-
-def _level_lines(view: ServiceView | None) -> Iterator[str]:
-    if view is not None and view.level < view.newest:
-        yield f"Facts are at level {view.level}; they go to {view.newest} when everybody reads it:\n"
-        yield from (f"  {line}\n" for line in view.held_back)
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _part(name: str, running: Running, views: Mapping[str, ServiceView | None], tip: int) -> dict[str, object]:
-    child = running.child(name)
-    row: dict[str, object] = {} if child is None else msgspec.structs.asdict(child)
-    view = views.get(name)
-    if name in views and view is None and row.get("state") == "running":
-        row["state"] = "silent"
-    if view is not None:
-        row |= {"folded": view.folded, "lag": max(0, tip - view.folded), "engine": view.engine, "reads": view.reads}
-        if view.detail.get("decides") == 0 and row.get("state") == "running":
-            row["state"] = "standby"
-        told = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
-        row |= {key: view.detail[key] for key in told if key in view.detail}
-    return row
-
-
-async def _ask_pages(installation: Installation) -> dict[str, dict[str, object]]:
-    """Where each part shows its figures, and what it says of its health; by the part's name."""
-    pages = noted(installation.metrics)
-    answers = await asyncio.gather(*(ask(address) for address in pages.values()))
-    return {
-        name: {
-            "metrics": address,
-            "ready": said is not None and said.ready,
-            "health": "no answer" if said is None else said.wrong,
-        }
-        for (name, address), said in zip(pages.items(), answers, strict=True)
-    }
-
-
-async def _ask_services(
-    installation: Installation, names: tuple[str, ...]
-) -> tuple[dict[str, ServiceView | None], int, Standing | None, str]:
-    """What each service says (None: nothing), where the ledger ends and who leads it, and what is wrong altogether."""
-    logins = installation.credentials
-    try:
-        async with connect(data=installation.directory, credentials=logins / f"{OPERATOR}.json") as operator:
-            stream = await operator.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
-            tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
-        async with connect(data=installation.directory, credentials=logins / f"{OWNER}.json") as owner:
-            answers = await asyncio.gather(*(_ask_service(owner, name) for name in names))
-            return dict(zip(names, answers, strict=True)), tip, standing(stream), ""
-    except HeadraceError as error:
-        return dict.fromkeys(names), 0, None, str(error)
-
-
-async def _ask_service(hr: Client, name: str) -> ServiceView | None:
-    try:
-        return await hr.query(name, "status", None, ServiceView, STATUS_WITHIN)
-    except HeadraceError:
-        return None

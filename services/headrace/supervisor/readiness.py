@@ -105,6 +105,10 @@ class Inspector:
         """The sequence of the ledger's last record."""
         return await self._ledger.tip()
 
+    async def described(self) -> bytes:
+        """What the servers say of the ledger's stream. Raises `LogUnavailable` where they do not answer."""
+        return (await self.core.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=ANSWER_WITHIN)).data
+
     async def now(self) -> int:
         """The server's time, microseconds since 1970."""
         return await self._ledger.now()

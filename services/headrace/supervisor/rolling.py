@@ -20,9 +20,10 @@ from pathlib import Path
 from headrace.bus.accounts import SERVICES
 from headrace.bus.log import LogError
 from headrace.supervisor import parts
-from headrace.supervisor.installation import CALLOUT, Installation
+from headrace.supervisor.installation import CALLOUT, NATS, Installation
 from headrace.supervisor.readiness import LOOK_EVERY, Inspector, NotReady, is_well, listens
 from headrace.supervisor.running import ChildView, Running, read_running
+from headrace.supervisor.servers import roles, standing
 from headrace.supervisor.up import HEALTH_PATH
 
 AWAY_WITHIN = 45.0
@@ -38,7 +39,7 @@ class Unknown(Exception):
 
 def ours(running: Running, deciding: Callable[[str], bool]) -> list[str]:
     """The parts of Headrace itself in the order in which they go; `deciding`: whether an instance has its service's turn."""
-    names = [child.name for child in running.children if child.name not in (parts.NATS, parts.POSTGRES)]
+    names = [child.name for child in running.children if not child.name.startswith((NATS, parts.POSTGRES))]
     return sorted(names, key=lambda name: (_layer(name), name.removesuffix(parts.STANDBY), deciding(name)))
 
 
@@ -90,7 +91,7 @@ class Rolling:
 
     async def _standing(self, name: str) -> tuple[int, int]:
         """Where the ledger ends, and what time it is there."""
-        if name == parts.NATS:
+        if name.startswith(NATS):
             return 0, 0
         return await self._inspector.tip(), await self._inspector.now()
 
@@ -102,8 +103,8 @@ class Rolling:
 
     async def _is_back(self, name: str, tip: int, since: int, log: Path, written: int) -> bool:
         settings = self._installation.settings()
-        if name == parts.NATS:
-            return await listens(settings.nats_port or 0) and await self._stands()
+        if name.startswith(NATS):
+            return await self._stores(name)
         if name == parts.POSTGRES:
             return await self._inspector.answers("accounting")
         if name == parts.GATEWAY:
@@ -114,10 +115,14 @@ class Rolling:
             return b'"event": "ready"' in await asyncio.to_thread(_written_since, log, written)
         return await self._inspector.caught_up(name, tip) is True
 
-    async def _stands(self) -> bool:
+    async def _stores(self, name: str) -> bool:
+        """Whether a NATS server accepts connections, and has all of the ledger: of several one may be led by another."""
+        places = zip(self._installation.servers(), self._installation.settings().client_ports, strict=True)
+        if not await listens({place.name: port for place, port in places}[name]):
+            return False
         with suppress(LogError):
-            await self._inspector.tip()
-            return True
+            role = roles(standing(await self._inspector.described())).get(name)
+            return role is None or (role["ledger"] != "away" and role["lag"] == 0)
         return False
 
 

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from headrace.bus.accounts import CLUSTER
 from headrace.supervisor import rolling
-from headrace.supervisor.installation import Installation
+from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.rolling import Rolling, Unknown, chosen, ours
 from headrace.supervisor.running import ChildView, Lock, Running, write_running
@@ -114,3 +115,34 @@ def test_what_a_part_has_said_since_is_found_in_a_log_that_began_anew_as_well(tm
     log.write_bytes(b"old\nnew\n")
     assert rolling._written_since(log, 4) == b"new\n"
     assert rolling._written_since(log, 400) == b"old\nnew\n"
+
+
+@pytest.mark.parametrize(
+    ("listening", "replica", "back"),
+    [
+        (False, '"current": true', False),
+        (True, '"current": true', True),
+        (True, '"offline": true, "lag": 0', False),
+        (True, '"current": false, "lag": 3', False),
+    ],
+)
+async def test_a_nats_server_is_back_when_it_has_all_of_the_ledger_again(home, monkeypatch, listening, replica, back):
+    home.keep_settings(Settings(host="box", nats_servers=3, nats_port=1, nats_ports=(2, 3)))
+    asked = []
+
+    async def listens(port):
+        asked.append(port)
+        return listening
+
+    async def described():
+        return b'{"cluster": {"leader": "%s-1", "replicas": [{"name": "%s-2", %s}]}}' % (
+            CLUSTER.encode(),
+            CLUSTER.encode(),
+            replica.encode(),
+        )
+
+    inspector = Inspector()
+    inspector.described = described
+    monkeypatch.setattr(rolling, "listens", listens)
+    assert await Rolling(home, inspector)._stores("nats-server-2") is back
+    assert asked == [2]

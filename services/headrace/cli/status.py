@@ -1,0 +1,200 @@
+"""`headrace status`: what the supervisor knows of every part, and what the parts say of themselves."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from headrace.bus.accounts import SERVICES
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
+from headrace.cli.shown import ago, as_json
+from headrace.cli.tables import table
+from headrace.client import Client, HeadraceError, connect
+from headrace.contracts.queries import ServiceView
+from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.health.asking import ask
+from headrace.health.place import noted
+from headrace.supervisor import parts
+from headrace.supervisor.installation import METRICS_TOKEN, OPERATOR, OWNER, Installation
+from headrace.supervisor.running import Running, read_running
+from headrace.supervisor.servers import Standing, roles, standing, told
+
+STATUS_WITHIN = 2.0
+WELL = ("running", "standby")
+FAR = 1_000
+"""Records behind the ledger from which on that is said in words."""
+
+COLUMNS = {
+    "PART": "name",
+    "STATE": "state",
+    "PID": "pid",
+    "RESTARTS": "restarts",
+    "UP": "since",
+    "FOLDED": "folded",
+    "LAG": "lag",
+    "JOBS": "jobs",
+    "PENDING": "pending",
+    "RUNNING": "running",
+    "METRICS": "metrics",
+}
+"""What people see of a part, and what programs call it."""
+
+Row = dict[str, object]
+
+
+class Answers(NamedTuple):
+    """What the services say (None: nothing), where the ledger ends and who leads it, and what is wrong altogether."""
+
+    views: dict[str, ServiceView | None]
+    tip: int
+    led: Standing | None
+    trouble: str
+
+
+def add(nouns: Nouns) -> None:
+    """The command."""
+    parser = add_command(
+        nouns,
+        "status",
+        status,
+        "every part: whether it runs, how often it was restarted, how far it has read",
+        "headrace status\nheadrace status --json",
+    )
+    add_place(parser)
+    add_json(parser)
+
+
+async def status(args: argparse.Namespace) -> int:
+    """Of every part. Fails where one is not well."""
+    installation = Installation(args.data)
+    running = read_running(installation)
+    if running is None:
+        raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
+    second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
+    said = await _ask_services(installation, (*SERVICES, *second))
+    pages = await _ask_pages(installation)
+    followers = roles(said.led)
+    names = [child.name for child in running.children]
+    rows = [_part(name, running, said) | followers.get(name, {}) | pages.get(name, {}) for name in names]
+    if args.json:
+        print(as_json(_whole(installation, running, said) | {"parts": rows}))
+    else:
+        print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
+        print(f"API {running.api}/v1, NATS {running.url}\n")
+        shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
+        print(table(tuple(COLUMNS), ([row.get(key) for key in COLUMNS.values()] for row in shown)))
+        if followers:
+            print(f"\n{told(followers)}")
+        if pages:
+            token = installation.credentials / METRICS_TOKEN
+            print(f"\nMETRICS are http://ADDRESS/metrics (token: {token}), /livez and /readyz beside them.")
+        for line in (*_level_lines(said.views.get("governance")), *_behind(rows, followers)):
+            print(line)
+    if wrong := _wrong(installation, rows, said):
+        raise Failed("; ".join(wrong))
+    return 0
+
+
+def _whole(installation: Installation, running: Running, said: Answers) -> Row:
+    """What is true of all parts together; with which facts may be stated, and what keeps newer ones back (`contracts.levels`)."""
+    view = said.views.get("governance")
+    level = {} if view is None else {"level": {"stated": view.level, "newest": view.newest, "held_back": view.held_back}}
+    return {
+        "directory": str(installation.directory),
+        "pid": running.pid,
+        "since": running.since,
+        "url": running.url,
+        "api": running.api,
+        "ready": running.ready,
+        "tip": said.tip,
+        **level,
+    }
+
+
+def _level_lines(view: ServiceView | None) -> Iterator[str]:
+    if view is not None and view.level < view.newest:
+        yield f"Facts are at level {view.level}; they go to {view.newest} when everybody reads it:"
+        yield from (f"  {line}" for line in view.held_back)
+
+
+def _behind(rows: list[Row], followers: Mapping[str, object]) -> Iterator[str]:
+    """Who is not ready, and who is far behind the ledger."""
+    for row in rows:
+        if row.get("ready") is False and row["state"] in WELL:
+            yield f"{row['name']} is not ready: {row['health']}"
+        if _number(row.get("lag")) > FAR and row["name"] not in followers:
+            pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
+            yield f"{row['name']} is {row['lag']} records behind the ledger{pace}."
+
+
+def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[str]:
+    """What somebody has to do something about."""
+    silent = [str(row["name"]) for row in rows if row["state"] not in WELL]
+    wrong = (
+        [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
+    )
+    wrong += [f"{row['name']}: {row['trouble']}" for row in rows if row.get("trouble")]
+    if found := sum(_number(row.get("findings")) for row in rows):
+        what = "1 finding" if found == 1 else f"{found} findings"
+        wrong.append(f"THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {what}; `headrace audit verify` says what and where")
+    if said.led is not None and not said.led.leader and not said.trouble:
+        wrong.append("the NATS servers have nobody who leads the ledger: most of them have to be there")
+    return wrong
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _part(name: str, running: Running, said: Answers) -> Row:
+    child = running.child(name)
+    row: Row = {} if child is None else msgspec.structs.asdict(child)
+    view = said.views.get(name)
+    if name in said.views and view is None and row.get("state") == "running":
+        row["state"] = "silent"
+    if view is not None:
+        row |= {"folded": view.folded, "lag": max(0, said.tip - view.folded), "engine": view.engine, "reads": view.reads}
+        if view.detail.get("decides") == 0 and row.get("state") == "running":
+            row["state"] = "standby"
+        told = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
+        row |= {key: view.detail[key] for key in told if key in view.detail}
+    return row
+
+
+async def _ask_pages(installation: Installation) -> dict[str, Row]:
+    """Where each part shows its figures, and what it says of its health; by the part's name."""
+    pages = noted(installation.metrics)
+    answers = await asyncio.gather(*(ask(address) for address in pages.values()))
+    return {
+        name: {
+            "metrics": address,
+            "ready": said is not None and said.ready,
+            "health": "no answer" if said is None else said.wrong,
+        }
+        for (name, address), said in zip(pages.items(), answers, strict=True)
+    }
+
+
+async def _ask_services(installation: Installation, names: tuple[str, ...]) -> Answers:
+    logins = installation.credentials
+    try:
+        async with connect(data=installation.directory, credentials=logins / f"{OPERATOR}.json") as operator:
+            stream = await operator.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", within=STATUS_WITHIN)
+            tip = int(json.loads(stream).get("state", {}).get("last_seq", 0))
+        async with connect(data=installation.directory, credentials=logins / f"{OWNER}.json") as owner:
+            answers = await asyncio.gather(*(_ask_service(owner, name) for name in names))
+            return Answers(dict(zip(names, answers, strict=True)), tip, standing(stream), "")
+    except HeadraceError as error:
+        return Answers(dict.fromkeys(names), 0, None, str(error))
+
+
+async def _ask_service(hr: Client, name: str) -> ServiceView | None:
+    try:
+        return await hr.query(name, "status", None, ServiceView, STATUS_WITHIN)
+    except HeadraceError:
+        return None

@@ -1,0 +1,177 @@
+"""`headrace status`: what is told of parts that are well, behind, silent or away."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import msgspec
+import pytest
+
+from headrace.cli import status as status_module
+from headrace.cli.main import main
+from headrace.client import HeadraceError, Unreachable
+from headrace.contracts.queries import ServiceView
+from headrace.health.asking import Said
+from headrace.health.place import note
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.running import ChildView, Lock, Running, write_running
+
+
+@pytest.fixture
+def installation(tmp_path):
+    made = Installation(tmp_path)
+    made.prepare()
+    return made
+
+
+def test_status_where_nothing_is_up_fails_and_says_what_to_do(capsys, installation):
+    assert main(["status", "--data", str(installation.directory)]) == 1
+    assert capsys.readouterr().err == f"headrace: Headrace is not up in {installation.directory}; `headrace up` starts it\n"
+
+
+class FakeClient:
+    """The operator's and the owner's connection in one."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    async def __aenter__(self):
+        if isinstance(self.answers, HeadraceError):
+            raise self.answers
+        return self
+
+    async def __aexit__(self, *_):
+        return None
+
+    async def ask(self, *_, **__):
+        return b'{"state": {"last_seq": 20}}'
+
+    async def query(self, service, *_):
+        view = self.answers.get(service)
+        if view is None:
+            raise Unreachable("nobody listens")
+        return view
+
+
+@pytest.fixture
+def status(monkeypatch, capsys, installation):
+    """`headrace status` of two parts that run, where services answer so."""
+
+    def run(answers, *flags):
+        monkeypatch.setattr(status_module, "connect", lambda **_: FakeClient(answers))
+        children = (
+            ChildView(name="nats-server", state="running", pid=7),
+            ChildView(name="feed", state="running", pid=8, restarts=2, exit_code=-9),
+        )
+        with Lock(installation):
+            write_running(installation, Running(pid=os.getpid(), since=1, url="nats://x", ready=True, children=children))
+            code = main(["status", "--data", str(installation.directory), *flags])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+VIEW = ServiceView(service="feed", folded=17, now=1, engine="headrace/0", detail={"jobs": 3, "pending": 2, "running": 1})
+
+
+def test_status_tells_who_runs_how_often_restarted_and_how_far_behind(status):
+    code, out, err = status({"feed": VIEW})
+    assert (code, err) == (0, "")
+    assert out.splitlines()[3:] == [
+        "PART         STATE    PID  RESTARTS  FOLDED  LAG  JOBS  PENDING  RUNNING",
+        "nats-server  running    7         0",
+        "feed         running    8         2      17    3     3        2        1",
+    ]
+
+
+def test_status_says_where_figures_are_and_who_is_not_ready(status, installation, monkeypatch):
+    async def ask(address):
+        return {"127.0.0.1:9101": Said("feed", ready=False, checks={"nats": "", "ledger": "still reading: 3 records to go"})}[
+            address
+        ]
+
+    monkeypatch.setattr(status_module, "ask", ask)
+    note(installation.metrics, "feed", "127.0.0.1:9101")
+    code, out, _ = status({"feed": VIEW})
+    lines = out.splitlines()
+    assert (code, lines[-1]) == (0, "feed is not ready: ledger: still reading: 3 records to go")
+    assert lines[-2] == (
+        f"METRICS are http://ADDRESS/metrics (token: {installation.credentials}/metrics.token), /livez and /readyz beside them."
+    )
+    assert (lines[3].split()[-1], lines[5].split()[-1]) == ("METRICS", "127.0.0.1:9101")
+
+
+def test_status_says_who_is_far_behind_and_how_fast_it_goes_on(status, monkeypatch):
+    monkeypatch.setattr(status_module, "FAR", 2)
+    behind = ServiceView(service="feed", folded=17, now=1, engine="headrace/0", detail={"facts_per_s": 12_000})
+    assert (
+        status({"feed": behind})[1].splitlines()[-1]
+        == "feed is 3 records behind the ledger, and takes in 12000 facts a second."
+    )
+    assert status({"feed": VIEW})[1].splitlines()[-1] == "feed is 3 records behind the ledger."
+
+
+def test_status_for_programs(status):
+    code, out, _ = status({"feed": VIEW}, "--json")
+    told = json.loads(out)
+    assert (code, told["tip"], told["ready"], told["url"]) == (0, 20, True, "nats://x")
+    assert told["parts"][1] == {
+        "name": "feed",
+        "state": "running",
+        "pid": 8,
+        "restarts": 2,
+        "since": None,
+        "exit_code": -9,
+        "trouble": "",
+        "folded": 17,
+        "lag": 3,
+        "engine": "headrace/0",
+        "reads": 1,
+        "jobs": 3,
+        "pending": 2,
+        "running": 1,
+    }
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, "1 finding"), (3, "3 findings")])
+def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
+    view = msgspec.structs.replace(VIEW, detail=VIEW.detail | {"findings": count, "verified": 15, "sealed": 10})
+    code, out, err = status({"feed": view}, "--json")
+    assert (code, err) == (
+        1,
+        f"headrace: THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {told}; `headrace audit verify` says what and where\n",
+    )
+    part = json.loads(out)["parts"][1]
+    assert (part["verified"], part["sealed"], part["findings"]) == (15, 10, count)
+
+
+def test_what_is_wrong_with_a_part_is_told_with_the_way_out(capsys, installation, monkeypatch):
+    monkeypatch.setattr(status_module, "connect", lambda **_: FakeClient({}))
+    full = ChildView(name="nats-server", state="running", pid=7, trouble="the disk of /x is full (0 MiB free)")
+    with Lock(installation):
+        write_running(installation, Running(pid=os.getpid(), since=1, ready=True, children=(full,)))
+        assert main(["status", "--data", str(installation.directory)]) == 1
+    assert capsys.readouterr().err == "headrace: nats-server: the disk of /x is full (0 MiB free)\n"
+
+
+def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status):
+    view = ServiceView(service="governance", folded=17, now=1, engine="headrace/0", newest=2, held_back=("feed is not there",))
+    code, out, _ = status({"feed": VIEW, "governance": view})
+    assert (code, out.splitlines()[-2:]) == (
+        0,
+        ["Facts are at level 1; they go to 2 when everybody reads it:", "  feed is not there"],
+    )
+    told = json.loads(status({"feed": VIEW, "governance": view}, "--json")[1])
+    assert told["level"] == {"stated": 1, "newest": 2, "held_back": ["feed is not there"]}
+
+
+def test_a_part_that_does_not_answer_is_named_and_fails(status, installation):
+    code, out, err = status({})
+    assert (code, err) == (1, f"headrace: feed: not well; look into {installation.logs}\n")
+    assert "silent" in out
+
+
+def test_a_bus_that_is_away_is_the_trouble(status):
+    code, _, err = status(Unreachable("NATS does not answer"))
+    assert (code, err) == (1, "headrace: NATS does not answer\n")
