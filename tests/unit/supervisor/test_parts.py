@@ -111,4 +111,4 @@ def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_toke
 def test_the_token_of_the_figures_is_no_login_of_the_bus(installation):
     installation.metrics_token()
     installation.write_nats_config((4222,))
-    assert installation.metrics_token() not in installation.nats_config.read_text()
+    assert installation.metrics_token() not in installation.servers()[0].config.read_text()
