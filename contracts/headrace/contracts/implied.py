@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 def spelled_out(facts: Iterable[AnyFact]) -> Iterator[tuple[int, AnyFact]]:
     """Every fact with its place in the record, and behind it what it implies, at the same place."""
+    facts = tuple(facts)
+    return _with_implied(facts) if PreemptionOrderedV1 in map(type, facts) else enumerate(facts)
+
+
+def _with_implied(facts: tuple[AnyFact, ...]) -> Iterator[tuple[int, AnyFact]]:
     for place, fact in enumerate(facts):
         yield place, fact
         if isinstance(fact, PreemptionOrderedV1) and fact.ladders:

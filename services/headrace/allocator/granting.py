@@ -19,7 +19,7 @@ from headrace.domain.pending import place_in_line
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.reclaim.eligibility import RECLAIM
-from headrace.domain.scopes import over_capacity, over_limit, scopes_of
+from headrace.domain.scopes import over_capacity, over_limit, scopes_of, unbounded
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.allocator.lines import Board, Candidate
     from headrace.allocator.standings import Standings
     from headrace.allocator.strands import Post
+    from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
     from headrace.domain.fold.record_room import RecordRoom
@@ -49,13 +50,14 @@ class _Round:
         self.standings = standings
         self.now = now
         self.skip = skip
-        self.passed_over = {key for key in skip if state.jobs[key].state is JobState.PENDING}
+        self.passed_over = {key for key in skip if state.jobs[key].state is JobState.PENDING} if skip else frozenset()
         self.room = room
         self.is_full = False
         self.facts: list[AnyFact] = []
         self.searching = Searching(now)
         self.resuming = Resuming(state, skip)
-        self._tried: list[tuple[JobRecord, PoolState, Place]] = []
+        self._unbounded = unbounded(state)
+        self._tried: list[tuple[JobRecord, PoolState, Place, Amounts]] = []
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
         self._rooms = Rooms(state, standings)
@@ -63,6 +65,8 @@ class _Round:
 
     def grant_nominated(self) -> None:
         """Preemptors first, as they were ordered: what they wait for is kept for them, so nobody's turn is taken (R27)."""
+        if not self.state.preemptions:
+            return
         for preemption in sorted(self.state.preemptions.values(), key=lambda one: (one.sequence, one.id)):
             job = preemption.job
             if job.nomination is not preemption or job.key in self.skip or job.state is not JobState.PENDING:
@@ -160,8 +164,7 @@ class _Round:
             self.is_full = not self.room.untouched
             return False
         for lease in job.leases.values():
-            capacity.take(self.state, job, pool, capacity.gpu_part(lease))
-            self._tried.append((job, pool, capacity.gpu_part(lease)))
+            self._try(job, pool, capacity.gpu_part(lease))
         self.resuming.take(job, pool)
         self.facts.append(fact)
         self.standings.refresh()
@@ -169,6 +172,8 @@ class _Round:
 
     def _allowed(self, post: Post, requests: int) -> int:
         """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""
+        if not self.passed_over and not post.earlier:
+            return requests
         if self.passed_over:
             for number in bits_of(requests):
                 if post.strand.heads[number][1].key in self.passed_over:
@@ -222,16 +227,20 @@ class _Round:
             self.is_full = not self.room.untouched
             return False
         for place in places:
-            capacity.take(self.state, job, pool, place)
-            self._tried.append((job, pool, place))
+            self._try(job, pool, place)
         self.facts += facts
         return True
+
+    def _try(self, job: JobRecord, pool: PoolState, place: Place) -> None:
+        charged = {key: amount for key, amount in place.amounts.items() if key not in self._unbounded}
+        capacity.try_on(self.state, job, pool, place, charged, 1)
+        self._tried.append((job, pool, place, charged))
 
     def undo(self) -> None:
         """Leave the state as it was found."""
         self._rooms.leave()
-        for job, pool, place in reversed(self._tried):
-            capacity.give_back(self.state, job, pool, place)
+        for job, pool, place, charged in reversed(self._tried):
+            capacity.try_on(self.state, job, pool, place, charged, -1)
         for preemption in self._lifted:
             capacity.nominate(self.state, preemption)
         for group, job in reversed(self._taken):
@@ -241,6 +250,7 @@ class _Round:
 
 def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> list[AnyFact]:
     """The facts by which the job's next attempt begins: one lease for each replica."""
+    over_budget = must_borrow(job.policy)
     return [
         f.LeaseGrantedV1(
             job=job.key,
@@ -253,7 +263,7 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
             inside=inside,
             resume_from=job.checkpoint,
             rule=rule,
-            over_budget=must_borrow(job.policy),
+            over_budget=over_budget,
         )
         for number, place in enumerate(places)
     ]

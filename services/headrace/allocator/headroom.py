@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import GPU
-from headrace.domain.scopes import UNGOVERNED, free_of
+from headrace.domain.scopes import free_of, is_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def bits_of(requests: int) -> Iterator[int]:
 class Needs:
     """The requests that somebody waits for, numbered. `uncertain`: those that need not fit where one replica does.
 
-    Slices are uncertain too: what they will count in the pool depends on where they go (R4).
+    `cut`: those for slices; they are uncertain too, because what they will count in the pool depends on where they go (R4).
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Needs:
         self.keys: set[str] = set()
         self.uncertain = 0
         self.version = 0
-        self._cut = 0
+        self.cut = 0
         self._numbers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], int] = {}
         self._tables: dict[str, tuple[list[int], list[int]]] = {}
 
@@ -59,7 +59,7 @@ class Needs:
         if number is None:
             number = self._numbers[request.order, avoiding, owners] = len(self.requests)
             self.requests.append(request)
-            self._cut |= bool(request.shape.mig) << number
+            self.cut |= bool(request.shape.mig) << number
             if request.replicas > 1 or avoiding or request.shape.mig:
                 self.uncertain |= 1 << number
             self.keys.update(request.total)
@@ -87,15 +87,35 @@ class Needs:
         self._tables[key] = steps, fitting
         return steps, fitting
 
-    def fitting_in(self, pool: PoolState) -> int:
-        """The requests for which enough is left of every key that the pool bounds: `over_capacity` for all of them."""
-        fitting = EVERY
-        governed = pool.governed
-        for key in self.keys:
-            if key in governed or key not in UNGOVERNED:
-                enough = self.fitting(key, free_of(pool, key))
-                fitting &= enough | self._cut if key == GPU else enough
-        return fitting
+
+class Ceiling:
+    """Which requests fit into what the sums of a pool leave: `over_capacity` for all of them. Bands as in `Gauges`."""
+
+    __slots__ = ("_bands", "_fitting", "_governed", "_pool", "_version")
+
+    def __init__(self, pool: PoolState) -> None:
+        self._pool = pool
+        self._governed = pool.governed
+        self._version = -1
+        self._fitting = EVERY
+        self._bands: list[tuple[str, int, int]] = []
+
+    def read(self, needs: Needs) -> int:
+        """The requests for which enough is left of every key that the pool bounds."""
+        pool = self._pool
+        if self._version == needs.version and self._governed == pool.governed:
+            for key, least, below in self._bands:
+                if not least <= free_of(pool, key) < below:
+                    break
+            else:
+                return self._fitting
+        self._version, self._governed, self._fitting, self._bands = needs.version, pool.governed, EVERY, []
+        for key in needs.keys:
+            if is_bounded(pool, key):
+                fitting, least, below = needs.around(key, free_of(pool, key))
+                self._fitting &= fitting | needs.cut if key == GPU else fitting
+                self._bands.append((key, least, below))
+        return self._fitting
 
 
 _LIMIT, _INSIDE, _FIRM = range(3)

@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.allocator.headroom import bits_of
+from headrace.allocator.headroom import Ceiling, bits_of
 from headrace.domain.dedication import reach_in
 from headrace.domain.queueing.ranking import dominant_share
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from headrace.domain.queueing.ranking import Rank, StaticRank
     from headrace.domain.state import JobRecord, PolicyState, PoolState, State
 
+PLACEABLE_KEPT = 4_096
+"""Sets of shapes for which it is remembered which requests they are."""
 WAITING_KEPT = 4_096
 """Heads whose time is noted, before those that have left are thrown out."""
 
@@ -157,7 +159,8 @@ class Ladder:
             if not line.requests & feasible:
                 continue
             for post in line.posts:
-                for number in bits_of(allowed(post, post.borrowing & feasible)):
+                wanted = post.borrowing & feasible
+                for number in bits_of(allowed(post, wanted)) if wanted else ():
                     place, _ = post.strand.heads[number]
                     if found is None or place < found[0]:
                         found, least = (place, post, number), share
@@ -187,6 +190,7 @@ class Board:
         "_waiting",
         "_within",
         "asking",
+        "ceiling",
         "due",
         "fresh",
         "inside",
@@ -204,7 +208,8 @@ class Board:
         self.asking: dict[Post, None] = {}
         self.fresh: dict[Post, None] = {}
         self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
-        self._placeable: dict[tuple[str, ...], tuple[int, int]] = {}
+        self._placeable: dict[tuple[str, ...], dict[int, int]] = {}
+        self.ceiling = Ceiling(pool)
         self._waiting: list[tuple[int, int, int, Post, JobRecord, int]] = []
         self._waited = self._live = 0
         self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
@@ -259,14 +264,17 @@ class Board:
         return requests
 
     def _placeable_on(self, owners: tuple[str, ...]) -> int:
-        """A request has one shape, so it comes and goes with it: only for shapes that have, since somebody asked last, it is worked out."""
+        """Remembered by set of shapes, because in a full pool the same few come and go; a request goes with its one shape."""
         shapes = self.pool.index.feasible(owners)
-        before, requests = self._placeable.get(owners, (0, 0))
-        if shapes != before:
-            of_shape = self._of_shape[owners]
+        known = self._placeable.setdefault(owners, {0: 0})
+        requests = known.get(shapes)
+        if requests is None:
+            if len(known) > PLACEABLE_KEPT:
+                known = self._placeable[owners] = {0: 0}
+            before, requests = next(reversed(known.items()))
             for shape in bits_of(shapes ^ before):
-                requests ^= of_shape.get(shape, 0)
-            self._placeable[owners] = shapes, requests
+                requests ^= self._of_shape[owners].get(shape, 0)
+            known[shapes] = requests
         return requests
 
     def ladder(self, static: StaticRank) -> Ladder:

@@ -53,7 +53,7 @@ class Rooms:
         fits = known.get(stage)
         if fits is None:
             self._show(board, stage)
-            fits = self._standings.needs.fitting_in(board.pool)
+            fits = board.ceiling.read(self._standings.needs)
             if fits:
                 fits &= board.placeable()
             for kept, number in self._failed.get(board.name, ()):
@@ -63,7 +63,7 @@ class Rooms:
         return fits
 
     def _show(self, board: Board, stage: Stage) -> None:
-        keeping = self.keeping.get(board.name)
+        keeping = self.keeping.get(board.name) if self.keeping else None
         if keeping is not None:
             keeping.show(stage)
 
@@ -81,7 +81,7 @@ class Rooms:
 
     def best(self, board: Board, allowed: Callable[[Post, int], int]) -> tuple[Candidate, Stage] | None:
         """The best-ranked candidate of a pool that fits, and the stage at which it does."""
-        keeping = self.keeping.get(board.name)
+        keeping = self.keeping.get(board.name) if self.keeping else None
         if keeping is None:
             best = board.best(self.fits(board), allowed)
             return None if best is None else (best, ())
@@ -141,10 +141,10 @@ class Rooms:
         """Something was granted in the pool, and the standings have heard of it."""
         for keeping in self.keeping.values():
             keeping.end(job.key)
-        before = self._fits.get(board.name, {}).get(())
+        before, moves = self._fits.get(board.name, {}).get(()), self._standings.moves
         self._forget(board)
-        if self.keeping or before != self.fits(board) or self._seen != self._standings.moves:
-            self._seen = self._standings.moves
+        if self.keeping or self._seen != moves or before != self.fits(board):
+            self._seen = moves
             self.moves += 1
 
     def resumed(self, board: Board) -> None:

@@ -42,9 +42,20 @@ _STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 
 def settle(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
     """Everything that is due, each job by one source at most, in units that belong together."""
-    seen: set[str] = set()
-    for source in (_endings, _cancels, _forced, _requeues, _doomed, _overtime, _drains, _closed, _windows):
-        for job, *units in source(state, now):
+    terms, seen = state.terms, set[str]()
+    sources = (
+        (state.unsettled, _endings),
+        (state.cancels, _cancels),
+        (state.forced, _forced),
+        (state.requeues, _requeues),
+        (state.doomed, _doomed),
+        (state.deadlines.due(now), _overtime),
+        (state.draining, _drains),
+        (terms.closings, _closed),
+        (terms.timed, _windows),
+    )
+    for jobs, source in sources:
+        for job, *units in source(state, now) if jobs else ():
             if job.key not in seen:
                 seen.add(job.key)
                 yield from units
@@ -108,6 +119,8 @@ def _settle_job(state: State, job: JobRecord, now: int) -> list[AnyFact]:
 
 def _settle_attempt(job: JobRecord, now: int) -> AnyFact:
     """All leases of the attempt have ended: the job goes on, or has reached its end (R29, R30, R32)."""
+    if job.state is not JobState.SUSPENDED and all(ending.is_plain for ending in job.endings):
+        return _ended(job, "succeeded", "exited", 0)
     exit_code = next((ending.exit_code for ending in job.endings if ending.exit_code), None)
     if exit_code is None and all(ending.exit_code == 0 for ending in job.endings):
         exit_code = 0

@@ -7,6 +7,7 @@ worked out from nothing it would be the same.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import Needs
@@ -78,7 +79,7 @@ class Standings:
     @property
     def moves(self) -> int:
         """Counts changes of who stands in any pool with what request, not those of their order."""
-        return sum(board.version for board in self.boards.values())
+        return sum([board.version for board in self.boards.values()])
 
     def in_order(self) -> list[Board]:
         """The pools that have candidates, by name."""
@@ -189,7 +190,9 @@ class Standings:
 
     def _measure(self, policy: PolicyState) -> None:
         """A policy's accounts have changed. It has a stand wherever it holds or wants anything."""
-        stands = self._stands.setdefault(policy, {})
+        stands = self._stands.get(policy)
+        if stands is None:
+            stands = self._stands[policy] = {}
         if len(stands) < len(policy.scopes) and self._state.policies.get(policy.key) is policy:
             for name in [name for name in policy.scopes if name in self.boards and name not in stands]:
                 self._stand(policy, self.boards[name])
@@ -204,5 +207,5 @@ class Standings:
             borrower.doubt()
 
 
-def _key(group: JobGroup) -> StrandKey:
-    return (*group.policy.key, group.profile, group.preemptible, group.beyond, group.barred_from)
+_key = attrgetter("policy.document.tenant", "policy.document.name", "profile", "preemptible", "beyond", "barred_from")
+"""What the groups of one strand have in common."""

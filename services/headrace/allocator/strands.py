@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope
 
 
+LENDS_NOTHING = False, False
+
+
 class Share:
     """A tenant's share in one pool; where it has none it limits nothing, and reserves nothing of its own (R7)."""
 
@@ -54,14 +57,15 @@ class Stand:
         self._footings: dict[Terms, Footing] = {}
         self._board = board
         self._own = policy_scope(policy, board.name)
-        self._lends = False, False
+        self._lends = LENDS_NOTHING
         self.fits = Gauges((policy.wide, self._own), policy_side(policy, board.name), board.pool.governed)
         share.stands.append(self)
 
     def measure(self, needs: Needs) -> None:
         """Its accounts have changed: put its strands where they now belong."""
         changed = self.fits.read(needs)
-        self.lend()
+        if self.fits.above or self.share.above or self._lends != LENDS_NOTHING:
+            self.lend()
         if changed:
             self.settle()
 
@@ -221,10 +225,12 @@ class Post:
         present, footing = self.strand.present, self.footing
         inside, borrowing, asking = present & footing.inside, present & footing.borrowing, present & footing.asking
         if inside != self.inside:
-            for number in bits_of(self.inside & ~inside):
-                self.board.step_out(self, number)
-            for number in bits_of(inside & ~self.inside):
-                self.board.step_in(self, number)
+            if left := self.inside & ~inside:
+                for number in bits_of(left):
+                    self.board.step_out(self, number)
+            if came := inside & ~self.inside:
+                for number in bits_of(came):
+                    self.board.step_in(self, number)
             self.inside = inside
             self.board.version += 1
         if borrowing != self.borrowing:

@@ -28,6 +28,11 @@ class Ending:
         """Whether the process ended well."""
         return self.outcome == "exited" and self.exit_code == 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is to be said of it but that."""
+        return self.exit_code == 0 and self.outcome == "exited" and not self.finished and not self.stopping
+
 
 @dataclass(slots=True, eq=False)
 class Attempt:

@@ -16,43 +16,54 @@ from headrace.domain.meters import count
 from headrace.domain.scopes import scopes_of, totals_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare
+    from headrace.domain.devices import Held
     from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
     from headrace.domain.takings import Preemption
 
 
-def take(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
+def take(state: State, job: JobRecord, pool: PoolState, place: Held) -> None:
     """A lease of `job` now holds `place`."""
     _occupy(state.nodes[place.node], job, place, 1)
-    _charge(state, job, pool, place, 1)
+    _charge(state, job, pool, place, 1, place.amounts)
 
 
-def give_back(state: State, job: JobRecord, pool: PoolState, place: Place) -> None:
+def give_back(state: State, job: JobRecord, pool: PoolState, place: Held) -> None:
     """The inverse of `take`. A node that has vanished has nothing to give back to, its accounts still do."""
     node = state.nodes.get(place.node)
     if node is not None:
         _occupy(node, job, place, -1)
-    _charge(state, job, pool, place, -1)
+    _charge(state, job, pool, place, -1, place.amounts)
 
 
-def _occupy(node: NodeState, job: JobRecord, place: Place, sign: int) -> None:
+def try_on(state: State, job: JobRecord, pool: PoolState, place: Held, charged: Amounts, sign: int) -> None:
+    """As `take`, or with sign -1 `give_back`, until it is undone: only `charged` of its amounts is counted meanwhile.
+
+    That may leave out what nothing bounds anywhere (`scopes.unbounded`).
+    """
+    _occupy(state.nodes[place.node], job, place, sign)
+    _charge(state, job, pool, place, sign, charged)
+
+
+def _occupy(node: NodeState, job: JobRecord, place: Held, sign: int) -> None:
     """Count the place as taken on its node, or as free again."""
     amounts = place.amounts
     _take_units(node, place.devices, sign)
     node.cpu_free -= sign * amounts.get(CPU, 0)
     node.memory_free -= sign * amounts.get(MEMORY, 0)
     if node.pool is not None:
-        node.pool.index.touch(node)
-        node.pool.index.hold(node, job.request.shape, amounts, sign)
+        index = node.pool.index
+        index.touch(node)
+        index.hold(node, job.request.shape, amounts, sign)
 
 
-def held_by(lease: LeaseState) -> Place:
+def held_by(lease: LeaseState) -> Held:
     """What a lease holds now: while it is suspended, neither its devices nor what is charged for them (R29)."""
     if not lease.suspended_at:
-        return Place(node=lease.node, devices=lease.devices, amounts=lease.amounts)
+        return lease
     return Place(node=lease.node, amounts={key: value for key, value in lease.amounts.items() if key != GPU})
 
 
@@ -72,11 +83,11 @@ def is_open(node: NodeState, devices: Iterable[DeviceShare]) -> bool:
     return True
 
 
-def freed_by(lease: LeaseState) -> LeaseState | Place:
+def freed_by(lease: LeaseState) -> Held:
     """What a lease sets free when its job has yielded: all that it holds, or, where a ladder suspends it, its devices only."""
     stop = lease.job.stop
     if stop is None or stop.then != "suspend":
-        return held_by(lease) if lease.suspended_at else lease
+        return held_by(lease)
     return gpu_part(lease) if not lease.suspended_at else Place(node=lease.node)
 
 
@@ -87,7 +98,7 @@ def tally(node: NodeState, sign: int) -> None:
             node.pool.index.hold(node, lease.job.request.shape, held_by(lease).amounts, sign)
 
 
-def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: int) -> None:
+def _charge(state: State, job: JobRecord, pool: PoolState, place: Held, sign: int, charged: Amounts) -> None:
     """Count the place as leased, or no more, in the pool and in every account of the job."""
     if job.policy.meters:
         count(job.policy, place.amounts, state.now, sign)
@@ -95,11 +106,28 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: Place, sign: i
     if job.request.shape.mig:
         _count(pool, place, use=sign, leased=sign)
         totals = totals[1:]
-    add(totals, place.amounts, sign)
+    add(totals, charged, sign)
+    if not job.preemptible and job.time_limit is None:
+        add((pool.lasting,), charged, sign)
     _mark(state, job)
 
 
-def yield_use(state: State, job: JobRecord, pool: PoolState, held: Place | LeaseState, sign: int) -> None:
+def outstay(pool: PoolState, lease: LeaseState, sign: int) -> None:
+    """The lease is overdue, and no more to be counted on to end than one that lasts; with -1: not any more."""
+    if lease.job.preemptible or lease.job.time_limit is not None:
+        add((pool.lasting,), held_by(lease).amounts, sign)
+
+
+def note_lasting(pools: Mapping[str, PoolState], job: JobRecord) -> None:
+    """Count what a job holds of what lasts, for one who begins with what is held."""
+    for lease in job.leases.values():
+        if not job.preemptible and job.time_limit is None:
+            add((pools[lease.pool].lasting,), held_by(lease).amounts, 1)
+        elif lease.overdue:
+            outstay(pools[lease.pool], lease, 1)
+
+
+def yield_use(state: State, job: JobRecord, pool: PoolState, held: Held, sign: int) -> None:
     """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
     scopes = scopes_of(state, job.policy, pool.document.name)
     add([scope.use for scope in scopes], held.amounts, -sign)
@@ -108,7 +136,7 @@ def yield_use(state: State, job: JobRecord, pool: PoolState, held: Place | Lease
     _mark(state, job)
 
 
-def _count(pool: PoolState, held: Place | LeaseState, *, use: int, leased: int) -> None:
+def _count(pool: PoolState, held: Held, *, use: int, leased: int) -> None:
     """What is held counts in the pool's use, and in what leases hold there: with 1 from now on, with -1 no more, with 0 as before.
 
     A device that is cut into slices counts with at most one GPU in each of the two (R4).
@@ -159,9 +187,8 @@ def add(totals: Sequence[Amounts], amounts: Amounts, sign: int) -> None:
             continue
         change = sign * value
         for total in totals:
-            if key not in total:
-                total[key] = change
-            elif after := total[key] + change:
+            after = total.get(key, 0) + change
+            if after:
                 total[key] = after
             else:
                 del total[key]

@@ -183,3 +183,4 @@ def rebuild(made: state.State) -> None:
     for job in made.jobs.values():
         if job.leases:
             phases.watch(made, job)
+            capacity.note_lasting(made.pools, job)

@@ -102,13 +102,15 @@ class Pending:
 
     def add(self, job: JobRecord, now: int) -> None:
         """Put a pending job in line, or aside while something of its own keeps it from starting."""
-        self.aside[job.key] = job
         if job.waits_for or job.nomination is not None or job.doomed_by:
+            self.aside[job.key] = job
             return
         if job.not_before > now:
+            self.aside[job.key] = job
             heapq.heappush(self._delayed, (job.not_before, job.key, job))
             return
-        del self.aside[job.key]
+        if self.aside:
+            self.aside.pop(job.key, None)
         job.avoiding = _avoided(job, now)
         if job.avoiding:
             heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
@@ -143,7 +145,7 @@ class Pending:
 
     def remove(self, job: JobRecord) -> bool:
         """Take a job out of the line, or from aside; False if it stood in neither."""
-        if self.aside.pop(job.key, None) is not None:
+        if self.aside and self.aside.pop(job.key, None) is not None:
             return True
         key = _key(job)
         group = self.groups.get(key)
@@ -189,11 +191,17 @@ _AGE = attrgetter("admitted_at", "order", "key")
 _PRIORITY = attrgetter("priority")
 
 
-def _key(job: JobRecord) -> tuple[object, ...]:
-    return (
-        *(*job.policy.key, job.profile, job.request.order),
-        *(job.preemptible, job.beyond, job.barred_from, job.avoiding),
-    )
+_key = attrgetter(
+    "policy.document.tenant",
+    "policy.document.name",
+    "profile",
+    "request.order",
+    "preemptible",
+    "beyond",
+    "barred_from",
+    "avoiding",
+)
+"""What the jobs of one group have in common."""
 
 
 def _avoided(job: JobRecord, now: int) -> tuple[str, ...]:

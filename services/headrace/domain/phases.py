@@ -26,11 +26,16 @@ def watch(state: State, job: JobRecord) -> None:
         state.deadlines.clear(job.key)
     else:
         state.deadlines.set(job.key, ends)
-    ends = ladder_ends(job)
+    ends = ladder_ends(job) if job.state is JobState.STOPPING else None
     if ends is None:
         state.ladders.clear(job.key)
     else:
         state.ladders.set(job.key, ends)
+    ends = known_end(job)
+    if ends is None:
+        state.ends.clear(job.key)
+    else:
+        state.ends.set(job.key, ends)
 
 
 def phase_ends(job: JobRecord) -> int | None:
@@ -49,6 +54,17 @@ def phase_ends(job: JobRecord) -> int | None:
 def limit_of(job: JobRecord) -> int | None:
     """When a job that runs has had its time limit; what it was suspended for does not count."""
     return None if job.time_limit is None or not job.started_at else job.started_at + job.paused + job.time_limit
+
+
+def known_end(job: JobRecord) -> int | None:
+    """When any of its leases is known to end, at the earliest; None: that of none of them is known."""
+    if not job.leases:
+        return None
+    limit = limit_of(job)
+    if job.state is not JobState.STOPPING or job.stop is None:
+        return limit
+    told = job.stop_at + job.stop.callback_grace + job.stop.term_grace
+    return told if limit is None else min(told, limit)
 
 
 def ladder_ends(job: JobRecord) -> int | None:

@@ -114,7 +114,7 @@ def asked_by(state: State, profile: Profile) -> Amounts:
 
 
 def _models(profile: Profile | None) -> tuple[str, ...]:
-    return tuple(sorted(profile.gpu_models)) if profile else ()
+    return tuple(sorted(profile.gpu_models)) if profile and profile.gpu_models else ()
 
 
 def _least(profile: Profile | None) -> int:

@@ -118,11 +118,17 @@ def is_bounded(pool: PoolState, key: str) -> bool:
     return key in pool.governed or key not in UNGOVERNED
 
 
+def unbounded(state: State) -> frozenset[str]:
+    """Keys that no pool bounds. One that any does counts everywhere: accounts over all pools are looked at in each of them (R7)."""
+    return UNGOVERNED.difference(*[pool.governed for pool in state.pools.values()])
+
+
 def free_of(pool: PoolState, key: str) -> int:
     """Units of a governed key that anybody may be granted now."""
-    used = pool.use.get(key, 0)
-    taken = max(used, used + pool.apart.get(key, 0))
-    return max(0, pool.usable.get(key, 0) - taken)
+    left = pool.usable.get(key, 0) - pool.use.get(key, 0)
+    if pool.apart:
+        left -= max(0, pool.apart.get(key, 0))
+    return max(0, left)
 
 
 def borrowed(scope: Scope, key: str) -> int:

@@ -186,13 +186,13 @@ class PoolState:
     usable: Amounts = field(default_factory=dict)
     use: Amounts = field(default_factory=dict)
     apart: Amounts = field(default_factory=dict)
+    lasting: Amounts = field(default_factory=dict, metadata=AID)  # at most so much is held by leases that stay (R16)
     nominated: Amounts = field(default_factory=dict)
     cut: CutDevices = field(default_factory=CutDevices)
     families: frozenset[str] = frozenset()
     """How the devices in MIG mode here are cut (R4)."""
     governed: frozenset[str] = frozenset()
-    census: Census | None = field(default=None, metadata=AID)
-    """What each of its nodes brings (`supply.recount`)."""
+    census: Census | None = field(default=None, metadata=AID)  # what each of its nodes brings (`supply.recount`)
     epoch: int = 0
     openings: int = 0
     """Counts what may make it possible to keep something for a job for which nothing could be kept before (R16)."""
@@ -327,8 +327,7 @@ class State:
     writers: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Writer to (sequence, digest) of its last record."""
     voids: dict[str, int] = field(default_factory=dict)
-    judged: int = 0
-    """The last wish on SUBMIT that admission has judged."""
+    judged: int = 0  # the last wish on SUBMIT that admission has judged
     refusals: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """(tenant, user) to (second, refusals stated in it), so that a flood of them is counted, not stated one by one (R14)."""
     documents_sequence: int = 0
@@ -364,6 +363,7 @@ class State:
     """Job key to when its phase is over by time alone (`phases`)."""
     ladders: Deadlines = field(default_factory=Deadlines, metadata=AID)
     """Job key to when the ladder it walks is overdue (R28)."""
+    ends: Deadlines = field(default_factory=Deadlines, metadata=AID)  # job key to when the first of its leases is known to end
     suspended: dict[str, JobRecord] = field(default_factory=dict)
     refusing: dict[str, NodeState] = field(default_factory=dict)
     """Nodes whose last start was refused (R36)."""
@@ -378,7 +378,7 @@ class State:
     answered: dict[str, Answered] = field(default_factory=dict)
     forgetting: deque[tuple[int, str]] = field(default_factory=deque)
     stale: dict[PolicyState, None] | None = field(default=None, metadata=AID)
-    """Policies whose accounts have changed since somebody who watches last took them; an aid to memos, and no truth."""
+    """Policies whose accounts have changed since somebody who watches last took them."""
 
     def stir(self) -> None:
         """Something has changed that may make a reclaim possible, in any pool: sides are counted over all of them (R7, R23)."""

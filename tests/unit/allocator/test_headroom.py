@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.allocator.headroom import EVERY, Gauges, Needs, bits_of
+from headrace.allocator.headroom import EVERY, Ceiling, Gauges, Needs, bits_of
 from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY
 from headrace.domain.requests import intern_request
 from headrace.domain.scopes import over_capacity, over_limit, over_reservation
@@ -107,12 +107,14 @@ def test_accounts_are_tested_for_all_requests_as_for_each(asked, limiting, reser
         assert has(gauges.firm, number) is (over_reservation(reserving, governed, request.total, firm=True) is None)
 
 
-@given(REQUESTS, AMOUNTS, AMOUNTS, GOVERNED)
-def test_the_capacity_of_a_pool_is_tested_for_all_requests_as_for_each(asked, usable, use, governed):  # R5, R6
+@given(REQUESTS, AMOUNTS, st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=3), GOVERNED)
+def test_the_capacity_of_a_pool_is_tested_for_all_requests_as_for_each(asked, usable, uses, governed):  # R5, R6
     needs, requests = numbered(asked)
-    pool = PoolState(None, 1, usable=usable, use=use, governed=governed)
-    found = needs.fitting_in(pool)
+    pool = PoolState(None, 1, usable=usable, governed=governed)
+    ceiling = Ceiling(pool)
 
-    assert [has(found, number) for number in range(len(requests))] == [
-        over_capacity(pool, request.total) is None for request in requests
-    ]
+    for pool.use, pool.apart in uses:
+        found = ceiling.read(needs)
+        assert [has(found, number) for number in range(len(requests))] == [
+            over_capacity(pool, request.total) is None for request in requests
+        ]

@@ -83,6 +83,16 @@ def _is_untouched(scope: Scope) -> bool:
     return scope.reservation is None and not (scope.limit or scope.apart or scope.use or scope.firm)
 
 
+def _lasting(state: State, pool: str) -> dict[str, int]:
+    """What is held in a pool by who does not end by itself, and by who should have ended."""
+    total = Counter()
+    for job in state.jobs.values():
+        for lease in job.leases.values():
+            if lease.pool == pool and (lease.overdue or (not job.preemptible and job.time_limit is None)):
+                total.update(held_by(lease).amounts)
+    return {key: value for key, value in total.items() if value}
+
+
 def _line(pending: Pending) -> list[str]:
     """Who stands in line or aside: an index lets jobs ripen whenever somebody looks, so both are one."""
     return sorted({*pending.aside, *(key for group in pending.groups.values() for key in group.members)})
@@ -93,6 +103,7 @@ def kept(state: State) -> dict[str, Any]:
     return {
         "accounts": {name: (scope.leased, scope.use, scope.firm) for name, scope in _accounts(state).items()},
         "pools": {name: (pool.leased, pool.use, pool.nominated) for name, pool in state.pools.items()},
+        "lasting": {name: pool.lasting for name, pool in state.pools.items()},
         "nodes": {
             node.name: (
                 node.cpu_free,
@@ -155,6 +166,7 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
     return {
         "accounts": accounts,
         "pools": pools,
+        "lasting": {name: _lasting(state, name) for name in state.pools},
         "nodes": {
             name: (cpu, memory, cpu_kept, memory_kept, {device: tuple(units) for device, units in devices.items()})
             for name, (cpu, memory, cpu_kept, memory_kept, devices) in nodes.items()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.facts.fact import Place
 from headrace.contracts.subjects import asker_of
 from headrace.domain import allowances, capacity
 from headrace.domain.attempts import Answered, Attempt, Ending
@@ -149,7 +148,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     lease = LeaseState(
         job, fact.attempt, fact.rank, fact.node, fact.pool, fact.devices, fact.amounts, sequence, place, state.now
     )
-    capacity.take(state, job, pool, Place(node=fact.node, devices=fact.devices, amounts=fact.amounts))
+    capacity.take(state, job, pool, lease)
     job.leases[fact.rank] = lease
     node.leases[f"{job.key}/{fact.rank}"] = lease
     attempt = job.attempts[-1]
@@ -258,12 +257,14 @@ def _job_dismissed(state: State, fact: f.JobDismissedV1, _sequence: int, _place:
 def _finish(state: State, job: JobRecord, final: JobState, reason: str, message: str) -> None:
     if job.state is JobState.PENDING:
         job.policy.pending -= 1
-    end_nomination(state, job)
-    state.holds.pop(job.key, None)
-    lift_bar(state, job.key)
-    state.pending.remove(job)
+        end_nomination(state, job)
+        state.holds.pop(job.key, None)
+        state.pending.remove(job)
+    if state.barred:
+        lift_bar(state, job.key)
     for table in (state.cancels, state.unsettled, state.doomed, state.forced):
-        table.pop(job.key, None)
+        if table:
+            table.pop(job.key, None)
     job.state, job.ended_at, job.reason, job.message = final, state.now, reason, message
     job.stop, job.yields_to = None, ""
     job.policy.jobs.pop(job.key, None)

@@ -140,7 +140,7 @@ def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place:
         job.started_at = job.attempts[-1].started_at = state.now
         if job.state is JobState.STARTING:
             job.state = JobState.RUNNING
-            watch(state, job)
+        watch(state, job)
         state.stir()
         lift_bar(state, job.key)
 
@@ -188,6 +188,8 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     """The lease holds nothing any more; the allocator has to settle what follows."""
     job = lease.job
     pool = state.pools[lease.pool]
+    if lease.overdue:
+        capacity.outstay(pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.held_by(lease))
     if job.yields_to and not lease.suspended_at:
         capacity.yield_use(state, job, pool, lease, -1)

@@ -121,6 +121,8 @@ def _settled(state: State, fact: f.PreemptionSettledV1, _sequence: int, _place: 
 def _overdue(state: State, fact: f.LeaseOverdueV1, _sequence: int, _place: int) -> None:
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is not None:
+        if not lease.overdue:
+            capacity.outstay(state.pools[lease.pool], lease, 1)
         lease.overdue = True
         state.stir()  # what it holds is no longer counted on
         watch(state, lease.job)

@@ -21,6 +21,8 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
     job, pool = lease.job, state.pools[lease.pool]
     if job.yields_to:
         capacity.yield_use(state, job, pool, lease, -1)
+    if lease.overdue:
+        capacity.outstay(pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.gpu_part(lease))
     pool.openings += lease.overdue
     lease.suspended_at, lease.resuming, lease.overdue = state.now, False, False

@@ -8,7 +8,7 @@ placement is scored by how much it lowers that sum: Fragmentation Gradient Desce
 count only as far as the next request goes. The score is their truncated sigmoid; it is coarse on purpose, so that among about equally good
 places the fuller one wins.
 
-Strategy: what a request can use depends on the open units alone, which are remembered, and on cpu and memory, which hardly come again.
+Strategy: what a request can use is the least of what the open units, the cpu and the memory allow, and each of the three is remembered.
 """
 
 from __future__ import annotations
@@ -58,7 +58,20 @@ class Room(NamedTuple):
 class Fragmentation:
     """Fragmentation for one mix: requests and their weights. With an empty mix nothing is fragmented, and all places are alike."""
 
-    __slots__ = ("_cpus", "_memories", "_most", "_shapes", "_steps", "_usable", "_weights", "_weights_on", "_whole")
+    __slots__ = (
+        "_amounts",
+        "_by_cpu",
+        "_by_memory",
+        "_cpus",
+        "_memories",
+        "_most",
+        "_shapes",
+        "_steps",
+        "_usable",
+        "_weights",
+        "_weights_on",
+        "_whole",
+    )
 
     def __init__(self, mix: Sequence[tuple[Shape, int]] = ()) -> None:
         asked = [(shape, weight) for shape, weight in mix if shape.whole or shape.fraction]
@@ -69,12 +82,23 @@ class Fragmentation:
         self._most = tuple(_AS_OFTEN * (shape.whole * GPU_UNITS + shape.fraction) for shape, _ in asked)
         self._whole = sum(weight for _, weight in mix)
         self._steps = [units * self._whole for units in _STEPS]
+        self._amounts: dict[Room, int] = {}
         self._usable: dict[Opens, tuple[int, ...]] = {}
+        self._by_cpu: dict[int, tuple[int, ...]] = {}
+        self._by_memory: dict[int, tuple[int, ...]] = {}
         self._weights_on: dict[str, tuple[int, ...]] = {}
 
     def amount(self, room: Room) -> int:
-        """Units that a request of the mix cannot use there, in expectation, times the mix's whole weight."""
-        return self._amount(room.opens, room.model, self._bounds(room.cpu, room.memory))
+        """Units that a request of the mix cannot use there, in expectation, times the mix's whole weight.
+
+        Remembered, because what a placement would make of one node is what another is, or becomes.
+        """
+        amount = self._amounts.get(room)
+        if amount is None:
+            if len(self._amounts) >= _REMEMBERED:
+                self._amounts.clear()
+            amount = self._amounts[room] = self._amount(*room)
+        return amount
 
     def score(self, room: Room, before: int, shape: Shape) -> tuple[int, int]:
         """0 (worst) to 99, and the open units of the device to take for a fraction: among equal drops the fullest; 0 for whole ones.
@@ -84,35 +108,38 @@ class Fragmentation:
         model, cpu, memory, opens = room
         if not self._whole:
             return 0, next(units for units in opens if units >= shape.fraction) if shape.fraction else 0
-        bounds = self._bounds(cpu - shape.cpu, memory - shape.memory)
+        cpu, memory = cpu - shape.cpu, memory - shape.memory
         if not shape.fraction:
-            least, device = self._amount(_without(opens, shape.whole), model, bounds), 0
+            least, device = self.amount(Room(model, cpu, memory, _without(opens, shape.whole))), 0
         else:
             least, device = min(
-                (self._amount(_less(opens, units, shape.fraction), model, bounds), units)
+                (self.amount(Room(model, cpu, memory, _less(opens, units, shape.fraction))), units)
                 for units in set(opens)
                 if units >= shape.fraction
             )
         return bisect_right(self._steps, before - least), device
 
-    def _amount(self, opens: Opens, model: str, bounds: tuple[int, ...]) -> int:
+    def _amount(self, model: str, cpu: int, memory: int, opens: Opens) -> int:
         usable = self._usable.get(opens)
         if usable is None:
             usable = self._remember_usable(opens)
         weights = self._weights_on.get(model)
         if weights is None:
             weights = self._remember_weights(model)
-        used: int = sum(map(mul, weights, map(min, usable, bounds)))
+        by_cpu = self._by_cpu.get(cpu) or self._bounds(cpu, self._cpus, self._by_cpu)
+        by_memory = self._by_memory.get(memory) or self._bounds(memory, self._memories, self._by_memory)
+        used: int = sum(map(mul, weights, map(min, usable, by_cpu, by_memory)))
         return usable[-1] * self._whole - used
 
-    def _bounds(self, cpu: int, memory: int) -> tuple[int, ...]:
-        """What each request could use with so much cpu and memory, whatever the devices: `_AS_OFTEN` times what that suffices for.
+    def _bounds(self, left: int, needs: tuple[int, ...], known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+        """What each request could use with so much cpu, or memory, whatever else there is: `_AS_OFTEN` times what that suffices for.
 
         Half a unit more is divided, which comes to the same, but suffices for very many of those who need nothing.
         """
-        by_cpu = map(floordiv, repeat(_MANY * (2 * cpu + 1)), self._cpus)
-        by_memory = map(floordiv, repeat(_MANY * (2 * memory + 1)), self._memories)
-        return tuple(map(mul, self._most, map(min, by_cpu, by_memory)))
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        bounds = known[left] = tuple(map(mul, self._most, map(floordiv, repeat(_MANY * (2 * left + 1)), needs)))
+        return bounds
 
     def _remember_usable(self, opens: Opens) -> tuple[int, ...]:
         """What each request can use of these devices, and last what is open in all."""

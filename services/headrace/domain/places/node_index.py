@@ -13,12 +13,12 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain.dedication import COMMON, owner_of
 from headrace.domain.places.expected_use import Amount
 from headrace.domain.places.fragmentation import Fragmentation
-from headrace.domain.places.node_classes import ClassKey, Shapes, Tag
+from headrace.domain.places.node_classes import ClassKey, NodeClass, Shapes, Tag
 from headrace.domain.places.node_section import Seat, Section
 from headrace.domain.places.steering import Steering, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.places.expected_use import Site
@@ -115,6 +115,18 @@ class NodeIndex:
                 mask |= section.feasible
         return mask
 
+    def classes(self, shape: Shape) -> Iterator[NodeClass]:
+        """The classes of nodes that the shape suits by model and isolation, whatever is free there."""
+        if self._touched or self._moved:
+            self._settle()
+        for section in self._sections.values():
+            yield from (group for group in section.classes() if group.suits(shape))
+
+    def class_of(self, name: str) -> NodeClass | None:
+        """The class that a node stands in, as it was when somebody asked for classes; None: it is not here."""
+        seat = self._seats.get(name)
+        return seat.group if seat is not None else None
+
     def weigh(self, mix: Sequence[tuple[Shape, int]]) -> None:
         """From now on places are compared for this mix of requests, each with its weight (R20)."""
         self._mix = Fragmentation(mix)
@@ -141,9 +153,10 @@ class NodeIndex:
                 break
         else:
             return None
-        if len(sections) > 1:
-            sections = self._steered(shape, sections)
-        found = [best for section in sections if (best := section.best(number)) is not None]
+        if len(sections) == 1:
+            best = sections[0].best(number)
+            return None if best is None else best[1]
+        found = [best for section in self._steered(shape, sections) if (best := section.best(number)) is not None]
         return min(found)[1] if found else None
 
     def _steered(self, shape: Shape, sections: list[Section]) -> list[Section]:

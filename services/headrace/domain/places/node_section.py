@@ -17,6 +17,8 @@ from headrace.domain.places.expected_use import Amount
 from headrace.domain.places.node_classes import ClassKey, NodeClass, Rating, Shapes, Tag
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headrace.domain.places.fragmentation import Fragmentation
 
 SLACK = 4_096
@@ -108,9 +110,12 @@ class Section:
             group = self._make(key)
         if not group.names:
             self._occupy(group)
-        insort(group.names, seat.name)
+            group.names.append(seat.name)
+        else:
+            insort(group.names, seat.name)
         seat.group = group
-        self._set_leaf(seat.leaf, group.mask)
+        if self._tree[seat.leaf + len(self._tree) // 2] != group.mask:
+            self._set_leaf(seat.leaf, group.mask)
 
     def leave(self, seat: Seat) -> None:
         """The node goes."""
@@ -137,12 +142,18 @@ class Section:
         for group in self._classes.values():
             group.forget()
 
+    def classes(self) -> Iterator[NodeClass]:
+        """Those that nodes stand in now."""
+        return (group for group in self._classes.values() if group.names)
+
     def best(self, number: int) -> tuple[Rating, str] | None:
         """The best node for the shape, and how good it is; of nodes equally good the smallest name. None where it fits nowhere."""
         line, bit = self._line(number), 1 << number
         while line.heap:
             rating = line.heap[0]
             alike = line.classes[rating]
+            if len(alike) == 1 and (names := alike[0].names):
+                return rating, names[0]
             live = [group for group in alike if group.names]
             if 2 * len(live) < len(alike):
                 line.length -= len(alike) - len(live)
@@ -207,9 +218,11 @@ class Section:
             self._log.append(group)
 
     def _vacate(self, group: NodeClass, name: str) -> None:
-        group.leave(name)
-        if not group.names:
+        if len(group.names) == 1:
+            group.names.clear()
             self._occupied -= 1
+        else:
+            group.leave(name)
 
     def _cut_log(self) -> None:
         """Forget the older half, and with it the lines that have not been asked for since."""

@@ -29,13 +29,18 @@ def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, .
 
     Nodes that the job avoids (R36) are put out of the index meanwhile.
     """
+    places = _find_beside(state, job, pool) if job.avoiding else _find_places(state, job, pool)
+    return None if places is None or (job.request.shape.mig and not _sums_hold(pool, places)) else places
+
+
+def _find_beside(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
     avoided = [node for name in job.avoiding if (node := pool.nodes.get(name)) is not None]
     for node in avoided:
         pool.index.remove(node)
     places = _find_places(state, job, pool)
     for node in avoided:
         pool.index.put(node)
-    return None if places is None or (job.request.shape.mig and not _sums_hold(pool, places)) else places
+    return places
 
 
 def _sums_hold(pool: PoolState, places: tuple[Place, ...]) -> bool:
@@ -78,7 +83,14 @@ def pick_now(node: NodeState, request: Request, least: int = 0) -> tuple[DeviceS
     """The devices one replica takes of a node as it is now; None where none are left for it. Host amounts are not looked at."""
     if request.shape.mig:
         return pick_slice(node, [device.layout for device in node.devices], request.shape.mig, request.amounts.get(GPU, 0))
-    return pick_devices(node, [device.open for device in node.devices], request.shape, least)
+    return pick_devices(node, opens_of(node), request.shape, least)
+
+
+def opens_of(node: NodeState) -> list[int]:
+    """Units of each device that anybody may be granted now; a device that is cut or unfit gives none."""
+    if node.has_apart:
+        return [device.open for device in node.devices]
+    return [device.free - device.nominated for device in node.devices]
 
 
 def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int = 0) -> tuple[DeviceShare, ...] | None:

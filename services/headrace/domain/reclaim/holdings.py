@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
 
 if TYPE_CHECKING:
+    from headrace.domain.devices import Held
     from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
 
@@ -17,7 +17,7 @@ class Holding(NamedTuple):
 
     job: JobRecord
     pool: PoolState
-    places: tuple[Place, ...]
+    places: tuple[Held, ...]
     kept: Preemption | None = None
 
 
