@@ -60,7 +60,7 @@ class Oracle:
                 assert self.now - job.pending_since >= pool.document.backfill_for
                 assert fact.job not in self.state.holds
                 assert not self._fits(job, pool)
-                assert awaited_places(job, pool) is not None
+                assert awaited_places(self.state, job, pool) is not None
                 self.state.holds[fact.job] = Hold(job, fact.pool, fact.places, self.now)
         assert all(hold.job.key not in self.skip for hold in self.state.holds.values() if hold.placed_at == self.now)
         return self

@@ -163,7 +163,7 @@ class Placing:
         seen = pool.openings, self._state.documents_sequence, stage
         if self._standings.barren.get(asked) == seen:
             return None
-        places = awaited_places(job, pool)
+        places = awaited_places(self._state, job, pool)
         if places is None:
             self._standings.barren[asked] = seen
         return places

@@ -7,6 +7,10 @@ to the top, or all at once when such entries are most of the heap. Looking chang
 from __future__ import annotations
 
 import heapq
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SLACK = 64
 
@@ -56,6 +60,18 @@ class Deadlines:
             else:
                 ahead += (2 * place + 1, 2 * place + 2)
         return first
+
+    def ascending(self) -> Iterator[tuple[int, str]]:
+        """(moment, name) of all that are due some time, the earliest first; found as they are asked for. Nothing may be set meanwhile."""
+        heap = self._heap
+        ahead = [(heap[0], 0)] if heap else []
+        while ahead:
+            (moment, name), place = heapq.heappop(ahead)
+            if self.moments.get(name) == moment:
+                yield moment, name
+            for below in (2 * place + 1, 2 * place + 2):
+                if below < len(heap):
+                    heapq.heappush(ahead, (heap[below], below))
 
     def _until(self, now: int) -> list[tuple[int, str]]:
         """The heap's entries up to `now`: below an entry that is later there is none."""

@@ -55,3 +55,14 @@ def test_many_changes_leave_it_as_short_as_what_is_set_and_as_right_as_a_plain_t
         assert deadlines.due(moment) == [name for at, name in sorted((at, name) for name, at in table.items()) if at <= moment]
         assert deadlines.next(moment) == min((at for at in table.values() if at > moment), default=None)
     assert len(deadlines._heap) <= 2 * len(table) + 65
+
+
+def test_all_moments_come_in_their_order_when_they_are_asked_for():
+    deadlines, chance = Deadlines(), random.Random(1)
+    for _ in range(300):
+        deadlines.set(f"n{chance.randrange(60)}", chance.randrange(100))
+        deadlines.clear(f"n{chance.randrange(200)}")
+
+    found = list(dict.fromkeys(deadlines.ascending()))
+    assert found == sorted((moment, name) for name, moment in deadlines.moments.items())
+    assert list(Deadlines().ascending()) == []

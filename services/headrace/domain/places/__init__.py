@@ -2,5 +2,5 @@
 
 The question it answers: *is there room for all of it, now or after certain jobs have left, and where is it missed least?* `placement`
 asks, `node_index` (over sections of one tag, over classes of like nodes) answers; `fragmentation`, `expected_use` and `steering` say
-how good a place is; `vacated` and `awaited` ask as if others had gone (R16, R26), `growth` as if nodes were created (R38).
+how good a place is; `vacated` and `awaited` (over `offers`) ask as if others had gone (R16, R26), `growth` as if nodes were created (R38).
 """

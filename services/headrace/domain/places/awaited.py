@@ -18,6 +18,7 @@ from headrace.contracts.mig import EMPTY, FAMILIES, open_starts, put, room, run
 from headrace.domain.capacity import held_by
 from headrace.domain.devices import change, counted
 from headrace.domain.phases import limit_of, walking
+from headrace.domain.places.offers import UNKNOWN, Wait, offers
 from headrace.domain.places.placement import may_hold
 from headrace.domain.state import JobState
 
@@ -25,19 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from headrace.contracts.amounts import Amounts
-    from headrace.domain.devices import Charges, DeviceState
+    from headrace.domain.devices import Charges, DeviceState, Held
     from headrace.domain.requests import Shape
-    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState
+    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
 
     Occupancy = Callable[[NodeState], Iterable["Occupant"]]
     """Who holds what on a node."""
-
-UNKNOWN = 2**62
-"""The end of what may end at any time, or never: after all that are known."""
-
-Wait = tuple[int, int]
-"""Units of GPU that are not free yet, and when the last of them is known to be (log time; 0: all are free)."""
-
 
 EVERYWHERE = -1
 """The run of what is no slice."""
@@ -49,7 +43,7 @@ _Merit = tuple[Wait, int, int, int]
 class Occupant(NamedTuple):
     """What holds a place on a node, and when it is known to leave; `UNKNOWN`: some time; None: it is not to be counted on."""
 
-    place: Place
+    place: Held
     end: int | None
 
 
@@ -79,30 +73,62 @@ def _end_of(lease: LeaseState) -> int:
     return UNKNOWN if limit is None else limit
 
 
-def awaited_places(job: JobRecord, pool: PoolState, on: Occupancy = occupants) -> tuple[Place, ...] | None:
+def awaited_places(state: State, job: JobRecord, pool: PoolState, on: Occupancy = occupants) -> tuple[Place, ...] | None:
     """The places to keep for all replicas of `job`; None where it would not fit even then. `on`: who is on a node."""
     request = job.request
-    stays = _Stays(pool)
-    offers: list[tuple[Wait, str, _Prospect]] = []
-    for node in pool.nodes.values():
-        those = tuple(on(node))
-        stays.count(those)
-        if may_hold(node, job):
-            prospect = (_Sliced if request.shape.mig else _Prospect)(node, request.shape, those)
-            if prospect.wait is not None:
-                offers.append((prospect.wait, node.name, prospect))
-    if not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
+    stays = None if on is occupants and _surely_leaves_room(pool, job) else _Stays(pool, on)
+    if stays is not None and not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
         return None
-    heapq.heapify(offers)
+    nodes = _Best(state, job, pool, on)
     places: list[Place] = []
-    while offers and len(places) < request.replicas:
-        _, name, prospect = heapq.heappop(offers)
+    while len(places) < request.replicas:
+        best = nodes.take()
+        if best is None:
+            return None
+        name, prospect = best
         amounts = request.lease_amounts(len(places))
         places.append(Place(node=name, devices=prospect.take(amounts.get(GPU, 0)), amounts=amounts))
+        nodes.add(name, prospect)
+    return tuple(places) if stays is None or not request.shape.mig or stays.leave_room_for_slices(places) else None
+
+
+def _surely_leaves_room(pool: PoolState, job: JobRecord) -> bool:
+    """Whether the pool's ceilings leave room even beside the most that could stay; if so nobody has to look at who does."""
+    if job.request.shape.mig or pool.families:
+        return False
+    asked = ((key, amount) for key, amount in job.request.total.items() if amount and key in pool.governed)
+    return all(
+        pool.lasting.get(key, 0) + pool.nominated.get(key, 0) + amount <= pool.usable.get(key, 0) for key, amount in asked
+    )
+
+
+class _Best:
+    """Who makes the job wait for the least, of nodes of which only those are looked at that might."""
+
+    def __init__(self, state: State, job: JobRecord, pool: PoolState, on: Occupancy) -> None:
+        self._job = job
+        self._pool = pool
+        self._on = on
+        self._seen: list[tuple[Wait, str, _Prospect]] = []
+        self._others = offers(state if on is occupants else None, pool, job.request.shape)
+        self._next = next(self._others, None)
+
+    def take(self) -> tuple[str, _Prospect] | None:
+        """The best, which is gone with it; None: no node has room for one more, whoever leaves."""
+        while self._next is not None and (not self._seen or self._next < self._seen[0][:2]):
+            self._look_at(self._next[1])
+            self._next = next(self._others, None)
+        return heapq.heappop(self._seen)[1:] if self._seen else None
+
+    def _look_at(self, name: str) -> None:
+        node, shape = self._pool.nodes[name], self._job.request.shape
+        if may_hold(node, self._job):
+            self.add(name, (_Sliced if shape.mig else _Prospect)(node, shape, tuple(self._on(node))))
+
+    def add(self, name: str, prospect: _Prospect) -> None:
+        """One more, or one that is another now."""
         if prospect.wait is not None:
-            heapq.heappush(offers, (prospect.wait, name, prospect))
-    whole = len(places) == request.replicas and (not request.shape.mig or stays.leave_room_for_slices(places))
-    return tuple(places) if whole else None
+            heapq.heappush(self._seen, (prospect.wait, name, prospect))
 
 
 def still_awaited(pool: PoolState, places: Iterable[Place], on: Occupancy = occupants) -> bool:
@@ -163,16 +189,14 @@ def _cut_when_all_have_ended(node: NodeState, on: Iterable[Occupant]) -> dict[st
 class _Stays:
     """What is to stay in a pool, and what is nominated there, as the pool counts it (R4)."""
 
-    def __init__(self, pool: PoolState) -> None:
+    def __init__(self, pool: PoolState, on: Occupancy) -> None:
         self._pool = pool
         self._amounts: Amounts = dict(pool.nominated)
         self._cut: Charges = dict(pool.cut.nominated)
-
-    def count(self, on: Iterable[Occupant]) -> None:
-        """Of those on one node the ones that stay."""
-        for place, end in on:
-            if end is None:
-                add_to(self._amounts, counted(self._cut, place, 1))
+        for node in pool.nodes.values():
+            for place, end in on(node):
+                if end is None:
+                    add_to(self._amounts, counted(self._cut, place, 1))
 
     def leave_room_for(self, total: Amounts, *, sliced: bool) -> bool:
         """Whether the pool's ceilings leave room for so much more; how slices count there depends on where they go."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.domain.places.awaited import UNKNOWN, Occupant, awaited_places, occupant, still_awaited
+from headrace.domain.places.awaited import Occupant, awaited_places, occupant, still_awaited
+from headrace.domain.places.offers import UNKNOWN
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.holds import HOLDS_MAX, OutOfReach
 from headrace.domain.scopes import over_capacity
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.devices import Held
     from headrace.domain.queueing.line import Entry, Line, Standing
     from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, NodeState, PoolState, State
@@ -42,7 +44,7 @@ class Occupancy:
         for place in places:
             self._came.setdefault(place.node, {}).setdefault(job.key, []).append(Occupant(place, end))
 
-    def leave(self, job: JobRecord, places: Iterable[Place]) -> None:
+    def leave(self, job: JobRecord, places: Iterable[Held]) -> None:
         """It holds them no more."""
         self._gone.add(job.key)
         for place in places:
@@ -152,7 +154,7 @@ class ExpectedHolds:
             if name not in seen or job.pending_since + self._pools[name].document.backfill_for > moment:
                 continue
             self._nodes += len(self._pools[name].nodes)
-            places = awaited_places(job, self._pools[name], self._on)
+            places = awaited_places(self._state, job, self._pools[name], self._on)
             if self._pools[name] is pool or places is not None:
                 return places if self._pools[name] is pool else None
         return None

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.contracts import documents as d
+from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
 from headrace.contracts.durations import MINUTE
-from headrace.domain.places.awaited import awaited_places, still_awaited
+from headrace.contracts.facts.fact import Place
+from headrace.domain.places import awaited
+from headrace.domain.places.awaited import awaited_places, occupants, still_awaited
 from tests.unit.domain.site import HALF, Site, gpus, place, policy, pool, profile, slice_at
 
 
 def spots(site: Site, job) -> list[tuple[str, list[str]]] | None:
-    places = awaited_places(job, site.state.pools["hall"])
+    places = awaited_places(site.state, job, site.state.pools["hall"])
     return None if places is None else [(spot.node, [share.device for share in spot.devices]) for spot in places]
 
 
@@ -71,7 +76,7 @@ def test_the_replicas_of_a_gang_may_go_to_several_nodes_and_all_of_them_have_to(
     site.run("r", place("n2", 0))
     gang = site.admit("g", "dev/gang")
     assert spots(site, gang) == [("n1", ["gpu0"]), ("n2", ["gpu0"])]
-    assert [spot.amounts.get(JOB) for spot in awaited_places(gang, site.state.pools["hall"])] == [1, None]
+    assert [spot.amounts.get(JOB) for spot in awaited_places(site.state, gang, site.state.pools["hall"])] == [1, None]
 
     site.state.nodes["n1"].cordoned = "c"
     assert spots(site, gang) is None
@@ -126,10 +131,76 @@ def test_what_is_nominated_on_a_device_whose_lease_is_overdue_does_not_end_what_
     stuck.leases[0].overdue = True
     hall = site.state.pools["hall"]
 
-    places = awaited_places(site.admit("w"), hall)
+    places = awaited_places(site.state, site.admit("w"), hall)
 
     assert [share.device for spot in places for share in spot.devices] == ["gpu2"]
     assert still_awaited(hall, places)
+
+
+RUNNING = st.tuples(
+    st.integers(0, 5),
+    st.integers(0, 3),
+    st.sampled_from([GPU_UNITS, HALF]),
+    st.booleans(),
+    st.sampled_from([None, MINUTE, 2 * MINUTE]),
+    st.sampled_from(["runs", "runs", "stops", "overruns"]),
+)
+
+
+@given(st.lists(RUNNING, max_size=30), st.sampled_from(["one", "two", "half", "gang", "cpu"]), st.booleans())
+def test_the_places_are_those_of_a_look_at_every_node(running, wanted, capped):  # R16, with nothing left out
+    capacity = {GPU: 20 * GPU_UNITS} if capped else {}
+    site = Site(pools=(pool(capacity=capacity),))
+    for number in range(6):
+        site.node(f"n{number}", 4 - number % 2)
+    for number, (node, device, units, preemptible, limit, how) in enumerate(running):
+        there = site.state.nodes[f"n{node}"].devices
+        if device < len(there) and there[device].free >= units:
+            spot = place(f"n{node}", device, units=units)
+            job = site.run(f"r{number}", spot, preemptible=preemptible, time_limit=limit)
+            if how != "runs":
+                site.stop(job, "cancelled")
+            if how == "overruns":
+                overdue = f.LeaseOverdueV1(job=job.key, attempt=job.attempt, rank=0, node=spot.node)
+                site.say(overdue, by="preemption")
+    waiting, hall = site.admit("w", f"dev/{wanted}"), site.state.pools["hall"]
+
+    assert awaited_places(site.state, waiting, hall) == by_looking_at_all(waiting, hall)
+
+
+def by_looking_at_all(job, hall):
+    """The same, all nodes one by one, and best first after each replica."""
+    stays = awaited._Stays(hall, occupants)
+    offers = {
+        node.name: awaited._Prospect(node, job.request.shape, tuple(occupants(node)))
+        for node in hall.nodes.values()
+        if awaited.may_hold(node, job)
+    }
+    places = []
+    for rank in range(job.request.replicas):
+        fitting = [(offer.wait, name) for name, offer in offers.items() if offer.wait is not None]
+        if not fitting or not stays.leave_room_for(job.request.total, sliced=False):
+            return None
+        _, name = min(fitting)
+        amounts = job.request.lease_amounts(rank)
+        places.append(Place(node=name, devices=offers[name].take(amounts.get(GPU, 0)), amounts=amounts))
+    return tuple(places)
+
+
+def test_only_nodes_are_looked_at_that_may_need_the_least_to_come_free(monkeypatch):  # P3
+    site = Site()
+    for number in range(40):
+        site.node(f"n{number:02}", 4)
+        for device in range(3 if number in (7, 23) else 4):
+            site.run(f"r{number}-{device}", place(f"n{number:02}", device))
+    looked_at = []
+    monkeypatch.setattr(awaited, "_Prospect", lambda node, *rest: looked_at.append(node.name) or prospect(node, *rest))
+
+    assert spots(site, site.admit("w", "dev/two")) == [("n07", ["gpu0", "gpu3"])]
+    assert looked_at == ["n07"]
+
+
+prospect = awaited._Prospect
 
 
 ONE, SEVENTH = "1g.10gb", GPU_UNITS // 7
@@ -149,7 +220,7 @@ def lie(site: Site, name: str, start: int, device: int = 0, kind: str = ONE, uni
 
 
 def parts(site: Site, job) -> list[tuple[str, int]] | None:
-    places = awaited_places(job, site.state.pools["hall"])
+    places = awaited_places(site.state, job, site.state.pools["hall"])
     return None if places is None else [(share.device, share.start) for spot in places for share in spot.devices]
 
 
@@ -176,7 +247,7 @@ def test_a_slice_that_stays_is_in_the_way_of_all_that_would_lie_over_it():
 def test_where_not_the_room_but_the_engine_is_taken_whoever_has_it_is_waited_for():
     site = cut()
     lie(site, "me", 0, kind=f"{ONE}+me")
-    places = awaited_places(site.admit("a", "dev/seventh", mig=f"{ONE}+me"), site.state.pools["hall"])
+    places = awaited_places(site.state, site.admit("a", "dev/seventh", mig=f"{ONE}+me"), site.state.pools["hall"])
 
     assert [(share.device, share.start) for spot in places for share in spot.devices] == [("gpu0", 6)]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
-from headrace.domain.places.awaited import UNKNOWN, Occupant
+from headrace.domain.places.awaited import Occupant
+from headrace.domain.places.offers import UNKNOWN
 from headrace.domain.queueing.line import Line
 from headrace.domain.why import expected_holds as module
 from headrace.domain.why.expected_holds import ExpectedHolds, Occupancy
