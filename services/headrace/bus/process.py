@@ -40,6 +40,9 @@ API = "HEADRACE_API"
 NATS = "nats"
 """The check that the server is there."""
 
+COLLECTED_AFTER = 2_000, 10, 100
+"""The young are looked through after so many new objects, those that survive after ten times as many, all after two million."""
+
 STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
 
 LOOK = (
@@ -61,16 +64,30 @@ def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoRetu
     """Run `main` until it returns, fails, or SIGTERM or SIGINT cancels it; then leave the process with its exit code."""
     name = os.environ.get(INSTANCE) or name
     telemetry.configure(name)
+    collect_seldom()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_serve(name, main, os.environ))
     telemetry.flush()
     raise SystemExit(code)
 
 
+def collect_seldom() -> None:
+    """Look for cycles of garbage less often than Python does by itself: a fold has very many objects and hardly any garbage in cycles.
+
+    Measured: 300,000 facts are folded in 3.2 s of CPU instead of 3.9.
+    """
+    gc.set_threshold(*COLLECTED_AFTER)
+
+
 def settle() -> None:
-    """What is there now stays: keep the garbage collector from walking it again and again. For `at_tip`."""
+    """What is there now stays: keep the garbage collector from walking it again and again. For `at_tip`.
+
+    What comes after mostly stays too, and next to nothing of it becomes garbage in circles. Left to itself the collector would walk all
+    of it whenever a quarter has been added to what is not frozen, which is nothing yet: 35 ms after 60,000 jobs. So it does that seldom.
+    """
     gc.collect()
     gc.freeze()
+    collect_seldom()
 
 
 async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str]) -> int:

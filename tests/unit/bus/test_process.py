@@ -110,8 +110,13 @@ async def test_being_thrown_out_by_the_server_is_a_failure(calls: Calls) -> None
     assert await process._serve("allocator", main, {}) == FAILED
 
 
-def test_settled_objects_are_not_walked_again() -> None:
+def test_settled_objects_are_not_walked_again_and_what_comes_after_them_seldom() -> None:
+    before = gc.get_threshold()
     process.settle()
-    frozen = gc.get_freeze_count()
+    frozen, after = gc.get_freeze_count(), gc.get_threshold()
     gc.unfreeze()
+    gc.set_threshold(*before)
+
+    young, old, oldest = after
     assert frozen > 0
+    assert young * old * oldest == 2_000_000
