@@ -150,8 +150,15 @@ async def _ask(dsn: str, jobs: int, runs: int) -> dict[str, list[float]]:
 QUESTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("group",), "", "UTC"),
     (("group", "user"), "day", "UTC"),
+    (("group",), "hour", "UTC"),
     (("group",), "day", "Europe/Berlin"),
+    (("group",), "day", "Asia/Kolkata"),
     (("node",), "", "UTC"),
+    (("node",), "day", "Europe/Berlin"),
+    (("node", "group"), "", "UTC"),
+    (("label:project",), "", "UTC"),
+    (("label:project",), "day", "UTC"),
+    (("job",), "", "UTC"),
 )
 PATIENCE = 1_800.0
 MONTH = parse_time("2026-10-01")

@@ -3,7 +3,8 @@
 -- name: jobs
 INSERT INTO headrace.jobs
 SELECT 'acme.user' || n % 100 || '.' || lpad(n::text, 26, '0'), 'acme', 'user' || n % 100, 'group' || n % 10, 'policy' || n % 10,
-       'profile' || n % 5, '', '{"gpu": 126000, "cpu": 8000, "memory": 65536}', 1, true, 0, '{}', n, began - interval '30 seconds',
+       'profile' || n % 5, '', '{"gpu": 126000, "cpu": 8000, "memory": 65536}', 1, true, 0,
+       jsonb_build_object('project', 'p' || n % 50), n, began - interval '30 seconds',
        'succeeded', '', '', 1, 0, 0, began + length, n % 20 = 0, NULL
 FROM month
 
@@ -26,14 +27,24 @@ INSERT INTO headrace.usage
 SELECT n * 1000, key, began, began + length, CASE WHEN n % 3 = 0 THEN units ELSE 0 END, CASE WHEN n % 3 = 0 THEN 0 ELSE units END
 FROM month CROSS JOIN (VALUES ('gpu', 126000), ('cpu', 8000), ('memory', 65536), ('job', 1)) AS each (key, units)
 
+-- name: pieces
+CREATE TEMP TABLE pieces AS
+SELECT floor(extract(epoch FROM piece) / 3600)::integer AS hour, leases.group_name, leases.policy, leases.profile, leases.user_name,
+       leases.service_account, leases.pool, leases.node, usage.key, usage.reserved, usage.borrowed,
+       headrace.microseconds(least(usage.until, piece + interval '1 hour') - greatest(usage.since, piece)) AS long
+FROM headrace.usage JOIN headrace.leases USING (lease)
+CROSS JOIN LATERAL generate_series(date_trunc('hour', usage.since, 'UTC'), usage.until - interval '1 microsecond', interval '1 hour') AS piece
+
+-- name: hours
+INSERT INTO headrace.hours
+SELECT hour, 'acme', group_name, policy, profile, user_name, service_account, pool, key, 1, sum(reserved * long), sum(borrowed * long), 0, 0, 0
+FROM pieces GROUP BY hour, group_name, policy, profile, user_name, service_account, pool, key
+
+-- name: node_hours
+INSERT INTO headrace.node_hours
+SELECT hour, 'acme', pool, node, key, 1, sum(reserved * long), sum(borrowed * long), 0, 0 FROM pieces GROUP BY hour, pool, node, key
+
 -- name: days
 INSERT INTO headrace.days
-SELECT day, 'acme', group_name, policy, profile, user_name, service_account, pool, key, 1, sum(reserved * long), sum(borrowed * long), 0, 0
-FROM (
-    SELECT floor(extract(epoch FROM piece) / 86400)::integer AS day, leases.group_name, leases.policy, leases.profile, leases.user_name,
-           leases.service_account, leases.pool, usage.key, usage.reserved, usage.borrowed,
-           headrace.microseconds(least(usage.until, piece + interval '1 day') - greatest(usage.since, piece)) AS long
-    FROM headrace.usage JOIN headrace.leases USING (lease)
-    CROSS JOIN LATERAL generate_series(date_trunc('day', usage.since, 'UTC'), usage.until - interval '1 microsecond', interval '1 day') AS piece
-) AS cut
-GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+SELECT hour / 24, tenant, group_name, policy, profile, user_name, service_account, pool, key, tariff, sum(reserved), sum(borrowed), 0, 0, 0
+FROM headrace.hours GROUP BY hour / 24, tenant, group_name, policy, profile, user_name, service_account, pool, key, tariff

@@ -49,7 +49,7 @@ from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.queries import Answer
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import LEDGER_STREAM, query
-from headrace.contracts.usage import StatementRequest, UsageAnswer, UsageRequest
+from headrace.contracts.usage import StatementRequest, UsageAnswer, UsageRequest, UsageRow
 from headrace.domain.state import State
 from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
@@ -77,6 +77,9 @@ TABLES = {
     "position": "sequence",
     "unserved": "job, since",
     "suspensions": "lease, since",
+    "kept": "job, node, key, since",
+    "hours": "tenant, hour, group_name, policy, profile, user_name, service_account, pool, key, tariff",
+    "node_hours": "tenant, hour, pool, node, key, tariff",
     "days": "tenant, day, group_name, policy, profile, user_name, service_account, pool, key, tariff",
     "tariffs": "tariff, pool, tenant",
     "prices": "tariff, pool, tenant, key",
@@ -311,7 +314,7 @@ async def test_a_release_known_late_changes_what_is_stored(postgres: Postgres) -
 
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
-MEASURED = ("reserved", "borrowed", "idle", "suspended", "waiting", "lost")
+MEASURED = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost")
 
 
 QUESTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
@@ -319,12 +322,27 @@ QUESTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("user", "service_account", "queue"), "day", "UTC"),
     (("group",), "day", "Asia/Kolkata"),
     (("policy",), "hour", "UTC"),
+    (("node",), "day", "Asia/Kolkata"),
     (("node", "label:project"), "month", "Europe/Berlin"),
     (("job",), "", "UTC"),
 )
 
 
-async def test_usage_is_what_the_facts_add_up_to_by_whatever_it_is_asked_for(postgres: Postgres) -> None:
+async def some_at_a_time(books: Database, question: UsageRequest) -> tuple[UsageRow, ...]:
+    """By the pages that a very busy time has."""
+    rows: tuple[UsageRow, ...] = ()
+    for _ in range(1_000):
+        page = await books.once(partial(usage.answer, tenant="acme", question=question))
+        rows += page.rows
+        if not page.more:
+            break
+        question = replace(question, after=page.more)
+    return rows
+
+
+async def test_usage_is_what_the_facts_add_up_to_by_whatever_it_is_asked_for(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """R17, R25, R37; the bookkeeper has the bytes of the records and nothing else."""
     history = busy(11, 120, service_accounts=("ci",), step=HOUR)
     log = memory_log(history)
@@ -342,6 +360,10 @@ async def test_usage_is_what_the_facts_add_up_to_by_whatever_it_is_asked_for(pos
             (numbers[row.group.get(per, "")], tuple(row.group[field] for field in fields), row.key): row for row in answer.rows
         }
         assert answer.lines == len(answer.rows) == len(rows)
+        if fields == ("job",):
+            monkeypatch.setattr(usage, "BUSY", 3)
+            monkeypatch.setattr(usage, "JOBS_AT_ONCE", 25)
+            assert await some_at_a_time(books, question) == answer.rows
         assert {
             place: (*(int(getattr(row, measure)) for measure in MEASURED), row.cost, row.lost_cost)
             for place, row in rows.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -19,7 +19,10 @@ Json = dict[str, Any]
 TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout"}
 ONE = {"gpu": 126_000, "cpu": 1_000, "memory": 1_024}
 HOUR = 3_600_000_000
-MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "lost", "cost", "lost_cost")
+GPU_UNITS = 126_000
+MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost", "cost", "lost_cost")
+SLICES = {"1g": 1, "2g": 2, "3g": 4, "4g": 4, "7g": 8}
+"""Memory slices of a device that a MIG slice takes."""
 
 
 class StoredMessage(Protocol):
@@ -79,6 +82,7 @@ class Lease:
     exited: int | None = None
     ended: int | None = None
     lost: tuple[int, int] | None = None
+    devices: Sequence[Json] = ()
     away: list[list[int | None]] = field(default_factory=list)
     """Suspensions."""
 
@@ -95,9 +99,26 @@ class Lease:
         return any(since <= moment and (until is None or moment < until) for since, until in self.away)
 
     @property
+    def is_suspended(self) -> bool:
+        """Now, as far as is known."""
+        return bool(self.away) and self.away[-1][1] is None
+
+    @property
     def place(self) -> tuple[bool, int]:
         """In R17's order."""
         return self.job.preemptible, self.number
+
+
+@dataclass(eq=False)
+class Kept:
+    """Places that are kept for a job in a pool: nominated for it, or held back."""
+
+    job: Job
+    pool: str
+    since: int
+    places: Sequence[Json]
+    names: tuple[str, bool]
+    nominated: bool
 
 
 class Bookkeeper:
@@ -118,6 +139,13 @@ class Bookkeeper:
         self.pools: dict[str, Json] = {}
         self.tenants: dict[str, Json] = {}
         self.prices: list[tuple[int, dict[str, Json], dict[str, Json]]] = []
+        self.nodes: dict[str, Json] = {}
+        self.up: set[str] = set()
+        self.unfit: set[tuple[str, str]] = set()
+        self.kept: dict[str, Kept] = {}
+        self.keeping: dict[tuple[str, str, str], tuple[int, int, Lease]] = {}
+        """(job, node, key): since when how many units are kept, on which name."""
+        self.was_kept: list[tuple[Lease, str, int, int, int]] = []
 
     def read_all(self, messages: Iterable[StoredMessage]) -> Bookkeeper:
         for message in messages:
@@ -137,6 +165,7 @@ class Bookkeeper:
             handler = getattr(self, "_" + fact["type"].removesuffix(".v1").replace(".", "_"), None)
             if handler is not None:
                 handler(fact, record, self.sequence * 1_000 + place)
+        self._keep()
 
     # What was written.
 
@@ -221,7 +250,9 @@ class Bookkeeper:
             fact.get("over_budget", False),
             record["now"],
             record["now"],
+            devices=fact.get("devices", ()),
         )
+        self.kept.pop(job.key, None)
 
     def _wait_ends(self, job: Job, at: int) -> None:
         if job.waits_since is not None:
@@ -311,8 +342,127 @@ class Bookkeeper:
             self._over(job)
 
     def _over(self, job: Job) -> None:
+        self.kept.pop(job.key, None)
         self._wait_ends(job, self.now)
         job.over = True
+
+    # What is kept for whom.
+
+    def _node_registered(self, fact: Json, _record: Json, _number: int) -> None:
+        self.nodes[fact["node"]] = fact
+        self.up.add(fact["node"])
+        self.unfit = {place for place in self.unfit if place[0] != fact["node"]}
+        self.unfit |= {(fact["node"], device["device"]) for device in fact["devices"] if device.get("unfit")}
+
+    def _node_stopped(self, fact: Json, _record: Json, _number: int) -> None:
+        self.up.discard(fact["node"])
+
+    _node_lost = _node_stopped
+
+    def _device_drained(self, fact: Json, _record: Json, _number: int) -> None:
+        self.unfit.add((fact["node"], fact["device"]))
+
+    def _device_returned(self, fact: Json, _record: Json, _number: int) -> None:
+        self.unfit.discard((fact["node"], fact["device"]))
+
+    def _preemption_ordered(self, fact: Json, _record: Json, _number: int) -> None:
+        job = self.jobs.get(fact["job"])
+        if job is None or job.over or job.waits_since is None:
+            return
+        there = self.kept.get(job.key)
+        if there is None or not there.nominated:
+            self.kept[job.key] = self._kept_for(job, fact, nominated=True)
+
+    def _nomination_ended(self, fact: Json, _record: Json, _number: int) -> None:
+        there = self.kept.get(fact["job"])
+        if there is not None and there.nominated:
+            del self.kept[fact["job"]]
+
+    def _hold_placed(self, fact: Json, _record: Json, _number: int) -> None:
+        job = self.jobs.get(fact["job"])
+        there = self.kept.get(fact["job"])
+        if job is not None and not job.over and job.waits_since is not None and (there is None or not there.nominated):
+            self.kept[job.key] = self._kept_for(job, fact, nominated=False)
+
+    def _hold_lifted(self, fact: Json, _record: Json, _number: int) -> None:
+        there = self.kept.get(fact["job"])
+        if there is not None and not there.nominated and there.pool == fact["pool"]:
+            del self.kept[fact["job"]]
+
+    def _kept_for(self, job: Job, fact: Json, *, nominated: bool) -> Kept:
+        names = (job.group, job.service_account)
+        return Kept(job, fact["pool"], self.now, fact.get("places", ()), names, nominated)
+
+    def _keep(self) -> None:
+        """What of every place nobody holds now: first for whom it has been kept longest."""
+        if not self.kept and not self.keeping:
+            return
+        found: dict[tuple[str, str, str], tuple[int, Lease]] = {}
+        taken = self._taken()
+        for kept in sorted(self.kept.values(), key=lambda kept: (kept.since, kept.job.key)):
+            for place in kept.places:
+                if place["node"] in self.up:
+                    for key, units in self._free_of(place, taken):
+                        there = found.get((kept.job.key, place["node"], key), (0, self._whose(kept, place["node"])))
+                        found[kept.job.key, place["node"], key] = (there[0] + units, there[1])
+        for cell in self.keeping.keys() | found.keys():
+            was, now = self.keeping.get(cell), found.get(cell)
+            if was is not None and (now is None or was[1] != now[0] or was[2].pool != now[1].pool):
+                self.was_kept.append((was[2], cell[2], was[0], self.now, was[1]))
+                del self.keeping[cell]
+            if now is not None and cell not in self.keeping:
+                self.keeping[cell] = (self.now, *now)
+
+    def _taken(self) -> dict[tuple[str, str], int]:
+        """What leases hold, by node and device, and by node and key."""
+        taken: dict[tuple[str, str], int] = defaultdict(int)
+        for lease in self.leases.values():
+            if lease.ended is None:
+                for share in lease.devices if not lease.is_suspended else ():
+                    taken[lease.node, share["device"]] += 0 if share.get("mig") else share["units"]
+                for key in ("cpu", "memory"):
+                    taken[lease.node, key] += lease.amounts.get(key, 0)
+        return taken
+
+    def _free_of(self, place: Json, taken: dict[tuple[str, str], int]) -> Iterator[tuple[str, int]]:
+        """Of a place, what is free; from now on that is taken."""
+        node = self.nodes[place["node"]]
+        units = [("gpu", self._free_units(node, share, taken)) for share in place.get("devices", ())]
+        for key in ("cpu", "memory"):
+            free = min(place.get("amounts", {}).get(key, 0), max(0, node[key] - taken[node["node"], key]))
+            taken[node["node"], key] += free
+            units.append((key, free))
+        yield from (each for each in units if each[1])
+
+    def _free_units(self, node: Json, share: Json, taken: dict[tuple[str, str], int]) -> int:
+        device = next((one for one in node["devices"] if one["device"] == share["device"]), None)
+        if device is None or (node["node"], share["device"]) in self.unfit:
+            return 0
+        if share.get("mig"):
+            return share["units"] if device.get("mig") and not self._is_cut(node["node"], share) else 0
+        left = max(0, GPU_UNITS - taken[node["node"], share["device"]])
+        taken[node["node"], share["device"]] += min(share["units"], left)
+        return min(share["units"], left)
+
+    def _is_cut(self, node: str, share: Json) -> bool:
+        """Whether a slice that is held lies where this one is to be."""
+        begins, ends = _extent(share)
+        for lease in self.leases.values():
+            for other in lease.devices if lease.node == node and lease.ended is None and not lease.is_suspended else ():
+                if other["device"] == share["device"] and other.get("mig"):
+                    since, until = _extent(other)
+                    if since < ends and begins < until:
+                        return True
+        return False
+
+    def _whose(self, kept: Kept, node: str) -> Lease:
+        """As if the job held it."""
+        group, service = kept.names
+        return Lease(kept.job, 0, 0, node, kept.pool, group, service, {}, over_budget=False, granted=0, heard=0)
+
+    def _all_kept(self) -> list[tuple[Lease, str, int, int, int]]:
+        still = [(whose, cell[2], since, self.until, units) for cell, (since, units, whose) in self.keeping.items()]
+        return [*self.was_kept, *still]
 
     # What it adds up to.
 
@@ -360,6 +510,8 @@ class Bookkeeper:
             moments |= {moment if moment is not None else self.until for away in lease.away for moment in away}
         for _, since, until in self._all_waits():
             moments |= {since, until}
+        for _, _, since, until, _ in self._all_kept():
+            moments |= {since, until}
         return {moment for moment in moments if bounds[0] <= moment <= bounds[-1]}
 
     def _all_waits(self) -> list[tuple[Job, int, int]]:
@@ -372,6 +524,9 @@ class Bookkeeper:
             if since <= moment < until:
                 for key, units in job.asks.items():
                     found[period, job.names(fields, None), key]["waiting"] += units * span
+        for whose, key, since, until, units in self._all_kept():
+            if since <= moment < until:
+                found[period, whose.job.names(fields, whose), key]["kept"] += units * span
         policies: dict[tuple[str, str], list[Lease]] = defaultdict(list)
         for lease in self.leases.values():
             policies[lease.job.key.split(".")[0], lease.job.policy].append(lease)
@@ -436,3 +591,9 @@ class Bookkeeper:
             known = {"tenant": policy[0], "policy": policy[1], "group": group[0] if group else ""}
             names = tuple(known.get(name, "") for name in fields)
             found[period, names, key]["idle"] += self._shares(policy, key, leases, moment)[1] * span
+
+
+def _extent(share: Json) -> tuple[int, int]:
+    """From which memory slice to which a MIG slice goes."""
+    start = share.get("start", 0)
+    return start, start + SLICES[share["mig"].partition(".")[0]]

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from headrace.accounting.books import MEMORY, Books
 from headrace.accounting.costs import PriceList, hour_of
 from headrace.accounting.rows import Lease
+from headrace.accounting.sums import SumRow
 from headrace.accounting.tally import Entry, Line, Place, lines
 from headrace.accounting.tariffs import MILLION
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.documents import Group
-from headrace.contracts.durations import DAY
+from headrace.contracts.durations import DAY, HOUR
 from headrace.domain.fold.ledger import Ledger
 from headrace.simulate.scenario import Scenario, read_scenario
 from headrace.simulate.world import World
@@ -55,6 +56,7 @@ def entries(tables: Tables, prices: PriceList, days: range, now: int) -> Iterato
         yield Entry(day - days[0], tenant, policy, pool, names, key, tariff, *sums)
     yield from _lasting(tables, Pieces(prices, days), now)
     yield from _waiting(tables, days, now)
+    yield from _kept(tables, days, now)
 
 
 class Pieces(NamedTuple):
@@ -103,6 +105,17 @@ def _waiting(tables: Tables, days: range, now: int) -> Iterator[Entry]:
                     )
 
 
+def _kept(tables: Tables, days: range, now: int) -> Iterator[Entry]:
+    for row in tables.kept.values():
+        if row.until is None and row.since < now:
+            service = row.user_name if row.service_account else ""
+            names = (row.tenant, row.group_name, row.user_name, service, row.pool, row.policy, row.profile)
+            midnights = (day * DAY for day in days)
+            for begun, ended in pairwise([row.since, *(moment for moment in midnights if row.since < moment < now), now]):
+                period, kept = begun // DAY - days[0], row.units * (ended - begun)
+                yield Entry(period, row.tenant, row.policy, row.pool, names, row.key, 0, kept=kept)
+
+
 def priced(scenario: Scenario) -> Scenario:
     """The same with groups and prices; where the history writes a pool or a tenant anew, its prices change."""
     documents = scenario.documents
@@ -124,7 +137,7 @@ def priced(scenario: Scenario) -> Scenario:
     )
 
 
-EXACT = ("reserved", "borrowed", "idle", "suspended", "waiting", "lost")
+EXACT = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost")
 
 
 def differences(found: dict[Place, Line], told: dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]) -> dict[Any, Any]:
@@ -170,7 +183,22 @@ def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Pla
         for since, until in lease.away
     )
     assert sum(line.reserved + line.borrowed for line in found.values()) == held - away, "the parts are not the whole"
+    by_day = _summed((row[0] * DAY, *row[1:10], *sums) for row, sums in tables.days.items())
+    assert _summed((row[0] * HOUR // DAY * DAY, *row[1:10], *sums) for row, sums in tables.hours.items()) == by_day
+    by_node = _summed((row[0] * HOUR // DAY * DAY, row[1], row[2], *row[4:6], *sums) for row, sums in tables.node_hours.items())
+    placed = ((row[0] * DAY, row[1], row[7], *row[8:10], *sums[:3], sums[4]) for row, sums in tables.days.items() if row[7])
+    assert by_node == _summed(placed)
     return found
+
+
+def _summed(rows: Iterator[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[int, ...]]:
+    """Sums by all that is no sum: what stands before the tariff, and that."""
+    found: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    for row in rows:
+        names = 10 if len(row) == len(SumRow._fields) else 5
+        place, sums = row[:names], row[names:]
+        found[place] = tuple(map(sum, zip(found.get(place, (0,) * len(sums)), sums, strict=True)))
+    return {place: sums for place, sums in found.items() if any(sums)}
 
 
 @histories()

@@ -9,7 +9,8 @@ class UsageRequest(Value, frozen=True, kw_only=True):
     """To *accounting* `usage`: the books of `[since, until)` (microseconds; 0 for open ends), grouped by the names in `by`.
 
     `per`: `hour`, `day` or `month` of clocks in `timezone`; empty: all in one. Of very many lines one answer holds some: `skip` so many.
-    A provider's admin asks *provider* `usage` the same of all tenants.
+    By `job` it may hold those of some jobs: the others are behind the job `after`. A provider's admin asks *provider* `usage` the same of
+    all tenants.
     """
 
     since: int = 0
@@ -18,14 +19,16 @@ class UsageRequest(Value, frozen=True, kw_only=True):
     per: str = ""
     timezone: str = "UTC"
     skip: int = 0
+    after: str = ""
 
 
 class UsageRow(Value, frozen=True, kw_only=True):
     """One line of the books: exact integers of unit-microseconds as text, because they outgrow what JSON readers hold.
 
     `total` is `reserved` and `borrowed`; `lost` is the part of it that was work in no checkpoint when its job had to leave (R25). `idle`:
-    of reservations, that nobody had of the policy; with `reserved` it is the whole reservation. `suspended` and `waiting` are charged to
-    nobody. `cost` and `lost_cost` are decimals with six places, in the installation's currency. `jobs`: how many held something.
+    of reservations, that nobody had of the policy; with `reserved` it is the whole reservation. `suspended`, `waiting` and `kept` (free
+    units that were kept for a job that waited, R16, R27) are charged to nobody. `cost` and `lost_cost` are decimals with six places, in
+    the installation's currency. `jobs`: how many held something.
     """
 
     group: dict[str, str]
@@ -40,12 +43,14 @@ class UsageRow(Value, frozen=True, kw_only=True):
     waiting: str = "0"
     cost: str = "0.000000"
     lost_cost: str = "0.000000"
+    kept: str = "0"
 
 
 class UsageAnswer(Value, frozen=True, kw_only=True):
     """The books, through the ledger sequence `through`, whose time is `now`; `lines` are all there are, `rows` those of this answer.
 
-    `warnings`: budgets that are used up, or will be before their period ends (R33).
+    `more`: there are other jobs behind this one, and `lines` are those of the jobs up to it. `warnings`: budgets that are used up, or will
+    be before their period ends (R33).
     """
 
     through: int
@@ -54,6 +59,7 @@ class UsageAnswer(Value, frozen=True, kw_only=True):
     lines: int = 0
     currency: str = ""
     warnings: tuple[str, ...] = ()
+    more: str = ""
 
 
 class StatementRequest(Value, frozen=True, kw_only=True):

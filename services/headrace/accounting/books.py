@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from headrace.accounting import attempts
 from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts
+from headrace.accounting.keeping import Keeping
 from headrace.accounting.meter import PastUse
 from headrace.accounting.meters import Gap, MeterKey, Meters
 from headrace.accounting.preemptions import NOTED
@@ -24,6 +25,7 @@ from headrace.accounting.rows import (
     CapacityRow,
     Changes,
     FactRow,
+    KeptRow,
     Lease,
     Position,
     RecordRow,
@@ -55,6 +57,7 @@ class Stored(NamedTuple):
     unsettled: Sequence[Attempt] = ()
     accounts: Iterable[tuple[str, Account]] = ()
     suspensions: Sequence[SuspensionRow] = ()
+    kept: Sequence[KeptRow] = ()
     reservations: Sequence[ReservationRow] = ()
     supply: Sequence[CapacityRow] = ()
     tariffs: Sequence[TariffRow] = ()
@@ -81,6 +84,7 @@ class Books:
         self._supply = Supply(state)
         self._tariffs = Tariffs(state)
         self._sums = Sums(self._tariffs)
+        self._keeping = Keeping(state, self._sums, self._account)
         self._service_accounts = service_accounts(state)
         self._known_accounts: dict[Account, Account] = {}
         self._changes = Changes(position, position)
@@ -101,6 +105,7 @@ class Books:
         self._meters.restore(stored.reservations)
         self._supply.restore(stored.supply)
         self._tariffs.restore(stored.tariffs, stored.prices)
+        self._keeping.restore(stored.kept)
 
     def remember(self, key: MeterKey, since: int, past: Iterable[PastUse], reservations: Iterable[ReservationRow]) -> None:
         """Let a meter know what was stored since `since`."""
@@ -130,6 +135,7 @@ class Books:
             supply = supply or kind in CHANGES_SUPPLY
         if supply:
             self._changes.capacity += self._supply.changes(sequence)
+        self._changes.kept += self._keeping.changes(record.facts)
 
     def gaps(self) -> list[Gap]:
         """Meters of which something became known that lies before what they remember."""
@@ -140,7 +146,7 @@ class Books:
         changes = self._changes
         changes.position = self._position
         self._meters.settle(changes.usage, self._sums, self._state.now - MEMORY)
-        changes.days = self._sums.take()
+        changes.days, changes.hours, changes.node_hours = self._sums.take()
         changes.jobs = [job_row(job, self._account(job)) for job in self._changed_jobs.values()]
         for job in self._changed_jobs.values():
             if job.state in FINAL:
@@ -241,6 +247,7 @@ class Books:
         self._changed_attempts[key] = attempt
         self._changed_leases[number] = lease
         self._changed_jobs[job.key] = job
+        self._keeping.touch(lease.node)
         account = lease.account
         for name, amount in fact.amounts.items():
             if amount:
@@ -278,6 +285,7 @@ class Books:
 
     def _release(self, attempt: Attempt, lease: Lease, at: int) -> None:
         self._lease_changed(attempt, lease)
+        self._keeping.touch(lease.node)
         for name, amount in lease.amounts.items():
             if amount and not (name == GPU and lease.lease in self._suspended):
                 self._meters.end(lease, name, at)
@@ -298,6 +306,7 @@ class Books:
         self._suspended[lease.lease] = attempts.heard(lease, fact.at, record.now)
         self._changes.suspensions.append(SuspensionRow(lease.lease, lease.heard_at, None, lease.amounts[GPU]))
         self._meters.end(lease, GPU, lease.heard_at)
+        self._keeping.touch(lease.node)
         self._lease_changed(attempt, lease)
         self._job_changed(fact, record, number)
 
@@ -313,6 +322,7 @@ class Books:
             self._meters.begin(lease, GPU, lease.heard_at, lease.account)
             self._position = self._position._replace(now=max(lease.heard_at, self._position.now))
             self._changed_leases[lease.lease] = lease
+            self._keeping.touch(lease.node)
         self._job_changed(fact, record, number)
 
     def _held(self, fact: Any) -> tuple[Attempt | None, Lease | None]:
@@ -346,6 +356,7 @@ class Books:
 
     def _node_fact(self, fact: Any, _record: Record, _number: int) -> None:
         self._supply.node_changed(fact.node)
+        self._keeping.touch(fact.node)
 
     def _pool_fact(self, fact: f.PoolAppliedV1 | f.PoolDeletedV1, _record: Record, number: int) -> None:
         self._supply.nodes_moved()
@@ -389,6 +400,8 @@ class Books:
         f.NodeUncordonedV1: _node_fact,
         f.NodeDrainOrderedV1: _node_fact,
         f.NodeSetAsideV1: _node_fact,
+        f.DeviceDrainedV1: _node_fact,
+        f.DeviceReturnedV1: _node_fact,
         f.PoolAppliedV1: _pool_fact,
         f.PoolDeletedV1: _pool_fact,
         f.TenantAppliedV1: _tenant_applied,

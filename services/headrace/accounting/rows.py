@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.accounting.meter import Reservation, Use, UseKey, order_of
-from headrace.accounting.sums import Account, DayRow
+from headrace.accounting.sums import Account, NodeSumRow, SumRow
 from headrace.accounting.tariffs import PriceRow, TariffRow
 from headrace.contracts.amounts import Amounts
 
@@ -121,7 +121,8 @@ class Lease:
     @property
     def account(self) -> Account:
         """On whose name it goes."""
-        return Account(self.tenant, self.group_name, self.policy, self.profile, self.user_name, self.service_account, self.pool)
+        name = (self.tenant, self.group_name, self.policy, self.profile, self.user_name, self.service_account)
+        return Account(*name, self.pool, self.node)
 
 
 def place_of(lease: Lease) -> int:
@@ -157,6 +158,24 @@ class SuspensionRow(NamedTuple):
     since: int
     until: int | None
     units: int
+
+
+class KeptRow(NamedTuple):
+    """Free units of a node that were kept for a job, on its account's name; `until` None: they still are."""
+
+    job: str
+    node: str
+    key: str
+    since: int
+    until: int | None
+    units: int
+    tenant: str
+    group_name: str
+    policy: str
+    profile: str
+    user_name: str
+    service_account: bool
+    pool: str
 
 
 class PreemptionRow(NamedTuple):
@@ -257,7 +276,10 @@ class Changes:
     unserved: list[UnservedRow] = field(default_factory=list)
     suspensions: list[SuspensionRow] = field(default_factory=list)
     usage: dict[UseKey, Use | None] = field(default_factory=dict)
-    days: list[DayRow] = field(default_factory=list)
+    kept: list[KeptRow] = field(default_factory=list)
+    days: list[SumRow] = field(default_factory=list)
+    hours: list[SumRow] = field(default_factory=list)
+    node_hours: list[NodeSumRow] = field(default_factory=list)
     tariffs: list[TariffRow] = field(default_factory=list)
     prices: list[PriceRow] = field(default_factory=list)
     preemptions: list[PreemptionRow] = field(default_factory=list)

@@ -24,6 +24,7 @@ class Entry(NamedTuple):
     borrowed: int = 0
     suspended: int = 0
     waiting: int = 0
+    kept: int = 0
     lost_reserved: int = 0
     lost_borrowed: int = 0
 
@@ -37,6 +38,7 @@ class Line:
     idle: int = 0
     suspended: int = 0
     waiting: int = 0
+    kept: int = 0
     lost: int = 0
     cost: int = 0
     lost_cost: int = 0
@@ -48,6 +50,7 @@ class Line:
         self.borrowed += entry.borrowed
         self.suspended += entry.suspended
         self.waiting += entry.waiting
+        self.kept += entry.kept
         self.lost += entry.lost_reserved + entry.lost_borrowed
         self.cost += entry.reserved * reserved + entry.borrowed * on_demand
         self.lost_cost += entry.lost_reserved * reserved + entry.lost_borrowed * on_demand
@@ -71,13 +74,20 @@ def lines(
     reservations: Sequence[ReservationRow],
     fields: Sequence[str],
     bounds: Sequence[int],
+    cover: Iterable[Entry] | None = None,
 ) -> dict[Place, Line]:
-    """Every line that is not empty, in order. `bounds` are those of the periods; `reservations` come in the order of their times."""
+    """Every line that is not empty, in order. `bounds` are those of the periods; `reservations` come in the order of their times.
+
+    `cover`: entries of the same periods that name their policies, where the others do not.
+    """
+    entries = list(entries)
+    cover = entries if cover is None else cover
     found: dict[Place, Line] = {}
     covered: dict[tuple[int, str, str, str], int] = {}
     for entry in entries:
         line = found.setdefault(Place(entry.period, entry.names, entry.key), Line())
         line.add(entry, prices.rates(entry.tariff, entry.pool, entry.tenant, entry.key))
+    for entry in cover:
         if entry.reserved:
             place = (entry.period, entry.tenant, entry.policy, entry.key)
             covered[place] = covered.get(place, 0) + entry.reserved

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headrace.accounting.costs import decimal
 from headrace.accounting.database import Connection
 from headrace.accounting.periods import BadPeriod, Period, periods, zone
-from headrace.accounting.reading import FIELDS, LABEL, Reader
+from headrace.accounting.reading import FIELDS, LABEL, Reader, TooMuch
 from headrace.accounting.rows import Position, ReservationRow
 from headrace.accounting.statements import statements
 from headrace.accounting.store import position
@@ -18,6 +18,11 @@ ROWS_MAX = 5_000
 """Lines of one answer; a message is no place for more, and `skip` gets the others."""
 
 FIELDS_MAX = 8
+
+JOBS_AT_ONCE = 1_000
+"""Of a question by job, where there are many."""
+BUSY = 50_000
+"""Intervals of a time with many jobs."""
 
 _SQL = statements("usage")
 
@@ -52,21 +57,41 @@ async def answer(connection: Connection, tenant: str, question: UsageRequest) ->
         if not wanted:
             return UsageAnswer(through=at.sequence, rows=(), now=at.now)
         bounds = [wanted[0].since, *(period.until for period in wanted)]
-        reader = Reader(connection, tenant, question.by, bounds)
+        only, more = await _some_jobs(connection, tenant, question, bounds)
+        reader = Reader(connection, tenant, question.by, bounds, only)
         prices = await reader.prices()
-        reservations = [ReservationRow(*row) for row in await connection.fetch(_SQL["reservations"], tenant)]
-        found = lines(await reader.entries(prices), prices, reservations, question.by, bounds)
-        jobs = await reader.jobs()
+        reservations = [] if question.after else await connection.fetch(_SQL["reservations"], tenant)
+        try:
+            entries = await reader.entries(prices)
+            jobs = await reader.jobs()
+        except TooMuch as error:
+            raise BadQuestion(f"by: {error}") from None
+        cover = None if reader.covers or not reservations else await Reader(connection, tenant, (), bounds).entries(prices)
+        found = lines(entries, prices, [ReservationRow(*row) for row in reservations], question.by, bounds, cover)
     page = list(found.items())[question.skip : question.skip + ROWS_MAX]
     rows = tuple(
         _row(place, line, question, wanted, jobs.get((place.period, place.names, place.key), 0)) for place, line in page
     )
-    return UsageAnswer(through=at.sequence, rows=rows, now=at.now, lines=len(found))
+    return UsageAnswer(through=at.sequence, rows=rows, now=at.now, lines=len(found), more=more)
 
 
 async def knows(connection: Connection, tenant: str) -> bool:
     """Whether the books have anything of a tenant."""
     return bool(await connection.fetchval(_SQL["has_tenant"], tenant))
+
+
+async def _some_jobs(
+    connection: Connection, tenant: str, question: UsageRequest, bounds: Sequence[int]
+) -> tuple[list[str] | None, str]:
+    """The jobs of this answer, and the last of them where there are others behind it; None: all."""
+    if "job" not in question.by:
+        return None, ""
+    since, until = bounds[0], bounds[-1]
+    if not question.after and not await connection.fetchval(_SQL["is_busy"], since, until, BUSY):
+        return None, ""
+    rows = await connection.fetch(_SQL["jobs_behind"], tenant, question.after, since, until, JOBS_AT_ONCE + 1)
+    jobs = [row[0] for row in rows[:JOBS_AT_ONCE]]
+    return jobs, jobs[-1] if len(rows) > JOBS_AT_ONCE else ""
 
 
 async def _periods(connection: Connection, question: UsageRequest, at: Position) -> list[Period]:
@@ -94,6 +119,7 @@ def _row(place: Place, line: Line, question: UsageRequest, wanted: Sequence[Peri
         idle=str(line.idle),
         suspended=str(line.suspended),
         waiting=str(line.waiting),
+        kept=str(line.kept),
         cost=decimal(cost),
         lost_cost=decimal(lost_cost),
     )

@@ -24,7 +24,7 @@ from headrace.contracts.durations import HOUR, DurationError, format_time, parse
 from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 
 KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
-MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting")
+MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting", "kept")
 _UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 _NAMES = {GPU: "GPU-hours", CPU: "CPU-hours", MEMORY: "GiB-hours"}
 DIGITS = Decimal("0.0001")
@@ -40,6 +40,7 @@ what the columns mean, in hours of the unit (a GPU, a core, a GiB):
   suspended  what suspended jobs would have held; charged to nobody
   lost       of the total, the work that was in no checkpoint when its job had to leave
   waiting    what pending jobs asked for; charged to nobody
+  kept       what was free and kept for a job that waited: a preemptor's, or one overtaken for long; charged to nobody
   cost       at the pool's prices of its time
 """
 
@@ -148,16 +149,29 @@ def _moment(flag: str, text: str, where: ZoneInfo) -> int:
 
 async def _whole(hr: Client, service: str, request: UsageRequest) -> UsageAnswer:
     """The answer with all its lines, however many messages they take; the later ones as of the time of the first."""
-    answer = await hr.query(service, "usage", request, UsageAnswer, WITHIN)
-    rows = list(answer.rows)
+    first = answer = await hr.query(service, "usage", request, UsageAnswer, WITHIN)
     until = min(request.until or answer.now, answer.now)
-    while len(rows) < answer.lines:
-        following = replace(request, until=until, skip=len(rows))
-        more = await hr.query(service, "usage", following, UsageAnswer, WITHIN)
-        if not more.rows or more.lines != answer.lines:
+    rows, own = list(answer.rows), len(answer.rows)
+    while answer.more or own < answer.lines:
+        _tell(len(rows))
+        if own < answer.lines:
+            request = replace(request, until=until, skip=own)
+        else:
+            request, own = replace(request, until=until, skip=0, after=answer.more), 0
+        following = await hr.query(service, "usage", request, UsageAnswer, WITHIN)
+        if own and (not following.rows or following.lines != answer.lines):
             raise Failed("the books of that time have just changed: something became known late; ask again")
-        rows += more.rows
-    return replace(answer, rows=tuple(rows))
+        answer = following
+        rows += answer.rows
+        own += len(answer.rows)
+    if first.more and request.per:  # some jobs came behind others of a later period
+        rows.sort(key=lambda row: (row.group.get(request.per, ""), *(row.group[name] for name in request.by), row.key))
+    return replace(first, rows=tuple(rows), lines=len(rows))
+
+
+def _tell(lines: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{lines:,} lines", end="\r", file=sys.stderr, flush=True)
 
 
 def hours(key: str, unit_microseconds: str) -> str:

@@ -18,6 +18,7 @@ from headrace.accounting.tariffs import PriceRow, TariffRow, Tariffs
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.contracts.documents import Pool, Tenant
+from headrace.contracts.durations import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,7 +127,7 @@ class Toll:
     def __post_init__(self) -> None:
         """The parts that know the state."""
         self._tariffs = Tariffs(self.state)
-        self._sums = Sums(self._tariffs)
+        self._sums = Sums(self._tariffs, DAY)
         self._supply = Supply(self.state)
 
     def begin(self, now: int) -> None:
@@ -253,7 +254,7 @@ class Toll:
         """By place; each sum of one key at one rate is rounded once."""
         prices = PriceList(self._tariff_rows, self._price_rows)
         sums: dict[tuple[Place, str, int], int] = {}
-        for row in self._sums.take():
+        for row in self._sums.take().days:
             place = Place(row.tenant, row.policy, row.group_name, row.pool)
             used = self.used.setdefault(place, Used())
             if row.key == GPU:

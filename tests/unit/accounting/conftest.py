@@ -10,8 +10,8 @@ import pytest
 from headrace.accounting.books import Books, Stored
 from headrace.accounting.meter import PastUse
 from headrace.accounting.meters import MeterKey
-from headrace.accounting.rows import Attempt, CapacityRow, Changes, Lease, ReservationRow, SuspensionRow, place_of
-from headrace.accounting.sums import Account, DayRow
+from headrace.accounting.rows import Attempt, CapacityRow, Changes, KeptRow, Lease, ReservationRow, SuspensionRow, place_of
+from headrace.accounting.sums import Account, NodeSumRow, SumRow
 from headrace.accounting.tariffs import PriceRow, TariffRow
 from headrace.bus.log import Message
 from headrace.contracts import facts as f
@@ -123,7 +123,10 @@ class Tables:
         self.capacity: list[CapacityRow] = []
         self.suspensions: dict[tuple[int, int], SuspensionRow] = {}
         self.unserved: list[Any] = []
+        self.kept: dict[tuple[str, str, str, int], KeptRow] = {}
         self.days: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self.hours: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self.node_hours: dict[tuple[Any, ...], tuple[int, ...]] = {}
         self.tariffs: list[TariffRow] = []
         self.prices: list[PriceRow] = []
         self.nodes: dict[str, Any] = {}
@@ -161,21 +164,23 @@ class Tables:
         self.reservations += changes.reservations
         self.capacity += changes.capacity
         self.nodes |= {row.node: row for row in changes.nodes}
-        for suspension in changes.suspensions:
-            self.suspensions[suspension.lease, suspension.since] = suspension
+        self.suspensions |= {(row.lease, row.since): row for row in changes.suspensions}
+        self.kept |= {row[:4]: row for row in changes.kept}
         self.unserved += changes.unserved
         self.tariffs += changes.tariffs
         self.prices += changes.prices
-        for day in changes.days:
-            self._add(day)
+        for table, rows in ((self.days, changes.days), (self.hours, changes.hours), (self.node_hours, changes.node_hours)):
+            for row in rows:
+                self._add(table, row)
         return self
 
-    def _add(self, row: DayRow) -> None:
+    def _add(self, table: dict[tuple[Any, ...], tuple[int, ...]], row: SumRow | NodeSumRow) -> None:
         """As `ON CONFLICT` does it; what comes to nothing is left out, which the database keeps as zeros."""
-        place, more = tuple(row[:10]), row[10:]
-        sums = tuple(map(sum, zip(self.days.pop(place, (0, 0, 0, 0)), more, strict=True)))
+        names = row._fields.index("reserved")
+        place, more = tuple(row[:names]), row[names:]
+        sums = tuple(map(sum, zip(table.pop(place, (0,) * len(more)), more, strict=True)))
         if any(sums):
-            self.days[place] = sums
+            table[place] = sums
 
     def restore(self, books: Books, since: int) -> None:
         """What `store.load` does, from these tables."""
@@ -189,8 +194,9 @@ class Tables:
             for job, row in self.jobs.items()
             if row.ended_at is None
         ]
+        kept = [row for row in self.kept.values() if row.until is None]
         unsettled = tuple(attempts.values())
-        books.restore(Stored(unsettled, accounts, suspended, self.reservations, self.capacity, self.tariffs, self.prices))
+        books.restore(Stored(unsettled, accounts, suspended, kept, self.reservations, self.capacity, self.tariffs, self.prices))
         keys = {MeterKey(row.tenant, row.policy, row.key) for row in self.reservations}
         keys |= {MeterKey(lease["tenant"], lease["policy"], key) for lease in self.leases.values() for key in lease["amounts"]}
         for key in keys:

@@ -1,28 +1,99 @@
-"""Which pieces of time are read from where; what they add up to is looked at with a database, in the integration tests."""
-
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
-from headrace.accounting.reading import Reader
+from headrace.accounting.costs import PriceList
+from headrace.accounting.reading import SUMS_MAX, Reader, TooMuch
+from headrace.accounting.tally import Entry
+from headrace.accounting.tariffs import TariffRow
 from headrace.contracts.durations import DAY, HOUR
 
-
-def split(fields: tuple[str, ...], bounds: list[int], moments: tuple[int, ...] = ()) -> tuple[object, object]:
-    return Reader(None, "acme", fields, bounds)._split(moments)
+ALL = ("held", "suspended", "kept", "waited")
 
 
-def test_whole_days_are_read_from_their_sums_and_the_ends_from_the_intervals() -> None:
-    days, left = split(("group",), [DAY - HOUR, 3 * DAY + HOUR, 4 * DAY])
-    assert days == [(0, 1, 3)]
-    assert left == [[DAY - HOUR, DAY], [3 * DAY, 3 * DAY + HOUR, 4 * DAY]]
+class Asked:
+    """A connection that answers nothing, or `rows` to every question, and remembers what it was asked."""
+
+    def __init__(self, rows: list[Any] | None = None) -> None:
+        self.sums: dict[str, list[tuple[int, int, int]]] = {}
+        self.intervals: dict[str, list[list[int]]] = {}
+        self._rows = rows or []
+
+    async def execute(self, _sql: str) -> None:
+        return None
+
+    async def fetch(self, sql: str, _tenant: str, *more: Any) -> list[Any]:
+        name = next((name for name in ("days", "node_hours", "hours") if f"headrace.{name}" in sql), "")
+        if name:
+            waits = name == "hours" and "hours.waiting <> 0" in sql
+            self.sums["waits" if waits else name] = list(zip(*more[:3], strict=True))
+        elif "until IS NULL" not in sql and "lost_until" not in sql and "waiting_since IS NOT NULL" not in sql:
+            tables = {"usage.reserved": "held", "suspensions.units": "suspended", "kept.units": "kept", "wait.since": "waited"}
+            told = next(name for mark, name in tables.items() if mark in sql)
+            self.intervals.setdefault(told, []).append(more[0])
+        return self._rows
 
 
-@pytest.mark.parametrize("field", ["node", "job", "label:project"])
-def test_what_the_sums_do_not_know_is_read_from_the_intervals_alone(field: str) -> None:
-    assert split((field,), [0, DAY, 2 * DAY]) == ([], [[0, DAY, 2 * DAY]])
+async def asked(fields: tuple[str, ...], bounds: list[int], moments: tuple[int, ...] = ()) -> Asked:
+    connection = Asked()
+    prices = PriceList([TariffRow(moment, "hq", "", moment, spot=False) for moment in moments], [])
+    assert await Reader(connection, "acme", fields, bounds).entries(prices) == []
+    return connection
 
 
-def test_what_is_left_over_is_cut_where_a_price_changed() -> None:
-    assert split(("job",), [0, DAY], (5, DAY, 2 * DAY)) == ([], [[0, 5, DAY]])
-    assert split(("group",), [0, DAY], (5,)) == ([(0, 0, 1)], [])
+async def test_whole_days_and_hours_are_read_from_their_sums_and_the_ends_from_the_intervals() -> None:
+    found = await asked(("group",), [DAY - 2 * HOUR - 10, 3 * DAY, 3 * DAY + HOUR + 20, 6 * DAY - 5])
+    assert found.sums == {"days": [(0, 1, 3), (2, 4, 5)], "hours": [(0, 22, 24), (1, 72, 73), (2, 74, 96), (2, 120, 143)]}
+    ends = [
+        [DAY - 2 * HOUR - 10, DAY - 2 * HOUR],
+        [3 * DAY + HOUR, 3 * DAY + HOUR + 20, 3 * DAY + 2 * HOUR],
+        [6 * DAY - HOUR, 6 * DAY - 5],
+    ]
+    assert found.intervals == dict.fromkeys(ALL, ends)
+
+
+async def test_nodes_have_sums_of_their_own_and_what_waits_is_on_none() -> None:
+    found = await asked(("tenant", "node"), [0, DAY + 5])
+    assert found.sums == {"node_hours": [(0, 0, 24)], "waits": [(0, 0, 24)]}
+    assert found.intervals == {source: [[DAY, DAY + 5]] for source in ALL}
+
+
+async def test_of_a_node_and_a_group_together_only_what_waits_is_summed() -> None:
+    found = await asked(("node", "group"), [0, DAY, 2 * DAY])
+    assert found.sums == {"waits": [(0, 0, 24), (1, 24, 48)]}
+    assert found.intervals == {source: [[0, DAY, 2 * DAY]] for source in ALL[:3]}
+
+
+@pytest.mark.parametrize("field", ["job", "label:project"])
+async def test_what_no_sums_know_is_read_from_the_intervals_alone(field: str) -> None:
+    found = await asked((field,), [0, DAY, 2 * DAY])
+    assert found.sums == {}
+    assert found.intervals == {source: [[0, DAY, 2 * DAY]] for source in ALL}
+
+
+async def test_what_is_left_over_is_cut_where_a_price_changed() -> None:
+    found = await asked(("job",), [0, DAY], (5, DAY, 2 * DAY))
+    assert found.intervals == {source: [[0, 5, DAY]] for source in ALL}
+
+
+async def test_what_is_asked_of_some_jobs_names_them() -> None:
+    connection = Asked()
+    reader = Reader(connection, "", ("job",), [0, DAY], only=["a.b.c"])
+    assert await reader.entries(PriceList([], [])) == []
+    assert connection.intervals == {source: [[0, DAY]] for source in ALL}
+
+
+async def test_what_pending_jobs_asked_for_is_taken_apart() -> None:
+    reader = Reader(Asked([(1, "acme", "p", "", ["x"], [{"gpu": 2, "cpu": 3}, 4], 10, 0)]), "acme", ("job",), [0, DAY])
+    found = [entry for entry in await reader.entries(PriceList([], [])) if entry.waiting]
+    both = [
+        Entry(0, "acme", "p", "", ("x",), key, 0, waiting=units * 10) for key, units in (("gpu", 8), ("cpu", 12), ("job", 1))
+    ]
+    assert found == both * 2
+
+
+async def test_more_than_anybody_can_hold_is_not_read() -> None:
+    with pytest.raises(TooMuch, match=f"more than {SUMS_MAX} sums; ask for a shorter time"):
+        await Reader(Asked([()] * (SUMS_MAX + 1)), "acme", ("job",), [0, DAY]).entries(PriceList([], []))

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.accounting import rows
 from headrace.accounting.statements import migrations
-from headrace.accounting.sums import DayRow
+from headrace.accounting.sums import NodeSumRow, SumRow
 from headrace.accounting.tariffs import PriceRow, TariffRow
 from headrace.contracts.records import RECORD_FACTS_MAX
 
@@ -18,7 +18,10 @@ TABLES: dict[str, tuple[str, ...]] = {
     "leases": rows.LEASE_COLUMNS,
     "unserved": rows.UnservedRow._fields,
     "suspensions": rows.SuspensionRow._fields,
-    "days": DayRow._fields,
+    "kept": rows.KeptRow._fields,
+    "days": ("day", *SumRow._fields[1:]),
+    "hours": ("hour", *SumRow._fields[1:]),
+    "node_hours": NodeSumRow._fields,
     "tariffs": TariffRow._fields,
     "prices": PriceRow._fields,
     "victims": rows.VictimRow._fields,

@@ -74,6 +74,17 @@ def test_lines_that_one_answer_does_not_hold_are_asked_for_as_of_the_same_time(h
     assert ran.err.startswith("headrace: the books of that time have just changed")
 
 
+def test_jobs_that_one_answer_does_not_hold_are_asked_for_behind_those_that_it_does(headrace):
+    first = UsageAnswer(through=9, rows=(ROW,), now=NOW, lines=1, more="acme.a.1")
+    second = UsageAnswer(through=11, rows=(ROW,), now=NOW + 5, lines=2)
+    ran = headrace("usage --by job,user --csv", query=[first, second, second])
+    assert len(ran.out.splitlines()) == 4
+    assert [asked[1][2] for asked in ran.said[1:]] == [
+        UsageRequest(by=("job", "user"), until=NOW, after="acme.a.1"),
+        UsageRequest(by=("job", "user"), until=NOW, after="acme.a.1", skip=1),
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -93,8 +104,8 @@ def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace
 def test_programs_get_csv_or_json(headrace):
     answer = UsageAnswer(through=9, rows=(ROW,))
     assert headrace("usage --by user --csv", query=answer).out.splitlines() == [
-        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,cost,jobs",
-        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,3.125000,2",
+        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,cost,jobs",
+        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,3.125000,2",
     ]
     told = json.loads(headrace("usage --by user --json", query=answer).out)
     assert (told["through"], told["rows"][0]["user"], told["rows"][0]["total"]) == (9, "alice", "1.5000")

@@ -13,31 +13,35 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GetUsageRequest(_message.Message):
-    __slots__ = ("parent", "since", "until", "by", "per", "timezone")
+    __slots__ = ("parent", "since", "until", "by", "per", "timezone", "page_token")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     PER_FIELD_NUMBER: _ClassVar[int]
     TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     parent: str
     since: _timestamp_pb2.Timestamp
     until: _timestamp_pb2.Timestamp
     by: _containers.RepeatedScalarFieldContainer[str]
     per: str
     timezone: str
-    def __init__(self, parent: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[_Iterable[str]] = ..., per: _Optional[str] = ..., timezone: _Optional[str] = ...) -> None: ...
+    page_token: str
+    def __init__(self, parent: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[_Iterable[str]] = ..., per: _Optional[str] = ..., timezone: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class UsageReport(_message.Message):
-    __slots__ = ("lines", "sequence")
+    __slots__ = ("lines", "sequence", "next_page_token")
     LINES_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     lines: _containers.RepeatedCompositeFieldContainer[UsageLine]
     sequence: str
-    def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UsageLine(_message.Message):
-    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost")
+    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost", "kept_hours")
     class GroupEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +62,7 @@ class UsageLine(_message.Message):
     WAITING_HOURS_FIELD_NUMBER: _ClassVar[int]
     COST_FIELD_NUMBER: _ClassVar[int]
     LOST_COST_FIELD_NUMBER: _ClassVar[int]
+    KEPT_HOURS_FIELD_NUMBER: _ClassVar[int]
     group: _containers.ScalarMap[str, str]
     key: str
     hours: str
@@ -71,4 +76,5 @@ class UsageLine(_message.Message):
     waiting_hours: str
     cost: str
     lost_cost: str
-    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ...) -> None: ...
+    kept_hours: str
+    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ..., kept_hours: _Optional[str] = ...) -> None: ...

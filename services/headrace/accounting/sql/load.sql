@@ -24,6 +24,10 @@ SELECT job, tenant, group_name, policy, profile, user_name, service_account, '' 
 -- name: suspensions
 SELECT lease, since, until, units FROM headrace.suspensions WHERE until IS NULL
 
+-- name: kept
+SELECT job, node, key, since, until, units, tenant, group_name, policy, profile, user_name, service_account, pool
+FROM headrace.kept WHERE until IS NULL
+
 -- name: tariffs
 SELECT tariff, pool, tenant, since, spot FROM headrace.tariffs ORDER BY since, tariff
 
@@ -35,7 +39,7 @@ SELECT DISTINCT ON (pool, key) pool, key, number, since, known, usable FROM head
 
 -- name: past_use
 SELECT usage.key, usage.lease, leases.preemptible, leases.over_budget, usage.since, usage.until, usage.reserved, usage.borrowed,
-       leases.tenant, leases.group_name, leases.policy, leases.profile, leases.user_name, leases.service_account, leases.pool
+       leases.tenant, leases.group_name, leases.policy, leases.profile, leases.user_name, leases.service_account, leases.pool, leases.node
 FROM (
     SELECT * FROM headrace.usage WHERE until IS NULL
     UNION ALL
@@ -44,7 +48,7 @@ FROM (
 
 -- name: past_use_of_policy
 SELECT usage.key, usage.lease, leases.preemptible, leases.over_budget, usage.since, usage.until, usage.reserved, usage.borrowed,
-       leases.tenant, leases.group_name, leases.policy, leases.profile, leases.user_name, leases.service_account, leases.pool
+       leases.tenant, leases.group_name, leases.policy, leases.profile, leases.user_name, leases.service_account, leases.pool, leases.node
 FROM (
     SELECT * FROM headrace.usage WHERE until IS NULL
     UNION ALL

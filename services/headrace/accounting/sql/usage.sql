@@ -4,99 +4,155 @@
 
 -- name: days
 SELECT piece.number, days.tenant, days.policy, days.pool, {names} AS names, days.key, days.tariff,
-       sum(days.reserved), sum(days.borrowed), sum(days.suspended), sum(days.waiting)
+       sum(days.reserved), sum(days.borrowed), sum(days.suspended), sum(days.waiting), sum(days.kept)
 FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
 JOIN headrace.days ON days.day >= piece.first AND days.day < piece.next
 WHERE $1::text = '' OR days.tenant = $1
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 
--- name: cut
+-- name: hours
+SELECT piece.number, hours.tenant, hours.policy, hours.pool, {names} AS names, hours.key, hours.tariff,
+       sum(hours.reserved), sum(hours.borrowed), sum(hours.suspended), sum(hours.waiting), sum(hours.kept)
+FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
+JOIN headrace.hours ON hours.hour >= piece.first AND hours.hour < piece.next
+WHERE $1::text = '' OR hours.tenant = $1
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+
+-- name: node_hours
+SELECT piece.number, hours.tenant, '' AS policy, hours.pool, {names} AS names, hours.key, hours.tariff,
+       sum(hours.reserved), sum(hours.borrowed), sum(hours.suspended), 0 AS waiting, sum(hours.kept)
+FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
+JOIN headrace.node_hours AS hours ON hours.hour >= piece.first AND hours.hour < piece.next
+WHERE $1::text = '' OR hours.tenant = $1
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+
+-- name: waited_hours
+-- Of jobs that wait no node is known: they are in the sums by account.
+SELECT piece.number, hours.tenant, '' AS policy, '' AS pool, {names} AS names, hours.key, 0 AS tariff,
+       0 AS reserved, 0 AS borrowed, 0 AS suspended, sum(hours.waiting), 0 AS kept
+FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
+JOIN headrace.hours ON hours.hour >= piece.first AND hours.hour < piece.next AND hours.waiting <> 0
+WHERE $1::text = '' OR hours.tenant = $1
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+
+-- name: one
 -- A span in seconds, as a double, is rounded to the very microsecond: that is exact for sixty years, and nothing lasts so long.
-SELECT piece.number, told.tenant, told.policy, told.pool, told.names, told.key, sum(told.one::numeric * span.long), sum(told.two::numeric * span.long)
-FROM ({told}) AS told
-CROSS JOIN LATERAL generate_series(
-    greatest(width_bucket(told.since, $2::timestamptz[]), 1),
-    least(width_bucket(told.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
-) AS piece (number)
-CROSS JOIN LATERAL (
-    SELECT (date_part('epoch',
-        least(told.until, ($2::timestamptz[])[piece.number + 1]) - greatest(told.since, ($2::timestamptz[])[piece.number])
+SELECT 1 AS number, tenant, policy, pool, {told_names} AS names, key, sum(one::numeric * long), sum(two::numeric * long)
+FROM (
+    SELECT *, (date_part('epoch', least(until, {ends}) - greatest(since, {begins})) * 1000000)::bigint AS long
+    FROM ({told}) AS told
+    WHERE until > since AND until > {begins} AND since < {ends}
+) AS told
+GROUP BY tenant, policy, pool, {groups} key
+
+-- name: many
+-- The same of periods that touch: an interval counts in each that it reaches into.
+SELECT number, tenant, policy, pool, {told_names} AS names, key, sum(one::numeric * long), sum(two::numeric * long)
+FROM (
+    SELECT *, (date_part('epoch',
+        least(until, ($2::timestamptz[])[number + 1]) - greatest(since, ($2::timestamptz[])[number])
     ) * 1000000)::bigint AS long
-) AS span
-WHERE told.until > told.since AND told.until > {begins} AND told.since < {ends}
-GROUP BY 1, 2, 3, 4, 5, 6
+    FROM (
+        SELECT *, generate_series(
+            greatest(width_bucket(since, $2::timestamptz[]), 1),
+            least(width_bucket(until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
+        ) AS number
+        FROM ({told}) AS told
+        WHERE until > since AND until > {begins} AND since < {ends}
+    ) AS told
+) AS told
+GROUP BY number, tenant, policy, pool, {groups} key
 
 -- name: held
-SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, usage.key, usage.since, usage.until,
+SELECT leases.tenant, leases.policy, leases.pool, {named} usage.key, usage.since, usage.until,
        usage.reserved AS one, usage.borrowed AS two
 FROM headrace.usage JOIN headrace.leases USING (lease) {jobs}
-WHERE ($1::text = '' OR leases.tenant = $1) AND usage.until > {begins} AND usage.since < {ends}
+WHERE ($1::text = '' OR leases.tenant = $1) AND usage.until > {begins} AND usage.since < {ends} {only}
 
 -- name: held_still
-SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, usage.key, usage.since, position.now AS until,
+SELECT leases.tenant, leases.policy, leases.pool, {named} usage.key, usage.since, position.now AS until,
        usage.reserved AS one, usage.borrowed AS two
 FROM headrace.usage JOIN headrace.leases USING (lease) {jobs} CROSS JOIN headrace.position
-WHERE ($1::text = '' OR leases.tenant = $1) AND usage.until IS NULL
+WHERE ($1::text = '' OR leases.tenant = $1) AND usage.until IS NULL {only}
 
 -- name: lost
-SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, usage.key, greatest(usage.since, leases.lost_from) AS since,
+SELECT leases.tenant, leases.policy, leases.pool, {named} usage.key, greatest(usage.since, leases.lost_from) AS since,
        least(coalesce(usage.until, position.now), leases.lost_until) AS until, usage.reserved AS one, usage.borrowed AS two
 FROM headrace.leases JOIN headrace.usage USING (lease) {jobs} CROSS JOIN headrace.position
-WHERE ($1::text = '' OR leases.tenant = $1) AND leases.lost_until > {begins} AND leases.lost_from < {ends}
+WHERE ($1::text = '' OR leases.tenant = $1) AND leases.lost_until > {begins} AND leases.lost_from < {ends} {only}
 
 -- name: suspended
-SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, 'gpu' AS key, suspensions.since, suspensions.until,
+SELECT leases.tenant, leases.policy, leases.pool, {named} 'gpu' AS key, suspensions.since, suspensions.until,
        suspensions.units AS one, 0 AS two
 FROM headrace.suspensions JOIN headrace.leases USING (lease) {jobs}
-WHERE ($1::text = '' OR leases.tenant = $1) AND suspensions.until > {begins} AND suspensions.since < {ends}
+WHERE ($1::text = '' OR leases.tenant = $1) AND suspensions.until > {begins} AND suspensions.since < {ends} {only}
 
 -- name: suspended_still
-SELECT leases.tenant, leases.policy, leases.pool, {names} AS names, 'gpu' AS key, suspensions.since, position.now AS until,
+SELECT leases.tenant, leases.policy, leases.pool, {named} 'gpu' AS key, suspensions.since, position.now AS until,
        suspensions.units AS one, 0 AS two
 FROM headrace.suspensions JOIN headrace.leases USING (lease) {jobs} CROSS JOIN headrace.position
-WHERE ($1::text = '' OR leases.tenant = $1) AND suspensions.until IS NULL
+WHERE ($1::text = '' OR leases.tenant = $1) AND suspensions.until IS NULL {only}
+
+-- name: kept
+SELECT kept.tenant, kept.policy, kept.pool, {named} kept.key, kept.since, kept.until, kept.units AS one, 0 AS two
+FROM headrace.kept {jobs}
+WHERE ($1::text = '' OR kept.tenant = $1) AND kept.until > {begins} AND kept.since < {ends} {only}
+
+-- name: kept_still
+SELECT kept.tenant, kept.policy, kept.pool, {named} kept.key, kept.since, position.now AS until, kept.units AS one, 0 AS two
+FROM headrace.kept {jobs} CROSS JOIN headrace.position
+WHERE ($1::text = '' OR kept.tenant = $1) AND kept.until IS NULL {only}
 
 -- name: waited
-SELECT jobs.tenant, jobs.policy, '' AS pool, {names} AS names, asked.key, wait.since, wait.until, asked.units AS one, 0 AS two
+-- What was asked for stands where others have a key: there are few different ones, and whoever reads them knows how to take them apart.
+SELECT jobs.tenant, jobs.policy, '' AS pool, {named} jsonb_build_array(jobs.request, jobs.replicas) AS key, wait.since, wait.until,
+       1 AS one, 0 AS two
 FROM (
     SELECT job, waiting_since AS since, granted_at AS until FROM headrace.attempts
     WHERE granted_at > {begins} AND waiting_since < {ends}
     UNION ALL
     SELECT job, since, until FROM headrace.unserved WHERE until > {begins} AND since < {ends}
 ) AS wait
-JOIN headrace.jobs USING (job) CROSS JOIN LATERAL headrace.asked(jobs.request, jobs.replicas) AS asked
-WHERE $1::text = '' OR jobs.tenant = $1
+JOIN headrace.jobs USING (job)
+WHERE ($1::text = '' OR jobs.tenant = $1) {only}
 
 -- name: waits_still
-SELECT jobs.tenant, jobs.policy, '' AS pool, {names} AS names, asked.key, jobs.waiting_since AS since, position.now AS until,
-       asked.units AS one, 0 AS two
-FROM headrace.jobs CROSS JOIN headrace.position CROSS JOIN LATERAL headrace.asked(jobs.request, jobs.replicas) AS asked
-WHERE ($1::text = '' OR jobs.tenant = $1) AND jobs.waiting_since IS NOT NULL
+SELECT jobs.tenant, jobs.policy, '' AS pool, {named} jsonb_build_array(jobs.request, jobs.replicas) AS key, jobs.waiting_since AS since,
+       position.now AS until, 1 AS one, 0 AS two
+FROM headrace.jobs CROSS JOIN headrace.position
+WHERE ($1::text = '' OR jobs.tenant = $1) AND jobs.waiting_since IS NOT NULL {only}
 
 -- name: jobs
 -- Most jobs held one lease ever: those are counted as they come, and only the others are looked at twice.
 WITH several AS MATERIALIZED (SELECT DISTINCT job FROM headrace.leases WHERE attempt > 1 OR rank > 0),
 held AS NOT MATERIALIZED (
-    SELECT piece.number, {names} AS names, leases.amounts, leases.job
-    FROM headrace.leases {jobs} CROSS JOIN headrace.position
-    CROSS JOIN LATERAL (SELECT coalesce(leases.ended_at, position.now) AS until) AS ends
-    CROSS JOIN LATERAL generate_series(
-        greatest(width_bucket(leases.granted_at, $2::timestamptz[]), 1),
-        least(width_bucket(ends.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
-    ) AS piece (number)
-    WHERE ($1::text = '' OR leases.tenant = $1) AND ends.until > leases.granted_at
-      AND ends.until > {begins} AND leases.granted_at < {ends}
+    SELECT {piece} AS number, told.*
+    FROM (
+        SELECT {named} leases.amounts, leases.job, leases.granted_at AS since, coalesce(leases.ended_at, position.now) AS until
+        FROM headrace.leases {jobs} CROSS JOIN headrace.position
+        WHERE ($1::text = '' OR leases.tenant = $1) AND leases.granted_at < {ends} {only}
+    ) AS told
+    WHERE until > since AND until > {begins}
 )
-SELECT number, names, amounts::text, count(*)
+SELECT number, {told_names} AS names, amounts::text, count(*)
 FROM held WHERE NOT EXISTS (SELECT FROM several WHERE several.job = held.job)
-GROUP BY number, names, amounts
+GROUP BY number, {groups} amounts
 UNION ALL
-SELECT number, names, keys, count(*)
+SELECT number, {told_names} AS names, keys, count(*)
 FROM (
-    SELECT DISTINCT number, names, jsonb_path_query_array(amounts - 'job', '$.keyvalue().key')::text AS keys, job
+    SELECT DISTINCT number, {groups} jsonb_path_query_array(amounts - 'job', '$.keyvalue().key')::text AS keys, job
     FROM held WHERE EXISTS (SELECT FROM several WHERE several.job = held.job)
 ) AS each
-GROUP BY number, names, keys
+GROUP BY number, {groups} keys
+
+-- name: is_busy
+-- Whether so many intervals lie in a time that its jobs are better asked for some at a time.
+SELECT count(*) > $3 FROM (SELECT FROM headrace.usage WHERE until > $1 AND since < $2 LIMIT $3 + 1) AS found
+
+-- name: jobs_behind
+SELECT job FROM headrace.jobs
+WHERE job > $2 AND ($1::text = '' OR tenant = $1) AND admitted_at < $4 AND (ended_at IS NULL OR ended_at > $3)
+ORDER BY job LIMIT $5
 
 -- name: tariffs
 SELECT tariff, pool, tenant, since, spot FROM headrace.tariffs ORDER BY since, tariff

@@ -83,15 +83,47 @@ FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::bigint[]) AS
 ORDER BY lease, since, until
 ON CONFLICT (lease, since) DO UPDATE SET until = excluded.until
 
+-- name: kept
+-- What is told of one interval last holds.
+INSERT INTO headrace.kept
+SELECT DISTINCT ON (job, node, key, since)
+    job, node, key, since, until, units, tenant, group_name, policy, profile, user_name, service_account, pool
+FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[],
+    $11::text[], $12::boolean[], $13::text[]
+) WITH ORDINALITY
+    AS told (job, node, key, since, until, units, tenant, group_name, policy, profile, user_name, service_account, pool, place)
+ORDER BY job, node, key, since, place DESC
+ON CONFLICT (job, node, key, since) DO UPDATE SET until = excluded.until, units = excluded.units, pool = excluded.pool
+
 -- name: days
 INSERT INTO headrace.days AS days
 SELECT * FROM unnest(
     $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[], $8::text[], $9::text[], $10::bigint[],
-    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[]
+    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::numeric[]
 )
 ON CONFLICT (tenant, day, group_name, policy, profile, user_name, service_account, pool, key, tariff) DO UPDATE SET
     reserved = days.reserved + excluded.reserved, borrowed = days.borrowed + excluded.borrowed,
-    suspended = days.suspended + excluded.suspended, waiting = days.waiting + excluded.waiting
+    suspended = days.suspended + excluded.suspended, waiting = days.waiting + excluded.waiting, kept = days.kept + excluded.kept
+
+-- name: hours
+INSERT INTO headrace.hours AS hours
+SELECT * FROM unnest(
+    $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[], $8::text[], $9::text[], $10::bigint[],
+    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::numeric[]
+)
+ON CONFLICT (tenant, hour, group_name, policy, profile, user_name, service_account, pool, key, tariff) DO UPDATE SET
+    reserved = hours.reserved + excluded.reserved, borrowed = hours.borrowed + excluded.borrowed,
+    suspended = hours.suspended + excluded.suspended, waiting = hours.waiting + excluded.waiting, kept = hours.kept + excluded.kept
+
+-- name: node_hours
+INSERT INTO headrace.node_hours AS hours
+SELECT * FROM unnest(
+    $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::numeric[], $8::numeric[], $9::numeric[], $10::numeric[]
+)
+ON CONFLICT (tenant, hour, pool, node, key, tariff) DO UPDATE SET
+    reserved = hours.reserved + excluded.reserved, borrowed = hours.borrowed + excluded.borrowed,
+    suspended = hours.suspended + excluded.suspended, kept = hours.kept + excluded.kept
 
 -- name: tariffs
 INSERT INTO headrace.tariffs

@@ -6,6 +6,8 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from headrace.contracts import subjects
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.api import usage_pb2 as pb
@@ -13,7 +15,7 @@ from headrace.contracts.codec import decode, encode
 from headrace.contracts.durations import HOUR
 from headrace.contracts.queries import Answer
 from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
-from headrace.governance.api import names
+from headrace.governance.api import names, paging
 from headrace.governance.api.faults import invalid
 from headrace.governance.api.messages import microseconds
 from headrace.service.answering import Refused
@@ -32,20 +34,35 @@ async def get_usage(request: Any, call: Call) -> pb.UsageReport:
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     if len(request.by) > BY_MAX:
         raise invalid("by", f"at most {BY_MAX} words")
-    question = UsageRequest(
+    asked = UsageRequest(
         since=microseconds(request.since, "since"),
         until=microseconds(request.until, "until"),
         by=tuple(request.by) or ("group",),
         per=request.per,
         timezone=request.timezone or "UTC",
     )
+    page = paging.page_of(0, request.page_token, call.method, tenant, encode(asked).decode())
+    question = _behind(asked, page.last) if page.last else asked
     subject = subjects.query("accounting", "usage", tenant, call.caller.handle)
     said = await call.office.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
     answer = decode(said.data, Answer)
     if answer.error:
         raise Refused(answer.code or "REFUSED", answer.error)
     books = decode(bytes(answer.body), UsageAnswer)
-    return pb.UsageReport(lines=map(_line, books.rows), sequence=str(books.through))
+    until = min(question.until or books.now, books.now)
+    report = pb.UsageReport(lines=map(_line, books.rows), sequence=str(books.through))
+    skip = question.skip + len(books.rows)
+    if skip < books.lines and books.rows:
+        report.next_page_token = page.token(f"{until} {skip} {question.after}")
+    elif books.more:
+        report.next_page_token = page.token(f"{until} 0 {books.more}")
+    return report
+
+
+def _behind(question: UsageRequest, last: str) -> UsageRequest:
+    """What is left of a question, as of the time of its first page."""
+    until, skip, after = last.split(" ")
+    return replace(question, until=int(until), skip=int(skip), after=after)
 
 
 def _line(row: UsageRow) -> pb.UsageLine:
@@ -61,6 +78,7 @@ def _line(row: UsageRow) -> pb.UsageLine:
         idle_hours=hours(row.key, row.idle),
         suspended_hours=hours(row.key, row.suspended),
         waiting_hours=hours(row.key, row.waiting),
+        kept_hours=hours(row.key, row.kept),
         cost=row.cost,
         lost_cost=row.lost_cost,
     )

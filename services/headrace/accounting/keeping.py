@@ -1,0 +1,154 @@
+"""What is kept for jobs that wait: free units nominated for a preemptor (R27), or held back for one that has waited long (R16). Pure.
+
+R37 shows them as *kept* and charges nobody. How much of a place is kept is how much of it nobody holds: a victim is charged until it has
+left, and only then is the rest of its place kept. So it is worked out anew, after a record, for every node on which something is kept and
+something has changed, in log time: what was kept never depends on what becomes known late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headrace.accounting.rows import KeptRow
+from headrace.accounting.sums import Account, Sums
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import CPU, GPU, MEMORY
+from headrace.contracts.facts import Fact
+from headrace.contracts.facts.fact import DeviceShare, Place
+from headrace.contracts.mig import open_starts
+from headrace.domain.state import JobRecord, NodeState, State
+
+OPENS = frozenset({f.PreemptionOrderedV1, f.HoldPlacedV1})
+"""Facts from which on something may be kept for their job."""
+
+Cell = tuple[str, str, str]
+"""(job, node, key)."""
+
+
+@dataclass(slots=True, eq=False)
+class _Keeps:
+    """Places that are kept for a job, on its name; who came first has first what is free."""
+
+    order: tuple[int, str]
+    account: Account
+    places: tuple[Place, ...]
+
+
+class _Stint(NamedTuple):
+    since: int
+    units: int
+    account: Account
+
+
+class Keeping:
+    """Told of every record after the fold has read it, and of the nodes that it touched. `account_of`: on whose name a job goes."""
+
+    def __init__(self, state: State, sums: Sums, account_of: Callable[[JobRecord], Account]) -> None:
+        self._state = state
+        self._sums = sums
+        self._account_of = account_of
+        self._open: dict[str, _Keeps] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._touched: set[str] = set()
+        self._stints: dict[Cell, _Stint] = {}
+
+    def restore(self, rows: Iterable[KeptRow]) -> None:
+        """Go on from the intervals that last, as stored; what is kept for whom is in the fold."""
+        for row in rows:
+            self._stints[row.job, row.node, row.key] = _Stint(row.since, row.units, Account(*row[6:], row.node))
+        for job in {*self._state.holds, *(each.job.key for each in self._state.preemptions.values() if each.kept)}:
+            self._look_at(job)
+        self._touched.clear()
+
+    def touch(self, node: str) -> None:
+        """Somebody has taken or left something of a node, or the node is another one."""
+        if node in self._on_node:
+            self._touched.add(node)
+
+    def changes(self, facts: Iterable[Fact]) -> Iterator[KeptRow]:
+        """Intervals that are new, or have come to their end, behind a record of such facts."""
+        for fact in facts:
+            if self._open or type(fact) in OPENS:
+                job = getattr(fact, "job", "")
+                if job in self._open or type(fact) in OPENS:
+                    self._look_at(job)
+        touched, self._touched = self._touched, set()
+        for node in sorted(touched):
+            yield from self._count(node)
+
+    def _look_at(self, key: str) -> None:
+        """Which places are kept for a job now."""
+        job, was = self._state.jobs.get(key), self._open.get(key)
+        nomination, hold = job.nomination if job is not None else None, self._state.holds.get(key)
+        places = nomination.places if nomination is not None else hold.places if hold is not None else ()
+        if was is not None and was.places is places:
+            return
+        for place in was.places if was is not None else ():
+            self._touched.add(place.node)
+            there = self._on_node.get(place.node, set())
+            there.discard(key)
+            if not there:
+                self._on_node.pop(place.node, None)
+        self._open.pop(key, None)
+        if job is None or not places:
+            return
+        since = nomination.ordered_at if nomination is not None else hold.placed_at if hold is not None else 0
+        pool = nomination.pool if nomination is not None else hold.pool if hold is not None else ""
+        self._open[key] = _Keeps((since, key), self._account_of(job)._replace(pool=pool), places)
+        for place in places:
+            self._touched.add(place.node)
+            self._on_node.setdefault(place.node, set()).add(key)
+
+    def _count(self, name: str) -> Iterator[KeptRow]:
+        """What of a node is kept for each job now; where that is another number than it was, one interval ends and one begins."""
+        found = dict(self._found(name))
+        now = self._state.now
+        for cell in sorted({*found, *(cell for cell in self._stints if cell[1] == name)}):
+            job, node, key = cell
+            was = self._stints.get(cell)
+            account, units = found.get(cell, (None, 0))
+            if was is not None and (was.units, was.account) == (units, account):
+                continue
+            if was is not None:
+                del self._stints[cell]
+                self._sums.kept(was.account, key, was.units, was.since, now)
+                yield KeptRow(job, node, key, was.since, now, was.units, *was.account[:7])
+            if account is not None and units:
+                self._stints[cell] = _Stint(now, units, account)
+                yield KeptRow(job, node, key, now, None, units, *account[:7])
+
+    def _found(self, name: str) -> Iterator[tuple[Cell, tuple[Account, int]]]:
+        node = self._state.nodes.get(name)
+        if node is None or not node.healthy:
+            return
+        left = {device.name: max(0, device.free) for device in node.devices}
+        rest = {CPU: max(0, node.cpu_free), MEMORY: max(0, node.memory_free)}
+        keeps = sorted((self._open[job] for job in self._on_node.get(name, ())), key=lambda each: each.order)
+        for keep in keeps:
+            units = dict.fromkeys((GPU, CPU, MEMORY), 0)
+            for place in keep.places:
+                if place.node != name:
+                    continue
+                for share in place.devices:
+                    got = _free_of(node, share, left)
+                    units[GPU] += got
+                    if share.device in left and not share.mig:
+                        left[share.device] -= got
+                for key, free in rest.items():
+                    got = min(place.amounts.get(key, 0), free)
+                    units[key] += got
+                    rest[key] = free - got
+            account = keep.account._replace(node=name)
+            yield from (((keep.order[1], name, key), (account, amount)) for key, amount in units.items() if amount)
+
+
+def _free_of(node: NodeState, share: DeviceShare, left: dict[str, int]) -> int:
+    """Units of a share that nobody holds; a slice is free as a whole or not at all (R4)."""
+    device = node.by_name.get(share.device)
+    if device is None or device.unfit:
+        return 0
+    if share.mig:
+        return share.units if device.mig and share.start in open_starts(device.family, device.slices, share.mig) else 0
+    return min(share.units, left[device.name])

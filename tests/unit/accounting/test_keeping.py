@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.accounting.books import Books
+from headrace.contracts import facts as f
+from headrace.contracts.facts.fact import DeviceShare, Place
+from tests.unit.accounting.conftest import GPU, SECOND, Story, Tables
+
+
+def place(*gpus: int) -> Place:
+    shares = tuple(DeviceShare(device=f"gpu{gpu}", units=GPU) for gpu in gpus)
+    return Place(node="n1", devices=shares, amounts={"gpu": len(gpus) * GPU})
+
+
+def kept(tables: Tables) -> list[tuple[str, float, float | None, float]]:
+    """(policy, since, until, GPUs), times in seconds."""
+    rows = sorted(row for row in tables.kept.values() if row.key == "gpu")
+    return [
+        (row.policy, row.since / SECOND, None if row.until is None else row.until / SECOND, row.units / GPU) for row in rows
+    ]
+
+
+def grant(story: Story, at: float, key: str, *gpus: int, **more: Any) -> None:
+    story.grant(at, key, len(gpus), devices=place(*gpus).devices, **more)
+
+
+def preempting(story: Story) -> tuple[str, str, str]:
+    """At 10 s a job takes four GPUs that two others hold, one each, and two that are free."""
+    story.policy(0, "low", 0)
+    story.policy(0, "high", 4)
+    victims = [story.submit(1, number, "low", 1) for number in (1, 2)]
+    for gpu, victim in enumerate(victims):
+        grant(story, 2, victim, gpu)
+        story.start(2, victim)
+    preemptor = story.submit(9, 3, "high", 4)
+    taken = tuple(f.preemption.Victim(job=victim, attempt=1, policy="low", lost=0) for victim in victims)
+    ordered = f.PreemptionOrderedV1(
+        preemption="p1", job=preemptor, pool="hq", cause="reclaim", victims=taken, places=(place(0, 1, 2, 3),), rule="R23"
+    )
+    story.tell(10, "allocator", ordered)
+    return victims[0], victims[1], preemptor
+
+
+def test_what_is_nominated_is_kept_as_soon_as_nobody_holds_it_and_until_the_preemptor_does(
+    story: Story, tables: Tables
+) -> None:  # R27, R37
+    first, second, preemptor = preempting(story)
+    story.end(14, first)
+    story.end(19, second, told=20)
+    grant(story, 25, preemptor, 0, 1, 2, 3)
+    tables.settle(story.books)
+    assert kept(tables) == [("high", 10, 14, 2), ("high", 14, 20, 3), ("high", 20, 25, 4)]
+    gpu_seconds = 2 * 4 + 3 * 6 + 4 * 5
+    assert sum(sums[-1] for row, sums in tables.days.items() if row[8] == "gpu") == gpu_seconds * GPU * SECOND
+
+
+def test_a_nomination_that_ends_keeps_nothing_more(story: Story, tables: Tables) -> None:  # R27
+    _, _, preemptor = preempting(story)
+    story.tell(30, "allocator", f.NominationEndedV1(preemption="p1", job=preemptor, why="it took too long"))
+    tables.settle(story.books)
+    assert kept(tables) == [("high", 10, 30, 2)]
+
+
+def test_what_is_kept_for_one_that_has_waited_long_is_what_is_free_of_its_places(story: Story, tables: Tables) -> None:  # R16
+    story.policy(0, "low", 0)
+    holder, waiter = story.submit(1, 1, "low", 1), story.submit(1, 2, "low", 2)
+    grant(story, 2, holder, 0)
+    story.tell(5, "allocator", f.HoldPlacedV1(job=waiter, pool="hq", places=(place(0, 1),)))
+    story.end(8, holder)
+    story.tell(12, "allocator", f.HoldLiftedV1(job=waiter, pool="hq", why="it is its turn"))
+    tables.settle(story.books)
+    assert kept(tables) == [("low", 5, 8, 1), ("low", 8, 12, 2)]
+
+
+def test_on_a_node_that_is_lost_nothing_is_kept(story: Story, tables: Tables) -> None:
+    preempting(story)
+    story.tell(12, "preemption", f.NodeLostV1(node="n1", silent_for=SECOND))
+    tables.settle(story.books)
+    assert kept(tables) == [("high", 10, 12, 2)]
+
+
+def test_books_opened_again_go_on_with_what_is_kept(story: Story, tables: Tables) -> None:
+    first, second, preemptor = preempting(story)
+    tables.settle(story.books)
+    assert kept(tables) == [("high", 10, None, 2)]
+    story.books = Books(story.ledger.state, tables.position)
+    tables.restore(story.books, 0)
+    story.end(14, first)
+    story.end(14, second)
+    grant(story, 15, preemptor, 0, 1, 2, 3)
+    tables.settle(story.books)
+    assert kept(tables) == [("high", 10, 14, 2), ("high", 14, 15, 4)]
