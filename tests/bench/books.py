@@ -107,7 +107,7 @@ async def _fill(connection: Connection, jobs: int) -> None:
     began = "CREATE TEMP TABLE month AS SELECT n::bigint AS n, $1::timestamptz + n * ($2::interval / $3::float8) AS began, "
     length = "(60 + n::bigint * 7919 % 7200) * interval '1 second' AS length FROM generate_series(1, $4::bigint) AS n"
     await connection.execute(began + length, MONTH, timedelta(days=29), float(jobs), jobs, timeout=PATIENCE)
-    filling = re.split(r"^-- name: [a-z]+$", (Path(__file__).parent / "month.sql").read_text("utf-8"), flags=re.MULTILINE)
+    filling = re.split(r"^-- name: [a-z_]+$", (Path(__file__).parent / "month.sql").read_text("utf-8"), flags=re.MULTILINE)
     for each in filling[1:]:
         await connection.execute(each, timeout=PATIENCE)
     await connection.execute(

@@ -6,9 +6,9 @@ only the attempts that are not settled (for the nodes' own times, R37) and one m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from headrace.accounting import attempts
 from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts
@@ -22,21 +22,20 @@ from headrace.accounting.rows import (
     NOWHERE,
     PLACES,
     Attempt,
-    CapacityRow,
     Changes,
     FactRow,
-    KeptRow,
     Lease,
     Position,
     RecordRow,
     ReservationRow,
+    Stored,
     SuspensionRow,
     UnservedRow,
     plain,
 )
 from headrace.accounting.sums import Account, Sums
 from headrace.accounting.supply import CHANGES_SUPPLY, Supply
-from headrace.accounting.tariffs import PriceRow, TariffRow, Tariffs
+from headrace.accounting.tariffs import Tariffs
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import SECOND
@@ -49,19 +48,6 @@ MEMORY = 10 * SECOND
 
 _attempt_row = attrgetter(*ATTEMPT_COLUMNS)
 _lease_row = attrgetter(*LEASE_COLUMNS)
-
-
-class Stored(NamedTuple):
-    """What books are made from again: attempts not settled, the accounts of jobs that go on, suspensions, and the rest."""
-
-    unsettled: Sequence[Attempt] = ()
-    accounts: Iterable[tuple[str, Account]] = ()
-    suspensions: Sequence[SuspensionRow] = ()
-    kept: Sequence[KeptRow] = ()
-    reservations: Sequence[ReservationRow] = ()
-    supply: Sequence[CapacityRow] = ()
-    tariffs: Sequence[TariffRow] = ()
-    prices: Sequence[PriceRow] = ()
 
 
 class Books:

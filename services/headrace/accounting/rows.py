@@ -5,7 +5,7 @@ Rows that grow while a lease lasts are mutable (`Attempt`, `Lease`); the others 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -289,6 +289,19 @@ class Changes:
     reservations: list[ReservationRow] = field(default_factory=list)
     capacity: list[CapacityRow] = field(default_factory=list)
     nodes: list[NodeRow] = field(default_factory=list)
+
+
+class Stored(NamedTuple):
+    """What books are made from again: attempts not settled, the accounts of jobs that go on, suspensions, and the rest."""
+
+    unsettled: Sequence[Attempt] = ()
+    accounts: Iterable[tuple[str, Account]] = ()
+    suspensions: Sequence[SuspensionRow] = ()
+    kept: Sequence[KeptRow] = ()
+    reservations: Sequence[ReservationRow] = ()
+    supply: Sequence[CapacityRow] = ()
+    tariffs: Sequence[TariffRow] = ()
+    prices: Sequence[PriceRow] = ()
 
 
 LEASE_COLUMNS = tuple(name for name in Lease.__dataclass_fields__)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.accounting.books import Books, Stored
+from headrace.accounting.books import Books
 from headrace.accounting.database import Connection
 from headrace.accounting.meter import PastUse, order_of
 from headrace.accounting.meters import Gap, MeterKey
@@ -22,6 +22,7 @@ from headrace.accounting.rows import (
     Position,
     RecordRow,
     ReservationRow,
+    Stored,
     SuspensionRow,
 )
 from headrace.accounting.statements import statements

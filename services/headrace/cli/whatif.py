@@ -88,8 +88,7 @@ async def whatif(args: argparse.Namespace) -> int:
     try:
         until = None if args.to is None else Point(*args.to)
         period = Period(Point(*args.since), until, time.time_ns() // 1_000)
-        async with client(args) as hr:
-            await _read(hr, period)
+        await _read(args, period)
         found = period.compare(changes, span=args.span, progress=_bar("playing both"))
     except NoPeriod as wrong:
         raise Failed(f"--{wrong}") from None
@@ -114,17 +113,32 @@ def _changes(files: list[str]) -> Changes:
         raise Failed(f"the files together: {wrong.errors[0]}") from None
 
 
-async def _read(hr: Client, period: Period) -> None:
-    """Let it read the ledger, page by page, for as long as it wants more."""
+async def _read(args: argparse.Namespace, period: Period) -> None:
+    """Let it read what it wants: here from the last snapshot before its beginning on, elsewhere as the ledger is handed out."""
+    from headrace.cli.whole_ledger import here, store  # noqa: PLC0415 - the other commands need none of it
+    from headrace.service.snapshots import Snapshots  # noqa: PLC0415
+    from headrace.simulate.asked import read  # noqa: PLC0415
+
+    installation = here(args)
+    try:
+        if installation is None:
+            async with client(args) as hr:
+                await _pages(hr, period)
+            return
+        async with store(installation) as (connection, ledger):
+            await read(ledger, period, Snapshots.over(connection, ledger), _bar("reading the ledger"))
+    except LedgerBroken as broken:
+        raise Failed(f"the ledger is damaged: {broken}") from None
+
+
+async def _pages(hr: Client, period: Period) -> None:
+    """Page by page, from the first on, for as long as it wants more."""
     show = _bar("reading the ledger")
     while True:
         request = RecordsRequest(after=period.sequence)
         answer = await hr.query("governance", "records", request, RecordsAnswer, PAGE_WITHIN)
         for record in answer.records:
-            try:
-                period.read(record)
-            except LedgerBroken as broken:
-                raise Failed(f"the ledger is damaged: {broken}") from None
+            period.read(record)
             if period.is_over:
                 break
         if period.is_over or period.sequence >= answer.tip:

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,7 +20,7 @@ from headrace.cli.arguments import Failed, client
 from headrace.client.endpoint import TOKEN, URL
 from headrace.contracts.queries import RecordsAnswer, RecordsRequest
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.supervisor.installation import OPERATOR, Installation
+from headrace.supervisor.installation import OPERATOR, Installation, InstallationError
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.running import AlreadyRunning
 from headrace.supervisor.store import open_store
@@ -27,6 +28,7 @@ from headrace.supervisor.store import open_store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from headrace.bus.connection import Connection
     from headrace.domain.fold.ledger import StoredMessage
 
 PAGE_WITHIN = 60.0
@@ -46,17 +48,23 @@ def records(args: argparse.Namespace) -> AsyncIterator[tuple[int, Iterable[Store
     return _asked_for(args) if installation is None else _stored(installation)
 
 
-async def _stored(installation: Installation) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
-    """The records as they lie there, holes left out, and where they end."""
+@asynccontextmanager
+async def store(installation: Installation) -> AsyncIterator[tuple[Connection, WholeLedger]]:
+    """The ledger as it lies there, archive included, and the connection to the rest. What goes wrong comes as `Failed`."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # what matters comes as errors
     try:
         async with open_store(installation) as connection:
-            log = WholeLedger(JetStreamLog(connection, LEDGER_STREAM), installation.directory / ARCHIVE)
-            tip = await log.tip()
-            async for batch in what_is_there(log, 0, tip):
-                yield tip, batch
-    except (LogError, NotReady, AlreadyRunning) as error:
+            yield connection, WholeLedger(JetStreamLog(connection, LEDGER_STREAM), installation.directory / ARCHIVE)
+    except (LogError, NotReady, AlreadyRunning, InstallationError) as error:
         raise Failed(str(error)) from None
+
+
+async def _stored(installation: Installation) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:
+    """The records as they lie there, holes left out, and where they end."""
+    async with store(installation) as (_, log):
+        tip = await log.tip()
+        async for batch in what_is_there(log, 0, tip):
+            yield tip, batch
 
 
 async def _asked_for(args: argparse.Namespace) -> AsyncIterator[tuple[int, Iterable[StoredMessage]]]:

@@ -22,12 +22,14 @@ from headrace.contracts.durations import DurationError, parse_duration, parse_ti
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.whatif import WhatIfAnswer, WhatIfQuestion
 from headrace.domain.fold.ledger import LedgerBroken
+from headrace.service.snapshots import Snapshots
 from headrace.simulate.abreast import PlayLost
 from headrace.simulate.changes import read_changes
 from headrace.simulate.happenings import Refused
 from headrace.simulate.period import NOW, NoPeriod, Period, Point
-from headrace.simulate.whatif import FOR
+from headrace.simulate.whatif import FOR, Progress
 from headrace.simulate.world import Unrest
+from headrace.views.past import Past
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
@@ -56,20 +58,21 @@ async def _with_ledger(question: WhatIfQuestion) -> WhatIfAnswer:
     try:
         connection = await connect(os.environ[URL], user, os.environ.get(PASSWORD, ""), name=f"{user}: what if")
         try:
-            return await answer(question, JetStreamLog(connection, LEDGER_STREAM), time.time_ns() // 1_000)
+            ledger = JetStreamLog(connection, LEDGER_STREAM)
+            return await answer(question, ledger, time.time_ns() // 1_000, Snapshots.over(connection, ledger))
         finally:
             await connection.close()
     except LogError as error:
         return WhatIfAnswer(code="UNAVAILABLE", error=f"the ledger cannot be read now: {error}; try again in a while")
 
 
-async def answer(question: WhatIfQuestion, ledger: Log, clock: int) -> WhatIfAnswer:
-    """The answer from a ledger; `clock`: what time it is, microseconds."""
+async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: Snapshots | None = None) -> WhatIfAnswer:
+    """The answer from a ledger, and its snapshots; `clock`: what time it is, microseconds."""
     try:
         changes = read_changes(tree_of(question.changes))
         period = Period(_point("since", question.since), _point("until", question.until) if question.until else None, clock)
         span = _span(question.span)
-        await _read(ledger, period)
+        await read(ledger, period, snapshots)
         found = period.compare(changes, span=span, tenant=question.tenant, progress=lambda _: None)
     except DocumentErrors as wrong:
         return _no("INVALID", *(f"changes.{one}" for one in wrong.errors))
@@ -107,9 +110,15 @@ def _span(text: str) -> int:
         raise NoPeriod(f"span: {error}") from None
 
 
-async def _read(ledger: Log, period: Period) -> None:
+async def read(ledger: Log, period: Period, snapshots: Snapshots | None = None, progress: Progress = lambda _: None) -> None:
+    """Let it read what it wants of a ledger, from the last snapshot before its beginning on. Raises `LogError`, and what it raises."""
     tip = await ledger.tip()
-    reader = await ledger.read(0)
+    if snapshots is not None:
+        wants = period.wants
+        last = tip if wants.sequence is None else min(tip, wants.sequence)
+        period.skip_to(await Past(ledger, snapshots).nearest(last, wants.time))
+    first = period.sequence
+    reader = await ledger.read(first)
     try:
         while not period.is_over and period.sequence < tip:
             messages = await reader.batch(min(BATCH, tip - period.sequence), SILENCE)
@@ -117,6 +126,8 @@ async def _read(ledger: Log, period: Period) -> None:
                 raise LogError(f"it gives nothing behind record {period.sequence}")
             for message in messages:
                 period.read(message)
+            progress(1_000 * (period.sequence - first) // (tip - first))
     finally:
         await reader.close()
     period.end(tip)
+    progress(1_000)

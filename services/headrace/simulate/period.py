@@ -84,6 +84,15 @@ class Period:
         """(sequence, log time) of the beginning, when it has been reached."""
         return (0, 0) if self._begin is None else (self._begin.sequence, self._start)
 
+    @property
+    def wants(self) -> Point:
+        """Where it begins: what comes before may be given as a state."""
+        return self._since
+
+    def skip_to(self, state: State) -> None:
+        """Begin with a state that lies before the beginning; the next record to read is the one behind it."""
+        self._ledger = Ledger(state)
+
     def read(self, record: StoredMessage) -> None:
         """The next record; one that is not wanted is let go.
 

@@ -74,7 +74,7 @@ class Past:
             self._left += 1
 
     async def _fold(self, last: int, at: int | None) -> State:
-        fold = Ledger(await self._beginning(last, at))  # void records have been told of when they came
+        fold = Ledger(await self.nearest(last, at))  # void records have been told of when they came
         reader = await self._ledger.read(fold.sequence)
         try:
             while fold.sequence < last:
@@ -90,7 +90,8 @@ class Past:
             await reader.close()
         return fold.state
 
-    async def _beginning(self, last: int, at: int | None) -> State:
+    async def nearest(self, last: int, at: int | None) -> State:
+        """What to fold from: the state of the last snapshot up to record `last`, and up to the moment `at`; else an empty one."""
         if self._snapshots is None:
             return State()
         try:

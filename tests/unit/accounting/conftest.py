@@ -7,10 +7,20 @@ from typing import Any
 
 import pytest
 
-from headrace.accounting.books import Books, Stored
+from headrace.accounting.books import Books
 from headrace.accounting.meter import PastUse
 from headrace.accounting.meters import MeterKey
-from headrace.accounting.rows import Attempt, CapacityRow, Changes, KeptRow, Lease, ReservationRow, SuspensionRow, place_of
+from headrace.accounting.rows import (
+    Attempt,
+    CapacityRow,
+    Changes,
+    KeptRow,
+    Lease,
+    ReservationRow,
+    Stored,
+    SuspensionRow,
+    place_of,
+)
 from headrace.accounting.sums import Account, NodeSumRow, SumRow
 from headrace.accounting.tariffs import PriceRow, TariffRow
 from headrace.bus.log import Message

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from headrace.cli import whole_ledger
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.queries import RecordsAnswer, StoredRecord
 from headrace.simulate.scenario import read_scenario
@@ -22,6 +23,12 @@ timeline:
   - {at: 60s, submit: {name: next, queue: q/one, time_limit: 1h}}
   - {at: 120s, submit: {name: last, queue: q/one, time_limit: 1h}}
 """
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch):
+    """Whatever runs on this machine is not asked."""
+    monkeypatch.setattr(whole_ledger, "here", lambda _args: None)
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.audit.keeper import Keeper
+from headrace.audit.pen import Pen
+from headrace.audit.taking import Pace
 from headrace.bus.memory import MemoryLog
+from headrace.bus.objects import MemoryObjects
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.whatif import WhatIfQuestion
+from headrace.service.fold import LedgerFold
+from headrace.service.snapshots import Snapshots
 from headrace.simulate.asked import answer
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import START, World
@@ -73,3 +79,29 @@ async def test_what_cannot_be_answered_is_told_with_its_field(ledger, question, 
     answered = await ask(ledger, **question)
     assert (answered.code, answered.found) == ("INVALID", None)
     assert answered.error.startswith(told)
+
+
+class Counting(MemoryLog):
+    """Knows from where on it was read."""
+
+    def __init__(self, log):
+        self.__dict__.update(log.__dict__)
+        self.read_behind = []
+
+    async def read(self, after):
+        self.read_behind.append(after)
+        return await super().read(after)
+
+
+async def test_what_lies_before_a_snapshot_is_not_read_and_the_answer_is_the_same():
+    world = World(read_scenario(read_tree(STORY)))
+    list(world.run())
+    ledger = Counting(world.log)
+    snapshots = Snapshots(MemoryObjects(), ledger)
+    keeper = Keeper(ledger, LedgerFold(), snapshots, Pen(ledger), pace=Pace(facts=1, every=1, least=1), steady=lambda: 0)
+    tip, messages = await ledger.tip(), ledger.messages_after(0)
+    await keeper.take_in(messages[: tip // 2])
+    question = WhatIfQuestion(changes=NODE, since=str(tip // 2 + 1), until=str(tip))
+    whole = await answer(question, ledger, START + HOUR)
+    short = await answer(question, ledger, START + HOUR, snapshots)
+    assert (whole.error, short, ledger.read_behind) == ("", whole, [0, tip // 2])
