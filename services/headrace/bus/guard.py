@@ -4,13 +4,15 @@ Strategy: the server forwards any byte in a subject that is no blank, and any he
 feed in a subject makes its parser give up the connection, bytes that are no UTF-8 (in a subject or in a status line) end its
 read loop for good; stored in a stream, such a message would come again after each restart. Here lines are split at blanks
 only, as the server does, subjects that are no text arrive with U+FFFD (no token, so whoever judges them refuses), and
-headers that cannot be read are none.
+headers that cannot be read are none. And a socket that breaks while somebody publishes is an error of the connection.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from nats import errors
 from nats.aio.client import Client
 from nats.protocol import parser
 
@@ -29,6 +31,13 @@ class Headers(dict[str, str]):
 
 class GuardedClient(Client):
     """The client of nats-py, for processes that read what strangers publish."""
+
+    async def publish(self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None) -> None:
+        """As the library's; where the socket has just been closed, uvloop raises an error that the library does not know."""
+        try:
+            await super().publish(subject, payload, reply, headers)
+        except RuntimeError as error:
+            raise errors.ConnectionClosedError from error
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         await super()._process_msg(sid, _as_text(subject), _as_text(reply), data, headers)

@@ -15,6 +15,9 @@ from headrace.bus.streams import BEGINS_LATE, PASSING
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
+LOOK_AMONG = 0.5
+"""Seconds that a look at a stream of several servers may take: while they have no leader nobody answers, and then all is asked again."""
+
 _WRONG_LAST = 10071
 _FULL = 10077
 _NOT_FOUND = (10037, 404)
@@ -76,6 +79,7 @@ class JetStreamLog:
         self._connection = connection
         self._stream = stream
         self._timeout = timeout
+        self._look_within = LOOK_AMONG if timeout is None and connection.several else timeout
         self._begins_late = stream in BEGINS_LATE if begins_late is None else begins_late
 
     @property
@@ -109,7 +113,7 @@ class JetStreamLog:
     async def get(self, sequence: int) -> Message | None:
         """See `Log.get`. Any replica answers; one that does not have it yet is not believed."""
         wish = b'{"seq":%d}' % sequence
-        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._timeout)
+        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._look_within)
         headers = answer.headers or {}
         if "Nats-Sequence" not in headers:
             return await self._look(wish)
@@ -146,7 +150,7 @@ class JetStreamLog:
             raise _refusal(ack.error, self._stream)
 
     async def _look(self, wish: bytes) -> Message | None:
-        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, within=self._timeout)
+        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, within=self._look_within)
         found = _found.decode(answer.data)
         if found.error is not None:
             if found.error.err_code in _NOT_FOUND or found.error.code in _NOT_FOUND:
@@ -158,7 +162,7 @@ class JetStreamLog:
         )
 
     async def _inform(self) -> tuple[StreamState, str]:
-        info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", within=self._timeout)).data)
+        info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", within=self._look_within)).data)
         if info.error is not None:
             raise _refusal(info.error, self._stream)
         return info.state or StreamState(1, 0), info.ts

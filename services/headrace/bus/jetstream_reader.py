@@ -38,7 +38,7 @@ HEARTBEAT = 0.5
 SILENCE = 1.5
 """Seconds between signs of life of an idle consumer, and how many without any mean that it is gone."""
 
-RETRY_FIRST, RETRY_MOST = 0.05, 0.5
+RETRY_FIRST, RETRY_MOST = 0.05, 0.25
 BEHIND_MOST, DOUBTED_AGAIN = 30.0, 10.0
 """Seconds for which one of several servers may answer as if what has been read were not there: it leads no more, or not yet. What it said
 longer ago than the second counts no more."""

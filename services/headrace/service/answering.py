@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
+from nats import errors
 
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogUnavailable
@@ -50,7 +52,9 @@ async def serve(connection: Connection, service: str, fold: LedgerFold, handlers
     slow: set[asyncio.Task[None]] = set()
 
     async def finish(message: Msg, body: Awaitable[object]) -> None:
-        await connection.publish(message.reply, encode(await _awaited(fold, message, body)))
+        said = await _awaited(fold, message, body)
+        with suppress(errors.Error):  # the connection went meanwhile, and with it whoever asked
+            await connection.publish(message.reply, encode(said))
 
     async def answer(message: Msg) -> None:
         if not message.reply:

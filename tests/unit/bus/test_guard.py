@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from nats import errors
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.protocol.parser import Parser
 
@@ -74,3 +76,14 @@ async def test_a_line_that_arrives_in_pieces_is_put_together(client: Listening) 
     for piece in (b"MSG hr.a 1", b" 2\r", b"\nh", b"i\r\n"):
         await parser.parse(piece)
     assert [m.data for m in client.arrived] == [b"hi"]
+
+
+async def test_a_socket_that_is_closed_while_somebody_publishes_is_an_error_of_the_connection(
+    client: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closed(*_: object) -> None:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+    monkeypatch.setattr(Client, "publish", closed)
+    with pytest.raises(errors.ConnectionClosedError):
+        await client.publish("hr.x", b"")

@@ -16,6 +16,8 @@ from headrace.bus.log import LogError, LogFull, LogRefused, LogUnavailable, Mess
 class Scripted:
     """A connection that answers from a script and keeps what it was asked."""
 
+    several = False
+
     def __init__(self, *answers: object) -> None:
         self._answers = list(answers)
         self.asked: list[tuple[str, bytes, dict[str, str]]] = []
