@@ -128,4 +128,4 @@ async def _as_node(folder: Path, token: str) -> Connection:
     from headrace.supervisor.installation import Installation
 
     url = json.loads(Installation(folder).endpoint.read_text("utf-8"))["url"]
-    return await connect(url, "node-poison", token)
+    return await connect(url, "node_poison", token)
