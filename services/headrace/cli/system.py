@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import msgspec
 import structlog
@@ -20,7 +19,6 @@ from headrace.bus.log import LogError
 from headrace.cli.arguments import (
     Failed,
     Nouns,
-    Parser,
     add_command,
     add_place,
     currency,
@@ -28,10 +26,10 @@ from headrace.cli.arguments import (
     natural,
     positive,
 )
+from headrace.cli.listening import add_listening, listening
 from headrace.supervisor import parts
-from headrace.supervisor.certificates import Certificates
 from headrace.supervisor.installation import CLUSTER_OF, OWNER, Installation, Settings
-from headrace.supervisor.ports import LOOPBACK, WILDCARDS, PortTaken
+from headrace.supervisor.ports import PortTaken
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.running import AlreadyRunning, read_running, stop_running
 from headrace.supervisor.up import Up
@@ -91,28 +89,12 @@ def add(nouns: Nouns) -> None:
         default=None,
         help="write no newer facts than now, so that one can go back to the release before; status says the level (default: no)",
     )
-    _add_listening(parser)
+    add_listening(parser)
     parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
     add_place(parser)
     parser.add_argument("--now", action="store_true", help="at once: running jobs get no time to save their work")
-
-
-def _add_listening(parser: Parser) -> None:
-    """Where it listens, and with which certificates."""
-    secure = parser.add_mutually_exclusive_group()
-    secure.add_argument(
-        "--dev-ca", action="store_true", help="TLS with certificates of an own authority, in DATA/tls (development)"
-    )
-    secure.add_argument("--tls-cert", metavar="FILE", help="TLS with this certificate; with --tls-key")
-    secure.add_argument("--no-tls", action="store_true", help="without TLS, on the loopback only, as at first")
-    parser.add_argument("--tls-key", metavar="FILE", help="the certificate's key")
-    parser.add_argument("--tls-ca", metavar="FILE", help="the authority that clients are to believe (default: those they know)")
-    parser.add_argument(
-        "--listen", metavar="ADDRESS", help="where to listen (default: 127.0.0.1); beyond the loopback takes TLS"
-    )
-    parser.add_argument("--reached-as", metavar="NAME", help="the name in the URLs (default: 127.0.0.1)")
 
 
 def up(args: argparse.Namespace) -> int:
@@ -132,39 +114,7 @@ def _settings(last: Settings, args: argparse.Namespace) -> Settings:
         if getattr(args, name) is not None
     }
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
-    return _listening(msgspec.structs.replace(last, **said, **labels), args)
-
-
-def _listening(last: Settings, args: argparse.Namespace) -> Settings:
-    """What was said of TLS and addresses; refused where it would be heard beyond this machine in the clear."""
-    if bool(args.tls_cert) != bool(args.tls_key):
-        raise Failed("--tls-cert and --tls-key go together")
-    settings = last
-    if args.no_tls:
-        settings = msgspec.structs.replace(last, tls=None, dev_ca=False, listen=LOOPBACK, reached_as=LOOPBACK)
-    elif args.dev_ca:
-        settings = msgspec.structs.replace(last, tls=None, dev_ca=True)
-    elif args.tls_cert:
-        files = {name: str(Path(file).absolute()) for name, file in _files(args).items()}
-        for name, file in files.items():
-            if not os.access(file, os.R_OK):
-                raise Failed(f"--tls-{name}: {file} cannot be read")
-        tls = Certificates(certificate=files["cert"], key=files["key"], ca=files.get("ca", ""))
-        settings = msgspec.structs.replace(last, tls=tls, dev_ca=False)
-    said = {name: getattr(args, name) for name in ("listen", "reached_as") if getattr(args, name) is not None}
-    settings = msgspec.structs.replace(settings, **said)
-    if settings.listen not in (LOOPBACK, *WILDCARDS):
-        raise Failed(
-            f"--listen: {settings.listen} is none; write {LOOPBACK}, or {' or '.join(sorted(WILDCARDS))} for every address"
-        )
-    if settings.listen != LOOPBACK and settings.tls is None and not settings.dev_ca:
-        raise Failed(f"--listen: beyond {LOOPBACK} it takes TLS: --tls-cert and --tls-key, or --dev-ca for development")
-    return settings
-
-
-def _files(args: argparse.Namespace) -> dict[str, str]:
-    said = {"cert": args.tls_cert, "key": args.tls_key, "ca": args.tls_ca}
-    return {name: file for name, file in said.items() if file}
+    return listening(msgspec.structs.replace(last, **said, **labels), args)
 
 
 async def _keep_up(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:
