@@ -4,8 +4,8 @@ A job whose command is `sleep SECONDS` runs for so long, any other ends at once 
 has as many devices as it is said to have, and finds them free when a job has left. So what is measured is everything but the start and the
 end of processes.
 
-`python tests/bench/fleet.py DATA GROUP=COUNTxGPUS ...` runs until SIGTERM: nodes GROUP-1, GROUP-2 ... with the label `site=GROUP`, whose
-logins are in the installation's data directory. It says `ready` once every node has stated that it is there.
+`python tests/bench/fleet.py DATA GROUP=COUNTxGPUS ...` runs until SIGTERM, or the end of its input: nodes GROUP-1, GROUP-2 ... with the
+label `site=GROUP`, whose logins are in the installation's data directory. It says `ready` once every node has been told what it should run.
 """
 
 from __future__ import annotations
@@ -201,7 +201,9 @@ async def run(data: Path, groups: Sequence[Group]) -> None:
     home = Installation(data)
     url = json.loads(home.endpoint.read_text("utf-8"))["url"]
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_reader(sys.stdin.fileno(), stop.set)  # nothing is ever said there: it ends with who started us
     nodes = [(name, group) for group in groups for name in group.nodes]
     tasks = []
     with tempfile.TemporaryDirectory(prefix="headrace-fleet-") as folder:
@@ -227,7 +229,11 @@ def fleet(folder: Path, groups: Sequence[Group]) -> Iterator[int]:
     log = folder / "logs" / "fleet.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(folder), *arguments], stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            [sys.executable, __file__, str(folder), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
         )
     try:
         os.set_blocking(process.stdout.fileno(), False)  # type: ignore[union-attr]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}, {name: all, request:
 policies: [{name: bench, group: bench, profiles: [one, all], max_pending: 1000000}]
 """
 FLEET = "fleet"
+SPENT: list[float] = []
+"""CPU-seconds of each installation that was here and is gone."""
 
 
 def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -41,6 +44,7 @@ def installation(
 
     With `groups` its nodes are a fleet's instead. `documents` are applied one after the other.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # who is cut short leaves nothing running
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
     data = ["--data", str(folder)]
     nodes = ["--nodes", "0"] if groups else ["--nodes", "1", "--gpus", str(gpus)]
@@ -59,6 +63,7 @@ def installation(
             else:
                 yield folder
         finally:
+            SPENT.append(sum(cpu_seconds(folder).values()))
             headrace("down", *data)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

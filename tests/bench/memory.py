@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.allocator.decide import Allocator
+from headrace.bus.process import collect_seldom
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.codec import encode
@@ -270,6 +271,7 @@ def measure(
 
 
 def _run(what: str, *arguments: str) -> None:
+    collect_seldom()  # as every service does
     if what == "write_snapshot":
         write_snapshot(Path(arguments[0]), int(arguments[1]), int(arguments[2]))
     elif what == "from_snapshot":

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+from installation import SPENT
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
@@ -141,6 +142,6 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def _spent() -> float:
-    """CPU-seconds of this process and of those it has waited for; what an installation spends is in its group's detail."""
+    """CPU-seconds of this process, of those it has waited for, and of the installations it has had."""
     used = (resource.getrusage(whom) for whom in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(one.ru_utime + one.ru_stime for one in used) + sum(SPENT)

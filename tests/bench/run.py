@@ -35,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.accept:
         table.ACCEPTED.write_bytes(msgspec.json.format(msgspec.json.encode(table.accept(found, known))) + b"\n")
     worse = table.slipped(found, known) if options.compare else []
+    if options.compare and not known:
+        print("nothing to compare with: run.py --accept keeps what is measured as accepted", file=sys.stderr)
     for reason in worse:
         print(f"slipped below {table.FLOOR:.0%} of what was accepted: {reason}", file=sys.stderr)
     return 1 if failed or worse else 0
