@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 
 import msgspec
 
@@ -45,3 +46,16 @@ async def ask(address: str, within: float = WITHIN) -> Said | None:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+
+async def ask_all(pages: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    """Where each part shows its figures, and what it says of its health; by the part's name, as `pages` has the addresses."""
+    answers = await asyncio.gather(*(ask(address) for address in pages.values()))
+    return {
+        name: {
+            "metrics": address,
+            "ready": said is not None and said.ready,
+            "health": "no answer" if said is None else said.wrong,
+        }
+        for (name, address), said in zip(pages.items(), answers, strict=True)
+    }

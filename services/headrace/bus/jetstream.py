@@ -79,8 +79,11 @@ class JetStreamLog:
         self._connection = connection
         self._stream = stream
         self._timeout = timeout
-        self._look_within = LOOK_AMONG if timeout is None and connection.several else timeout
         self._begins_late = stream in BEGINS_LATE if begins_late is None else begins_late
+
+    @property
+    def _look_within(self) -> float | None:
+        return LOOK_AMONG if self._timeout is None and self._connection.several else self._timeout
 
     @property
     def doubt(self) -> float:

@@ -17,7 +17,7 @@ from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.health.asking import ask
+from headrace.health.asking import ask_all
 from headrace.health.place import noted
 from headrace.supervisor import parts
 from headrace.supervisor.installation import METRICS_TOKEN, OPERATOR, OWNER, Installation
@@ -77,7 +77,7 @@ async def status(args: argparse.Namespace) -> int:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
     second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
     said = await _ask_services(installation, (*SERVICES, *second))
-    pages = await _ask_pages(installation)
+    pages = await ask_all(noted(installation.metrics))
     followers = roles(said.led)
     names = [child.name for child in running.children]
     rows = [_part(name, running, said) | followers.get(name, {}) | pages.get(name, {}) for name in names]
@@ -164,20 +164,6 @@ def _part(name: str, running: Running, said: Answers) -> Row:
         told = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
         row |= {key: view.detail[key] for key in told if key in view.detail}
     return row
-
-
-async def _ask_pages(installation: Installation) -> dict[str, Row]:
-    """Where each part shows its figures, and what it says of its health; by the part's name."""
-    pages = noted(installation.metrics)
-    answers = await asyncio.gather(*(ask(address) for address in pages.values()))
-    return {
-        name: {
-            "metrics": address,
-            "ready": said is not None and said.ready,
-            "health": "no answer" if said is None else said.wrong,
-        }
-        for (name, address), said in zip(pages.items(), answers, strict=True)
-    }
 
 
 async def _ask_services(installation: Installation, names: tuple[str, ...]) -> Answers:

@@ -12,10 +12,12 @@ from headrace.cli import status as status_module
 from headrace.cli.main import main
 from headrace.client import HeadraceError, Unreachable
 from headrace.contracts.queries import ServiceView
+from headrace.health import asking
 from headrace.health.asking import Said
 from headrace.health.place import note
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.running import ChildView, Lock, Running, write_running
+from headrace.supervisor.servers import Replica, Standing
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_status_says_where_figures_are_and_who_is_not_ready(status, installation
             address
         ]
 
-    monkeypatch.setattr(status_module, "ask", ask)
+    monkeypatch.setattr(asking, "ask", ask)
     note(installation.metrics, "feed", "127.0.0.1:9101")
     code, out, _ = status({"feed": VIEW})
     lines = out.splitlines()
@@ -100,6 +102,20 @@ def test_status_says_where_figures_are_and_who_is_not_ready(status, installation
         f"METRICS are http://ADDRESS/metrics (token: {installation.credentials}/metrics.token), /livez and /readyz beside them."
     )
     assert (lines[3].split()[-1], lines[5].split()[-1]) == ("METRICS", "127.0.0.1:9101")
+
+
+def test_of_several_servers_status_tells_who_leads_the_ledger_and_how_far_behind_the_others_are(status, monkeypatch):
+    led = Standing(leader="headrace-1", replicas=(Replica(name="headrace-2", lag=3), Replica(name="headrace-3", offline=True)))
+    monkeypatch.setattr(status_module, "standing", lambda _: led)
+    code, out, _ = status({"feed": VIEW})
+    said = "The ledger: nats-server-1 leads, nats-server-2 follows (3 behind), nats-server-3 is away (0 behind)."
+    assert (code, out.splitlines()[-1]) == (0, said)
+
+
+def test_nobody_who_leads_the_ledger_is_a_failure(status, monkeypatch):
+    monkeypatch.setattr(status_module, "standing", lambda _: Standing(replicas=(Replica(name="headrace-2"),)))
+    code, _, err = status({"feed": VIEW})
+    assert (code, err) == (1, "headrace: the NATS servers have nobody who leads the ledger: most of them have to be there\n")
 
 
 def test_status_says_who_is_far_behind_and_how_fast_it_goes_on(status, monkeypatch):

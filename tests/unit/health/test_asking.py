@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
-from headrace.health.asking import ask
+from headrace.health.asking import ask, ask_all
 from headrace.health.health import Health
 from headrace.health.page import Page
 
@@ -48,3 +49,18 @@ async def test_who_says_something_else_or_nothing_has_not_answered(answer):
 
 async def test_where_nobody_listens_nobody_has_answered():
     assert await ask("127.0.0.1:1") is None
+
+
+async def test_all_are_asked_at_once_and_each_is_told_by_its_name():
+    health = Health("feed")
+    page = Page(health, "token")
+    await page.open("127.0.0.1", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+    there = f"127.0.0.1:{page.port}"
+    said = await ask_all({"feed": there, "audit": nobody})
+    assert said == {
+        "feed": {"metrics": there, "ready": True, "health": ""},
+        "audit": {"metrics": nobody, "ready": False, "health": "no answer"},
+    }
+    await page.close()
