@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 DISTRIBUTIONS := contracts services node-executor
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-api check properties sim scenarios schemas format lock
+.PHONY: help setup up down demo test test-api test-deploy check properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-storm bench-trace bench-whatif
 
@@ -31,6 +31,9 @@ test-api: $(INSTALLED) ## several thousand made-up requests against the served A
 	@test -x .schemathesis/bin/schemathesis || { echo "Making .schemathesis"; $(PYTHON) -m venv .schemathesis && \
 		.schemathesis/bin/python -m pip install --quiet --disable-pip-version-check --no-input schemathesis==4.32.5; }
 	@$(BIN)/python tests/api/hostile.py .schemathesis/bin/schemathesis
+
+test-deploy: $(INSTALLED) ## every service by the commands of the systemd units, against a NATS and a PostgreSQL of their own, and a job through it
+	@$(BIN)/pytest tests/deploy
 
 check: $(INSTALLED) ## format, lint, types, import rules, generated files, the shape of the tree
 	$(BIN)/ruff format --check --quiet

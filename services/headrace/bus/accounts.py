@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from headrace.bus.clusters import CLUSTER, Routes, clustered
 from headrace.contracts.codec import MESSAGE_BYTES_MAX
 from headrace.contracts.ids import is_token
 from headrace.contracts.subjects import (
@@ -30,7 +31,6 @@ from headrace.contracts.subjects import (
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 16_384
 LOOPBACK = "127.0.0.1"
-CLUSTER = "headrace"
 
 USER_SUBSCRIPTIONS = 256
 """So many at once on one connection of a user or a node."""
@@ -184,15 +184,6 @@ def rights(credential: Credential) -> Rights:
     return base._replace(subscribe=(*base.subscribe, inbox))
 
 
-class Cluster(NamedTuple):
-    """A server's place among several on this machine: where it listens to the others, where all do, and what they show each other."""
-
-    port: int
-    ports: tuple[int, ...]
-    user: str
-    password: str
-
-
 def server_config(
     credentials: Iterable[Credential],
     store: Path,
@@ -200,10 +191,10 @@ def server_config(
     host: str = LOOPBACK,
     port: int = 4222,
     ports_file_dir: Path | None = None,
-    server_name: str = "headrace",
+    server_name: str = CLUSTER,
     issuer: str = "",
     tls: tuple[str, str] | None = None,
-    cluster: Cluster | None = None,
+    cluster: Routes | None = None,
 ) -> str:
     """The text of the server's configuration file; it holds the passwords, so it is to be written 0600.
 
@@ -227,23 +218,9 @@ def server_config(
         *([f"tls {{cert_file: {_quoted(tls[0])}, key_file: {_quoted(tls[1])}, timeout: 5}}"] if tls else []),
         *_callout(issuer, logins),
         *_accounts(logins),
-        *(_cluster(cluster) if cluster is not None else ()),
+        *(clustered(cluster) if cluster is not None else ()),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _cluster(cluster: Cluster) -> list[str]:
-    """Routes stay on the loopback, and take a password there too. Clients are told of all servers by us, and by none of these."""
-    login = f"{cluster.user}:{cluster.password}"
-    return [
-        "cluster {",
-        f"  name: {CLUSTER}",
-        f'  listen: "{LOOPBACK}:{cluster.port}"',
-        "  no_advertise: true",
-        f"  authorization {{user: {_quoted(cluster.user)}, password: {_quoted(cluster.password)}, timeout: 3}}",
-        f"  routes: {json.dumps([f'nats-route://{login}@{LOOPBACK}:{port}' for port in cluster.ports])}",
-        "}",
-    ]
 
 
 def _check(login: Credential) -> None:

@@ -13,6 +13,7 @@ from headrace.cli import (
     archive,
     audit,
     books,
+    config,
     documents,
     jobs,
     play,
@@ -93,6 +94,7 @@ def parser() -> Parser:
         safekeeping,
         repair,
         restart,
+        config,
         play,
         whatif,
     ):

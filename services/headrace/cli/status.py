@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.bus.accounts import SERVICES
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
+from headrace.cli.said import count_in, found, show_elsewhere, tells
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
@@ -20,7 +21,8 @@ from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.health.asking import ask_all
 from headrace.health.place import noted
 from headrace.supervisor import parts
-from headrace.supervisor.installation import METRICS_TOKEN, OPERATOR, OWNER, Installation
+from headrace.supervisor.elsewhere import FILE
+from headrace.supervisor.installation import CALLOUT, METRICS_TOKEN, OPERATOR, OWNER, Installation
 from headrace.supervisor.running import Running, read_running
 from headrace.supervisor.servers import Standing, roles, standing, told
 
@@ -73,6 +75,10 @@ async def status(args: argparse.Namespace) -> int:
     """Of every part. Fails where one is not well."""
     installation = Installation(args.data)
     running = read_running(installation)
+    if running is None and (installation.directory / FILE).exists():
+        everybody = (*SERVICES, CALLOUT, *(f"{name}{parts.STANDBY}" for name in parts.STANDBYS))
+        said = await _ask_services(installation, everybody)
+        return show_elsewhere(installation, said.views, said.tip, said.trouble, json=args.json)
     if running is None:
         raise Failed(f"Headrace is not up in {installation.directory}; `headrace up` starts it")
     second = [child.name for child in running.children if child.name.endswith(parts.STANDBY)]
@@ -86,7 +92,7 @@ async def status(args: argparse.Namespace) -> int:
     else:
         print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
         print(f"API {running.api}/v1, NATS {running.url}\n")
-        shown = [row | {"since": ago(_number(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
+        shown = [row | {"since": ago(count_in(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(tuple(COLUMNS), ([row.get(key) for key in COLUMNS.values()] for row in shown)))
         if followers:
             print(f"\n{told(followers)}")
@@ -127,7 +133,7 @@ def _behind(rows: list[Row], followers: Mapping[str, object]) -> Iterator[str]:
     for row in rows:
         if row.get("ready") is False and row["state"] in WELL:
             yield f"{row['name']} is not ready: {row['health']}"
-        if _number(row.get("lag")) > FAR and row["name"] not in followers:
+        if count_in(row.get("lag")) > FAR and row["name"] not in followers:
             pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
             yield f"{row['name']} is {row['lag']} records behind the ledger{pace}."
 
@@ -139,16 +145,10 @@ def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[s
         [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
     )
     wrong += [f"{row['name']}: {row['trouble']}" for row in rows if row.get("trouble")]
-    if found := sum(_number(row.get("findings")) for row in rows):
-        what = "1 finding" if found == 1 else f"{found} findings"
-        wrong.append(f"THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {what}; `headrace audit verify` says what and where")
+    wrong += found(rows)
     if said.led is not None and not said.led.leader and not said.trouble:
         wrong.append("the NATS servers have nobody who leads the ledger: most of them have to be there")
     return wrong
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _part(name: str, running: Running, said: Answers) -> Row:
@@ -158,11 +158,8 @@ def _part(name: str, running: Running, said: Answers) -> Row:
     if name in said.views and view is None and row.get("state") == "running":
         row["state"] = "silent"
     if view is not None:
-        row |= {"folded": view.folded, "lag": max(0, said.tip - view.folded), "engine": view.engine, "reads": view.reads}
-        if view.detail.get("decides") == 0 and row.get("state") == "running":
-            row["state"] = "standby"
-        told = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed", "findings")
-        row |= {key: view.detail[key] for key in told if key in view.detail}
+        told = tells(name, view, said.tip)
+        row |= told | {"state": told["state"] if row.get("state") == "running" else row.get("state")}
     return row
 
 

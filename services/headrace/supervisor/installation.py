@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.accounts import CLUSTER, SERVICES, Cluster, Credential, server_config
+from headrace.bus.accounts import SERVICES, Credential, server_config
+from headrace.bus.clusters import CLUSTER, Routes
 from headrace.bus.nkeys import AccountKey
 from headrace.client.endpoint import ENDPOINT_FILE, Endpoint, Login, data_directory, read_login
 from headrace.client.errors import Unreachable
@@ -240,7 +241,8 @@ class Installation:
         shown = self.login(ROUTES, ROUTES) if routes else None
         for number, (place, port) in enumerate(zip(self.servers(), ports, strict=True)):
             place.store.mkdir(mode=0o700, exist_ok=True)
-            cluster = None if shown is None else Cluster(routes[number], tuple(routes), shown.name, shown.password)
+            others = tuple(f"{LOOPBACK}:{route}" for route in routes)
+            cluster = None if shown is None else Routes(others[number], others, shown.name, shown.password)
             name = CLUSTER if cluster is None else f"{CLUSTER}-{number + 1}"
             text = server_config(
                 logins, place.store, host=host, port=port, server_name=name, issuer=issuer, tls=files, cluster=cluster

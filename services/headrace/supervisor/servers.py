@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.accounts import CLUSTER
+from headrace.bus.clusters import CLUSTER
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.streams import ensure_streams

@@ -1,7 +1,7 @@
 """The streams of an installation as they lie there, whether or not the rest of it runs: for whoever looks whether they are whole.
 
-Where `headrace up` runs, its server is asked; else a server is started on the data for as long as it is looked at, and nothing beside it,
-because services do not start on a ledger that is damaged.
+Where `headrace up` runs, or `headrace config` says where the servers are, those are asked; else a server is started on the data for as
+long as it is looked at, and nothing beside it, because services do not start on a ledger that is damaged.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from headrace.client.endpoint import find
 from headrace.contracts.trust import CA
 from headrace.supervisor import servers
 from headrace.supervisor.children import Children
+from headrace.supervisor.elsewhere import FILE, kept
 from headrace.supervisor.installation import InstallationError
 from headrace.supervisor.running import Lock, read_running
 
@@ -32,6 +33,13 @@ ANSWER_WITHIN = 10.0
 @asynccontextmanager
 async def open_store(installation: Installation) -> AsyncIterator[Connection]:
     """A connection of the operator. Raises `InstallationError`, `AlreadyRunning`, `NotReady`, `LogError`."""
+    if (installation.directory / FILE).exists():
+        said = kept(installation)
+        if said.tls_ca:
+            os.environ.setdefault(CA, said.tls_ca)
+        async with _operator(installation, ",".join(said.nats)) as connection:
+            yield connection
+        return
     if not any(any(place.store.glob("*")) for place in installation.servers()):
         raise InstallationError(f"there is no ledger in {installation.directory}; name the installation with --data")
     if read_running(installation) is not None:

@@ -120,3 +120,23 @@ def test_settled_objects_are_not_walked_again_and_what_comes_after_them_seldom()
     young, old, oldest = after
     assert frozen > 0
     assert young * old * oldest == 2_000_000
+
+
+def test_a_file_completes_the_environment_and_what_is_set_counts_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "feed.env"
+    file.write_text("# of the feed\n\nHEADRACE_NATS_USER=feed\nHEADRACE_POSTGRES_DSN=postgresql://h/db?a=b&c=d\n")
+    environment = {process.ENVIRONMENT: str(file), "HEADRACE_NATS_USER": "other"}
+    assert process._complete(environment) == ""
+    assert environment == {
+        process.ENVIRONMENT: str(file),
+        "HEADRACE_NATS_USER": "other",
+        "HEADRACE_POSTGRES_DSN": "postgresql://h/db?a=b&c=d",
+    }
+    assert process._complete({}) == ""
+
+
+def test_a_file_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "feed.env"
+    file.write_text("A=1\nexport B\n")
+    assert process._complete({process.ENVIRONMENT: str(file)}) == f"HEADRACE_ENVIRONMENT: line 2 of {file} is no KEY=VALUE"
+    assert "gone cannot be read" in process._complete({process.ENVIRONMENT: str(tmp_path / "gone")})

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from headrace.bus.accounts import CLUSTER
+from headrace.bus.clusters import CLUSTER
 from headrace.supervisor import rolling
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.readiness import NotReady

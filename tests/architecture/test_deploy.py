@@ -1,0 +1,181 @@
+"""What starts services elsewhere starts what there is: units, containers and charts name modules, files and ports that are real."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headrace.supervisor.elsewhere import Elsewhere, environments
+from headrace.supervisor.installation import Installation
+from tests.architecture.test_operations import understood
+from tests.architecture.tree import ROOT, sources
+
+DEPLOY = Path(ROOT, "deploy")
+UNITS = sorted((DEPLOY / "systemd").iterdir())
+SERVICE_UNITS = [unit for unit in UNITS if unit.suffix == ".service"]
+CHART = DEPLOY / "helm/headrace"
+OURS = {"headrace", "python", "envoy", "nats-server"}
+HARDENED = {
+    "NoNewPrivileges": "yes",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "CapabilityBoundingSet": "",
+    "SystemCallFilter": "@system-service",
+    "UMask": "0077",
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> dict[str, dict[str, str]]:
+    """The environments that `headrace config write` writes, by name."""
+    installation = Installation(tmp_path_factory.mktemp("elsewhere"))
+    installation.prepare()
+    return environments(installation, Elsewhere(nats=("nats://127.0.0.1",), postgres="x", metrics="0.0.0.0"))
+
+
+def modules() -> set[str]:
+    return {path.split("/")[-2] for path in sources() if path.startswith("services/") and path.endswith("/__main__.py")}
+
+
+def settings(unit: Path) -> list[tuple[str, str]]:
+    return [
+        (key, value)
+        for key, equals, value in (line.partition("=") for line in unit.read_text("utf-8").splitlines())
+        if equals and not key.startswith("#")
+    ]
+
+
+def check_command(words: list[str]) -> None:
+    """That a command is of a program we ship, with a module or arguments that it has."""
+    program = words[0].rpartition("/")[2]
+    assert program in OURS, words
+    if program == "python":
+        assert words[1:3] == ["-P", "-m"]
+        assert words[3].removeprefix("headrace.") in modules()
+    if program == "headrace":
+        assert understood(words[1:]), words
+    if program == "envoy":
+        assert words[1:3] == ["--config-path", "/var/lib/headrace/gateway/envoy.json"]
+
+
+@pytest.mark.parametrize("unit", SERVICE_UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_runs_what_there_is_with_an_environment_that_is_written(unit, written):
+    said = settings(unit)
+    for key, value in said:
+        if key == "ExecStart":
+            check_command(value.split())
+        if key == "EnvironmentFile" and value.startswith("/var/lib/headrace/"):
+            name = value.rpartition("/")[2].removesuffix(".env")
+            assert {name.replace("%i", "1"), name.replace("%i", "2")} <= set(written)
+    if unit.stem != "headrace-node":  # which gives jobs devices, accounts and limits
+        own = dict(said)
+        assert {key: own.get(key) for key in HARDENED} == HARDENED
+        assert own["User"] != "root"
+
+
+def test_every_environment_that_is_written_has_its_unit(written):
+    names = {unit.name for unit in UNITS}
+    for name in written:
+        service, at, _ = name.partition("@")
+        assert f"headrace-{service}{at}.service" in names
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
+def test_systemd_itself_takes_the_units():
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *map(str, UNITS)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    of_ours = [line for line in done.stderr.splitlines() if "headrace" in line or "nats-server" in line]
+    assert [line for line in of_ours if "is not executable" not in line] == []  # /opt/headrace is not here
+
+
+def test_every_container_of_compose_runs_what_there_is(written):
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    parts, used = compose["services"], set()
+    for name, part in parts.items():
+        if "command" in part:
+            check_command(part["command"])
+        assert set(part.get("depends_on") or ()) <= set(parts)
+        volumes = {volume.partition(":")[0] for volume in part["volumes"]}
+        assert volumes <= set(compose["volumes"]), name
+        file = part.get("environment", {}).get("HEADRACE_ENVIRONMENT", "")
+        if file:
+            own = file.rpartition("/")[2].removesuffix(".env")
+            assert part["command"][-1] == f"headrace.{own.partition('@')[0]}"
+            assert f"http://127.0.0.1:{port_of(written[own])}/livez" in part["healthcheck"]["test"][-1]
+            used.add(own)
+    assert used == set(written)
+    gateway = parts["gateway"]["ports"]
+    assert (gateway, "--listen=0.0.0.0:8080" in parts["write"]["command"]) == (["127.0.0.1:8080:8080"], True)
+
+
+def port_of(environment: dict[str, str]) -> int:
+    return int(environment["HEADRACE_METRICS"].rpartition(":")[2])
+
+
+def test_the_chart_runs_each_part_with_its_environment_and_port(written):
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    assert {part["environment"]: part["port"] for part in values["parts"]} == {
+        name: port_of(environment) for name, environment in written.items()
+    }
+    assert {part["environment"] for part in values["parts"] if part.get("standby")} == {"allocator@2", "preemption@2"}
+    for part in values["parts"]:
+        assert part["module"] in modules()
+
+
+@pytest.mark.parametrize("template", sorted((CHART / "templates").iterdir()), ids=lambda path: path.stem)
+def test_a_template_asks_for_values_that_there_are_and_runs_what_there_is(template):
+    text, values = template.read_text("utf-8"), yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    for path in set(re.findall(r"\.Values\.([A-Za-z.]+)", text)):
+        found = values
+        for key in path.split("."):
+            assert key in found, path
+            found = found[key]
+    filled = re.sub(r"\{\{.*?\}\}", "USD", text)
+    commands = [
+        yaml.safe_load(line)
+        for line in re.findall(r"command: (\[(?:headrace|envoy|python)[^\n]*\])$", filled, flags=re.MULTILINE)
+    ]
+    for words in commands:
+        if words[0] == "python":
+            assert words == ["python", "-P", "-m", "headrace.USD"]
+        else:
+            check_command([*words, *(re.findall(r"- (--[a-z-]+=\S+)", filled) if "write" in words else ())])
+    assert text.count("{{- if") + text.count("{{- range") + text.count("{{ if") == len(re.findall(r"\{\{-? end \}\}", text))
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed here")
+def test_helm_itself_renders_the_chart():
+    for flags in ([], ["--set", "standbys=0", "--set", "nats.servers=1"]):
+        done = subprocess.run(["helm", "template", "hr", str(CHART), *flags], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        documents = [document for document in yaml.safe_load_all(done.stdout) if document]
+        assert len([one for one in documents if one["kind"] == "Deployment"]) == (9 if flags else 11)
+
+
+def test_the_image_has_what_is_installed_and_nothing_else():
+    lines = Path(ROOT, ".dockerignore").read_text("utf-8").split()
+    copied = re.findall(r"^COPY (\S+) \S+$", (DEPLOY / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
+    assert lines[0] == "*"
+    assert [f"!{name}" for name in copied] == [line for line in lines if line.startswith("!")]
+    assert all(Path(ROOT, name).exists() for name in copied)
+
+
+def test_every_file_that_the_page_for_operators_names_is_there():
+    text = (DEPLOY / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert [link for link in links if not (DEPLOY / link).exists()] == []
+    named = set(re.findall(r"HEADRACE_[A-Z_]+[A-Z]", text))
+    known = {word for path in sources() for word in re.findall(r"\"(HEADRACE_[A-Z_]+)\"", Path(ROOT, path).read_text("utf-8"))}
+    assert named - known - {"HEADRACE_TOKEN"} == set()

@@ -1,0 +1,77 @@
+"""`headrace config`: what is said is written, printed and made; what is missing is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.bus.log import LogRefused
+from headrace.cli import config
+from headrace.cli.main import main
+
+SAID = ("--nats", "nats://127.0.0.1:4222", "--postgres", "postgresql://db/headrace")
+
+
+@pytest.fixture
+def run(capsys, tmp_path):
+    def headrace(verb, *words):
+        code = main(["config", verb, *words, "--data", str(tmp_path / "data")])
+        return code, *capsys.readouterr()
+
+    return headrace
+
+
+def test_it_tells_what_it_wrote_and_what_comes_next(run, tmp_path):
+    code, out, err = run("write", *SAID)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert f"{tmp_path}/data/env/allocator@1.env" in lines
+    assert lines[-1].startswith("Next: start the NATS servers with nats/*.conf, then `headrace config streams --data ")
+
+
+def test_the_first_time_it_asks_for_what_it_has_to_know_and_later_for_nothing(run):
+    assert run("write") == (
+        1,
+        "",
+        "headrace: --nats and --postgres: say where it is; `headrace config write --help` shows how\n",
+    )
+    assert run("write", *SAID)[0] == 0
+    assert run("write", "--listen", "127.0.0.1:9000")[0] == 0
+    assert '"port_value": 9000' in run("envoy")[1]
+
+
+def test_a_server_is_printed_by_its_name(run, tmp_path):
+    run("write", *SAID)
+    assert run("nats")[1] == (tmp_path / "data/nats/headrace-1.conf").read_text()
+    assert run("nats", "other") == (1, "", "headrace: other: there is no such server; there are headrace-1\n")
+
+
+@pytest.mark.parametrize(("nats", "copies"), [("nats://127.0.0.1:1", 1), ("nats://a,nats://b,nats://c", 3)])
+def test_streams_are_made_with_a_copy_on_each_server(run, monkeypatch, nats, copies):
+    made = []
+
+    class Connection:
+        async def close(self):
+            made.append("closed")
+
+    async def connect(url, user, password, *, name):
+        made.append((url, user, bool(password), name))
+        return Connection()
+
+    async def ensure(_connection, replicas):
+        made.append(replicas)
+
+    monkeypatch.setattr(config, "connect", connect)
+    monkeypatch.setattr(config, "ensure_streams", ensure)
+    run("write", "--nats", nats, "--postgres", "x", "--in-the-clear")
+    code, out, _ = run("streams")
+    assert (code, made) == (0, [(nats, "operator", True, "headrace config"), copies, "closed"])
+    assert out.startswith("SUBMIT, LEDGER, FEED, OBJ_snapshots: ready, ")
+
+
+def test_a_server_that_refuses_is_one_line(run, monkeypatch):
+    async def connect(*_, **__):
+        raise LogRefused("NATS does not let 'operator' in")
+
+    monkeypatch.setattr(config, "connect", connect)
+    run("write", *SAID)
+    assert run("streams") == (1, "", "headrace: NATS does not let 'operator' in\n")
