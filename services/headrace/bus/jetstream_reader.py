@@ -194,13 +194,15 @@ class JetStreamReader(Generic[M]):
             raise self._broken(f"ends at {state.last_seq}, but {self._next - 1} has been read: it lost its end")
         if state.first_seq > self._next:
             if not self._begins_late:
-                raise self._broken(f"begins at {state.first_seq}, but {self._next} has not been read: a gap")
+                missing = f"records {self._next} to {state.first_seq - 1} are missing, or damaged"
+                raise self._broken(f"begins at {state.first_seq}, but {self._next} has not been read: {missing}")
             self._next = state.first_seq
             self._handed = self._next - 1
             self._gap = 0
         elif self._gap:
             gap, self._gap = self._gap, 0
-            raise self._broken(f"has a gap: after {self._next - 1} comes {gap}")
+            missing = f"records {self._next} to {gap - 1} are missing, or damaged"
+            raise self._broken(f"has a gap: after {self._next - 1} comes {gap}: {missing}")
 
     def _broken(self, how: str) -> LogError:
         """One server says so, and that is that. One of several is doubted for a while: another of them may know better."""
