@@ -119,7 +119,7 @@ async def _fill(connection: Connection, jobs: int) -> None:
     )
     await connection.execute("UPDATE headrace.position SET sequence = 1, now = $1", MONTH + 31 * DAY)
     await connection.execute("INSERT INTO headrace.records VALUES (1, 'hr.ledger.governance', $1, $1, '', '', '')", MONTH)
-    await connection.execute("ANALYZE", timeout=PATIENCE)
+    await connection.execute("VACUUM (ANALYZE)", timeout=PATIENCE)  # as the server does by itself
 
 
 async def _ask(dsn: str, jobs: int, runs: int) -> dict[str, list[float]]:

@@ -59,6 +59,10 @@ _PIECES = """generate_series(
 _PLAN = "SET LOCAL enable_sort = off; SET LOCAL work_mem = '64MB'"
 """PostgreSQL cannot know how few groups so many rows make, and would sort them all."""
 
+SHORT = 2 * HOUR
+_FEW = "SET LOCAL enable_hashjoin = {0}; SET LOCAL enable_mergejoin = {0}; SET LOCAL enable_seqscan = {0}"
+"""Nor how few intervals lie in a short time: it would read every lease there ever was to look up a few."""
+
 
 class TooMuch(ValueError):
     """The answer is larger than anybody can hold."""
@@ -114,12 +118,14 @@ class Reader:
         split = self._split(prices.moments, summed=self.covers or (self._by_node and _OF_NODES.issuperset(self._fields)))
         waits = self._split(prices.moments, summed=not self._each_job)
         found = [entry async for entry in self._sums(split, waits)]
+        await self._connection.execute(_FEW.format("off" if _all_short(split.left + waits.left) else "on"))
         for bounds in split.left:
             found += await self._pieces("held", "leases", bounds, prices, ("reserved", "borrowed"))
             found += await self._pieces("suspended", "leases", bounds, prices, ("suspended", ""))
             found += await self._pieces("kept", "kept", bounds, prices, ("kept", ""))
         for bounds in waits.left:
             found += await self._pieces("waited", "jobs", bounds, prices, ("waiting", ""))
+        await self._connection.execute(_FEW.format("on"))
         for bounds in _cut([(self._bounds[0], self._bounds[-1])], [*self._bounds, *prices.moments]):
             found += await self._pieces("held_still", "leases", bounds, prices, ("reserved", "borrowed"))
             found += await self._pieces("lost", "leases", bounds, prices, ("lost_reserved", "lost_borrowed"))
@@ -242,6 +248,10 @@ def _cut(pieces: Sequence[tuple[int, int]], moments: Sequence[int]) -> Iterator[
             runs.append([since, until])
     for run in runs:
         yield sorted({*run, *(moment for moment in moments if run[0] < moment < run[-1])})
+
+
+def _all_short(runs: Sequence[list[int]]) -> bool:
+    return all(run[-1] - run[0] <= SHORT for run in runs)
 
 
 def _asked(request: dict[str, int], replicas: int) -> Iterator[tuple[str, int]]:
