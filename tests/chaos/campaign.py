@@ -29,7 +29,7 @@ import structlog
 
 from tests.chaos import network
 from tests.chaos.disks import Disks
-from tests.chaos.faults import Faults
+from tests.chaos.faults import KINDS, Faults
 from tests.chaos.judging import Verdict, judge, logs_of
 from tests.chaos.load import Load
 from tests.chaos.place import Place
@@ -39,7 +39,6 @@ INSIDE = "HEADRACE_CHAOS_INSIDE"
 UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
 TOLD_EVERY = 10.0
 DRAIN_WITHIN = 300.0
-MAX_KINDS = ("kill", "kill leader", "stop", "stop long", "cut", "full", "kill everything")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--seed", default=str(random.SystemRandom().randrange(10_000)), help="which faults (default: by chance)"
     )
     parser.add_argument("--rate", type=float, default=5.0, help="jobs submitted a second (default: 5)")
+    parser.add_argument("--only", metavar="KIND,...", default="", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--keep", action="store_true", help="leave the installation's files where they are")
     options = parser.parse_args(arguments)
@@ -113,7 +113,8 @@ async def _campaign(place: Place, options: argparse.Namespace, lacks: str) -> in
         chance = random.Random(f"load {options.seed}")
         load = Load(place, chance, options.rate)
         watching = Watching(place, load)
-        faults = Faults(place, watching, disks, options.seed, cuts=not no_cuts)
+        only = tuple(kind.strip() for kind in options.only.split(",") if kind.strip())
+        faults = Faults(place, watching, disks, options.seed, cuts=not no_cuts, only=only)
         began = time.monotonic()
         work = [asyncio.create_task(watching.follow()), asyncio.create_task(_tell(load, watching, faults))]
         submits = asyncio.create_task(load.run())
@@ -200,7 +201,7 @@ def _show(found: dict[str, Any], said: list[str]) -> None:
     for part, kind, seconds in sorted(rows):
         by_kind[kind] += seconds
         print(_row(part, kind, seconds))
-    for kind in MAX_KINDS:
+    for kind in KINDS:
         if kind in by_kind:
             print(_row("all", kind, sorted(by_kind[kind])))
     print(

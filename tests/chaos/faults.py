@@ -46,7 +46,9 @@ class Fault(NamedTuple):
 class Faults:
     """`took`: seconds to recover, by kind and part; `lost`: parts that did not come back in time."""
 
-    def __init__(self, place: Place, watching: Watching, disks: Disks, seed: str, *, cuts: bool) -> None:
+    def __init__(
+        self, place: Place, watching: Watching, disks: Disks, seed: str, *, cuts: bool, only: tuple[str, ...] = ()
+    ) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.took: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.lost: list[str] = []
@@ -55,11 +57,11 @@ class Faults:
         self._watching = watching
         self._disks = disks
         self._chance = random.Random(seed)
-        kinds = dict(KINDS)
+        kinds = {kind: weight for kind, weight in KINDS.items() if not only or kind in only}
         if not cuts:
-            del kinds["cut"]
+            kinds.pop("cut", None)
         if not disks.parts:
-            del kinds["full"]
+            kinds.pop("full", None)
         self._kinds = kinds
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers_hit = -SERVERS_APART
