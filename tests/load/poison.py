@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from installed import bus, counted, headrace, until
+from installed import bus, counted, headrace
 
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogError
@@ -74,7 +74,8 @@ async def _ask(connection: Connection, subject: str, payload: bytes) -> str:
 async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
     """All of it, once; then a line for each kind with what became of it."""
     told: list[str] = []
-    made = headrace("token", "create", "--node", "poison", "--data", str(folder)).stdout.split()[-1]
+    words = ("token", "create", "--node", "poison", "--data", str(folder))
+    made = (await asyncio.to_thread(headrace, *words)).stdout.split()[-1]
     owner, operator = await bus(folder, "owner"), await bus(folder)
     async with counted(folder) as (count, _):
         node = await _as_node(folder, made)
@@ -86,7 +87,7 @@ async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
         for subject in ("hr.telemetry.poison.heartbeat", "hr.telemetry.poison.samples"):
             for payload in NONSENSE:
                 await node.publish(subject, payload)
-        here = list(_nodes(folder))
+        here = _nodes(folder)
         for subject in (
             *(f"hr.orders.{name}" for name in here),
             "hr.presence.feed",
@@ -106,17 +107,15 @@ async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
         told.append(f"another's subject: {len(others)} sent, {others.count('stored')} stored")
         told.append(f"a node's records: {len(records)} sent, {records.count('stored')} stored, void and counted")
         told.append(f"questions: {len(answers)} asked, {len(answers) - answers.count('LogUnavailable')} answered")
-        log = headrace("audit", "log", "--data", str(folder), "--json").stdout
-        told.append(f"`headrace audit log` tells of {log.count('wish.refused')} wishes that were refused")
-        status = json.loads(headrace("status", "--data", str(folder), "--json").stdout)
+        log = (await asyncio.to_thread(headrace, "audit", "log", "--data", str(folder))).stdout
+        told.append(f"`headrace audit log` tells of {log.count('is refused: ')} wishes that were refused")
+        status = json.loads((await asyncio.to_thread(headrace, "status", "--data", str(folder), "--json")).stdout)
         told.append(
             "restarts: "
             + (", ".join(f"{part['name']} {part['restarts']}" for part in status["parts"] if part["restarts"]) or "none")
         )
-    await until(lambda: True, lambda: "")
     for connection in (owner, operator, node):
         await connection.close()
-    await asyncio.sleep(0)
 
 
 def _nodes(folder: Path) -> list[str]:

@@ -144,7 +144,11 @@ def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[s
     wrong = (
         [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
     )
-    wrong += [f"{row['name']}: {row['trouble']}" for row in rows if row.get("trouble")]
+    troubles: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("trouble"):
+            troubles.setdefault(str(row["trouble"]), []).append(str(row["name"]))
+    wrong += [f"{', '.join(names)}: {why}" for why, names in troubles.items()]
     wrong += found(rows)
     if said.led is not None and not said.led.leader and not said.trouble:
         wrong.append("the NATS servers have nobody who leads the ledger: most of them have to be there")

@@ -30,6 +30,11 @@ LONG = frozenset({"WhatIf"})
 LONG_WITHIN = "605s"
 """The same for methods that may take longer."""
 
+HEAP_BYTES_MAX, HEAP_FULL = 1024 * 1024 * 1024, 0.9
+"""What everything that waits in its buffers may have together, and the part of it from which on requests are refused (503)."""
+
+_HEAP = "envoy.resource_monitors.fixed_heap"
+_REFUSE = "envoy.overload_actions.stop_accepting_requests"
 _CONNECTIONS = "envoy.resource_monitors.global_downstream_max_connections"
 _TYPE = "type.googleapis.com/envoy.extensions."
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 431: 8, 503: 14, 504: 4}
@@ -82,7 +87,11 @@ def gateway_config(socket: str, descriptors: str, *, host: str, port: int, tls: 
     config = {
         "node": {"id": "gateway", "cluster": "headrace"},
         "static_resources": {"listeners": [listener], "clusters": [_cluster(socket)]},
-        "overload_manager": {"resource_monitors": [_named(_CONNECTIONS, _connections())]},
+        "overload_manager": {
+            "refresh_interval": "0.25s",
+            "resource_monitors": [_named(_CONNECTIONS, _connections()), _named(_HEAP, _heap())],
+            "actions": [{"name": _REFUSE, "triggers": [{"name": _HEAP, "threshold": {"value": HEAP_FULL}}]}],
+        },
         # what /healthz looks at is a statistic; nobody reads the others
         "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": [{"prefix": f"cluster.{CLUSTER}.membership"}]}}},
     }
@@ -93,6 +102,13 @@ def _connections() -> Config:
     return {
         "@type": f"{_TYPE}resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
         "max_active_downstream_connections": CONNECTIONS_MAX,
+    }
+
+
+def _heap() -> Config:
+    return {
+        "@type": f"{_TYPE}resource_monitors.fixed_heap.v3.FixedHeapConfig",
+        "max_heap_size_bytes": HEAP_BYTES_MAX,
     }
 
 

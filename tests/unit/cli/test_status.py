@@ -165,10 +165,14 @@ def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
 def test_what_is_wrong_with_a_part_is_told_with_the_way_out(capsys, installation, monkeypatch):
     monkeypatch.setattr(status_module, "connect", lambda **_: FakeClient({}))
     full = ChildView(name="nats-server", state="running", pid=7, trouble="the disk of /x is full (0 MiB free)")
+    void = [ChildView(name=name, state="given-up", trouble="record 4 is void") for name in ("callout-1", "callout-2")]
     with Lock(installation):
-        write_running(installation, Running(pid=os.getpid(), since=1, ready=True, children=(full,)))
+        write_running(installation, Running(pid=os.getpid(), since=1, ready=True, children=(full, *void)))
         assert main(["status", "--data", str(installation.directory)]) == 1
-    assert capsys.readouterr().err == "headrace: nats-server: the disk of /x is full (0 MiB free)\n"
+    assert capsys.readouterr().err == (
+        f"headrace: callout-1, callout-2: not well; look into {installation.logs}; "
+        "nats-server: the disk of /x is full (0 MiB free); callout-1, callout-2: record 4 is void\n"
+    )
 
 
 def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status):

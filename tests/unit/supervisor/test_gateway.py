@@ -68,3 +68,14 @@ def test_what_it_says_by_itself_has_a_code_a_reason_and_a_message():
         ("response.code_details == 'path_normalization_failed'", 400),
         ("response.code_details == 'query_missing_content_type'", 405),
     ]
+
+
+def test_what_waits_in_its_buffers_is_bounded_for_all_together():
+    overload = made()["overload_manager"]
+    heap = next(one for one in overload["resource_monitors"] if one["name"].endswith("fixed_heap"))["typed_config"]
+    assert heap["max_heap_size_bytes"] == 1024**3
+    (action,) = overload["actions"]
+    assert (action["name"], action["triggers"][0]["threshold"]) == (
+        "envoy.overload_actions.stop_accepting_requests",
+        {"value": 0.9},
+    )
