@@ -29,6 +29,7 @@ NONSENSE = (
     b'{"id":"\xff"}',
     b"{" + b'"a":1,' * 100_000 + b'"b":2}',
 )
+AUDIT = ("--all-tenants", "--kind", "wish")
 QUEUE = "hr.submit.default.bench.bench.one"
 
 
@@ -107,7 +108,7 @@ async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
         told.append(f"another's subject: {len(others)} sent, {others.count('stored')} stored")
         told.append(f"a node's records: {len(records)} sent, {records.count('stored')} stored, void and counted")
         told.append(f"questions: {len(answers)} asked, {len(answers) - answers.count('LogUnavailable')} answered")
-        log = (await asyncio.to_thread(headrace, "audit", "log", "--data", str(folder))).stdout
+        log = (await asyncio.to_thread(headrace, "audit", "log", "--data", str(folder), *AUDIT)).stdout
         told.append(f"`headrace audit log` tells of {log.count('is refused: ')} wishes that were refused")
         status = json.loads((await asyncio.to_thread(headrace, "status", "--data", str(folder), "--json")).stdout)
         told.append(
