@@ -17,7 +17,7 @@ import yaml
 
 from headrace.cli.arguments import Parser
 from headrace.cli.main import parser
-from tests.architecture.tree import ROOT, parsed, sources
+from tests.architecture.tree import ROOT, parsed, sources, text
 
 DEPLOY = Path(ROOT, "deploy")
 RULES = DEPLOY / "prometheus/headrace.rules.yaml"
@@ -32,7 +32,8 @@ SECTIONS = ["What it means", "How to see it", "What to do", "When it is over"]
 def declared() -> dict[str, set[str]]:
     """Every figure that the code declares, with its labels; a histogram under the three names that Prometheus gives it."""
     found: dict[str, set[str]] = {name: set() for name in OF_THE_PROCESS}
-    for call in (node for path in sources() for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)):
+    declaring = [path for path in sources() if '"headrace_' in text(path)]
+    for call in (node for path in declaring for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)):
         kind = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         words = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
         if kind in DECLARING and words and words[0].startswith("headrace_"):
@@ -56,10 +57,10 @@ def expressions() -> list[str]:
     return [rule["expr"] for rule in rules()] + [target["expr"] for panel in panels() for target in panel["targets"]]
 
 
-def commands(text: str) -> list[str]:
+def commands(page: str) -> list[str]:
     """Every command of ours that a page shows, in a block or in a sentence."""
-    blocks = [line for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL) for line in block.splitlines()]
-    inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    blocks = [line for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL) for line in block.splitlines()]
+    inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
     return [command for command in (*blocks, *inline) if command.startswith("headrace ")]
 
 
@@ -96,21 +97,21 @@ def test_an_alert_says_how_bad_for_how_long_and_what(rule):
 
 @pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
 def test_a_runbook_has_its_parts_and_repeats_its_alert(page):
-    text = page.read_text("utf-8")
+    said = page.read_text("utf-8")
     (rule,) = (rule for rule in rules() if rule["alert"] == page.stem)
-    assert text.startswith(f"# {page.stem}\n\nSeverity: {rule['labels']['severity']}.\n")
-    assert re.findall(r"^## (.*)$", text, flags=re.MULTILINE) == SECTIONS
-    assert f"`{rule['expr']}`" in text
-    assert commands(text), "say what to type"
-    missing = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not (page.parent / link).is_file()]
+    assert said.startswith(f"# {page.stem}\n\nSeverity: {rule['labels']['severity']}.\n")
+    assert re.findall(r"^## (.*)$", said, flags=re.MULTILINE) == SECTIONS
+    assert f"`{rule['expr']}`" in said
+    assert commands(said), "say what to type"
+    missing = [link for link in re.findall(r"\]\(([^)]+)\)", said) if not (page.parent / link).is_file()]
     assert missing == []
 
 
 def test_every_figure_in_a_rule_or_on_the_dashboard_is_one_that_the_code_declares_with_the_labels_it_has():
     known = declared()
     unknown, strange = set(), set()
-    for text in expressions():
-        for name, matchers in re.findall(r"\b((?:headrace|process)_[a-z0-9_]+)(?:\{([^}]*)\})?", text):
+    for expression in expressions():
+        for name, matchers in re.findall(r"\b((?:headrace|process)_[a-z0-9_]+)(?:\{([^}]*)\})?", expression):
             unknown |= {name} - set(known)
             labels = set(re.findall(r"(\w+)\s*[=!]", matchers))
             strange |= {f"{name}: {label}" for label in labels - known.get(name, set()) - EVERYWHERE}
@@ -139,8 +140,8 @@ def test_the_dashboard_is_laid_out_without_overlaps():
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed: apt install prometheus brings it")
 def test_prometheus_itself_takes_rules_and_configuration(tmp_path):
     for name in ("headrace.rules.yaml", "prometheus.yaml"):
-        text = (DEPLOY / "prometheus" / name).read_text("utf-8").replace("/var/lib/headrace", str(tmp_path))
-        (tmp_path / name).write_text(text)
+        configuration = (DEPLOY / "prometheus" / name).read_text("utf-8").replace("/var/lib/headrace", str(tmp_path))
+        (tmp_path / name).write_text(configuration)
     (tmp_path / "credentials").mkdir()
     (tmp_path / "credentials/metrics.token").write_text("x")
     done = subprocess.run(
