@@ -61,7 +61,7 @@ class Machine:
         _run("mount", "-o", "loop,commit=300", str(self._image), str(self.directory))
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run(["umount", str(self.directory)], capture_output=True, check=False)
+        subprocess.run(["umount", "--lazy", str(self.directory)], capture_output=True, check=False)
 
 
 def _run(*words: str) -> None:
