@@ -57,6 +57,9 @@ class Machine:
         (data.parent / "documents.yaml").write_text(DOCUMENTS)
         self.documents = str(data.parent / "documents.yaml")
         self.started: list[subprocess.Popen[str]] = []
+        self.released = data.parent / "released"
+        self.goes_on_until_released = f"until [ -e {self.released} ]; do sleep 0.05; done; echo survived"
+        data.parent.chmod(0o711)  # jobs run as users of their own
 
     def run(self, *words: str, within: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         command = (*HEADRACE, words[0], "--data", str(self.data), *words[1:])
@@ -211,7 +214,7 @@ def test_a_taken_port_is_one_line_and_leaves_nothing_behind(machine: Machine) ->
 def test_whatever_is_killed_comes_back_and_loses_nothing(machine: Machine) -> None:
     machine.up()
     machine.done("apply", "-f", machine.documents)
-    before = machine.submit("sleep 2; echo survived")
+    before = machine.submit(machine.goes_on_until_released)
     machine.until_state(before, "running")
     killed = [name for name in PARTS if name != "node-box"]  # a test of its own
     first = machine.parts()
@@ -223,6 +226,7 @@ def test_whatever_is_killed_comes_back_and_loses_nothing(machine: Machine) -> No
         return all(now[name]["state"] == "running" and now[name]["restarts"] and not now[name].get("lag") for name in killed)
 
     machine.until(repaired)
+    machine.released.touch()
     machine.until_state(before, "succeeded")
     assert machine.done("logs", before) == "survived\n"
     assert len(machine.job(before)["attempts"]) == 1
@@ -232,9 +236,10 @@ def test_whatever_is_killed_comes_back_and_loses_nothing(machine: Machine) -> No
 def test_a_job_whose_executor_is_killed_runs_on(machine: Machine) -> None:
     machine.up()
     machine.done("apply", "-f", machine.documents)
-    job = machine.submit("sleep 3; echo survived")
+    job = machine.submit(machine.goes_on_until_released)
     machine.until_state(job, "running")
     os.kill(machine.parts()["node-box"]["pid"], signal.SIGKILL)
+    machine.released.touch()
     machine.until_state(job, "succeeded")
     assert machine.done("logs", job) == "survived\n"
     assert len(machine.job(job)["attempts"]) == 1

@@ -65,7 +65,7 @@ class Up:
         self._nats: list[Child] = []
         self._nats_lives = 0
         self._mending: asyncio.Task[None] | None = None
-        self._vigil: asyncio.Future[list[None]] | None = None
+        self._vigils: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         self.installation.prepare()
@@ -87,7 +87,7 @@ class Up:
     async def stop(self) -> None:
         """Stop everything, nodes first, and let go of the data directory."""
         self.ready = False
-        for task in (self._mending, self._vigil):
+        for task in (self._mending, *self._vigils):
             if task is not None:
                 task.cancel()
         stopping = asyncio.ensure_future(self.children.stop(lambda names: self._say("stopping", names)))
@@ -139,7 +139,7 @@ class Up:
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
         self._nats = await servers.start(self.installation, self.children, ports)
         each = zip(self._nats, self.installation.servers(), strict=True)
-        self._vigil = asyncio.gather(*(FullDisk(server, place.store, self._changed).watch() for server, place in each))
+        self._vigils = [asyncio.create_task(FullDisk(server, place.store, self._changed).watch()) for server, place in each]
         self.installation.write_endpoint(self.url)
         for child, url in zip(self._nats, self.url.split(","), strict=True):
             self._say(child.program.name, f"ready    {url}")
