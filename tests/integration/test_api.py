@@ -459,6 +459,19 @@ def test_what_a_tenants_jobs_ran_is_erased_by_the_provider_who_means_it(api: Api
     assert plan["lines"] == ["~ tenant short", "    texts: erased"]
 
 
+def test_a_person_is_erased_by_the_provider_who_means_it_and_read_under_a_pseudonym(api: Api) -> None:
+    api.done("boss", "POST", "/v1/tenants/acme/users", {"email": "gone@acme.test"}, user_id="leaver")
+    path = "/v1/tenants/acme/users/leaver"
+    assert api.ask("root", "POST", f"{path}:erase", {"reason": "asked"}).status == 400
+    for who in ("boss", "alice"):
+        assert api.ask(who, "POST", f"{path}:erase", {"force": True}).status == 403
+    assert api.done("root", "POST", f"{path}:erase", {"validate_only": True})["lines"] == ["- user acme/leaver"]
+    assert api.done("boss", "GET", path)["email"] == "gone@acme.test"
+    (change,) = api.done("root", "POST", f"{path}:erase", {"reason": "asked", "force": True})["changes"]
+    assert change["fields"][0].startswith("erased: shown as erased-")
+    assert "gone@acme.test" not in json.dumps(api.done("boss", "GET", "/v1/tenants/acme/users"))
+
+
 # ---- jobs ----
 
 

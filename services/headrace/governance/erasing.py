@@ -15,17 +15,22 @@ def owner_of(request: EraseRequest) -> str:
     return f"{request.tenant}.{request.user}" if request.user else request.tenant
 
 
-def erasing(request: EraseRequest, author: str, pseudonym: str = "") -> Wish:
+def pseudonym(chance: str) -> str:
+    """What is read in the place of a handle."""
+    return f"erased-{chance}"
+
+
+def erasing(request: EraseRequest, author: str, called: str = "") -> Wish:
     """The wish that a tenant's texts, or a person, be erased; refused while jobs of theirs are pending or run, because they need theirs.
 
-    Neither the tenant nor the person need be there any more: their texts are. `pseudonym`: what is read in the place of the handle.
+    Neither the tenant nor the person need be there any more: their texts are. `called`: what is read in the place of the handle.
     """
 
     def wish(state: State, _now: int) -> Decision:
         if not is_token(request.tenant):
             return _refused("INVALID", f"tenant: {request.tenant[:80]!r} is no name")
         if request.user:
-            return _person(state, request, author, pseudonym)
+            return _person(state, request, author, called)
         alive = sum(job.tenant == request.tenant and job.state not in FINAL for job in state.jobs.values())
         if alive:
             error = f"tenant: {alive} jobs of {request.tenant} have not ended and need what they run; cancel them first"
@@ -37,7 +42,7 @@ def erasing(request: EraseRequest, author: str, pseudonym: str = "") -> Wish:
     return wish
 
 
-def _person(state: State, request: EraseRequest, author: str, pseudonym: str) -> Decision:
+def _person(state: State, request: EraseRequest, author: str, called: str) -> Decision:
     tenant, user = request.tenant, request.user
     if not is_token(user):
         return _refused("INVALID", f"user: {user[:80]!r} is no name")
@@ -47,7 +52,7 @@ def _person(state: State, request: EraseRequest, author: str, pseudonym: str) ->
     named = _named_by(state, tenant, user)
     if named:
         return _refused("REFUSED", f"user: {', '.join(named)} still names {user}; apply it without, then erase")
-    shown = state.tokens.erased.get((tenant, user), pseudonym)
+    shown = state.tokens.erased.get((tenant, user), called)
     change = Change(kind="user", name=f"{tenant}/{user}", action="delete", fields=(f"erased: shown as {shown}",))
     fact = f.UserErasedV1(author=author, reason=request.reason[:REASON_MAX], tenant=tenant, handle=user, pseudonym=shown)
     return Decision(ApplyAnswer(changes=(change,), applied=True), (fact,))

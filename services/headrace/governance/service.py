@@ -41,7 +41,7 @@ from headrace.governance.api.hosting import Hands, host
 from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
-from headrace.governance.erasing import erasing, owner_of
+from headrace.governance.erasing import erasing, owner_of, pseudonym
 from headrace.governance.findings import unknown
 from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
@@ -175,8 +175,8 @@ class Desk:
 
     async def erase(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """What a tenant's jobs ran, or who somebody is, is to be unreadable for ever: on record first, then the key goes."""
-        request, pseudonym = decode(payload, EraseRequest), f"erased-{secrets.token_hex(4)}"
-        answer = await self.decided(erasing(request, _administrator(tenant, user), pseudonym))
+        request, called = decode(payload, EraseRequest), pseudonym(secrets.token_hex(4))
+        answer = await self.decided(erasing(request, _administrator(tenant, user), called))
         await asyncio.to_thread(self._texts.destroy, owner_of(request))
         return answer
 

@@ -69,6 +69,7 @@ TABLE: dict[str, Row] = {
     **_resource("Pool", "Pools", _PROVIDE),
     **_resource("Profile", "Profiles", _RUN),
     **_resource("User", "Users", _RUN),
+    "EraseUser": _PROVIDE,
     **_resource("Group", "Groups", _RUN),
     **_resource("ServiceAccount", "ServiceAccounts", _RUN),
     **_resource("Policy", "Policies", _RUN),

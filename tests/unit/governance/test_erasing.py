@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.queries import EraseRequest
-from headrace.governance.erasing import erasing, owner_of
+from headrace.governance.erasing import erasing, owner_of, pseudonym
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_what_is_no_tenant_erases_nothing(busy, tenant):
 def test_a_person_without_jobs_and_rights_is_erased_under_the_first_name_in_the_place_of_theirs(busy):
     busy.write("users: [{handle: zoe, email: zoe@example.com}]")
     request = EraseRequest(tenant="default", user="zoe", reason="asked")
-    for pseudonym in ("erased-1", "erased-2"):
-        decision = erasing(request, "default.root", pseudonym)(busy.state, 0)
+    for called in (pseudonym("1"), pseudonym("2")):
+        decision = erasing(request, "default.root", called)(busy.state, 0)
         (fact,) = decision.facts
         told = {"author": "default.root", "reason": "asked", "tenant": "default", "handle": "zoe"}
         assert fact == f.UserErasedV1(**told, pseudonym="erased-1")

@@ -102,3 +102,15 @@ class DeleteUserRequest(_message.Message):
     validate_only: bool
     reason: str
     def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_plan_pb2.DeleteMode, str]] = ..., etag: _Optional[str] = ..., validate_only: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class EraseUserRequest(_message.Message):
+    __slots__ = ("name", "force", "reason", "validate_only")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    force: bool
+    reason: str
+    validate_only: bool
+    def __init__(self, name: _Optional[str] = ..., force: _Optional[bool] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...

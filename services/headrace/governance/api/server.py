@@ -68,6 +68,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "PreemptJob": jobs.preempt_job,
         "WatchJobs": Watches().watch_jobs,
         "EraseTenant": erasing.erase_tenant,
+        "EraseUser": erasing.erase_user,
         "ListTokens": tokens.list_tokens,
         "GetToken": tokens.get_token,
         "CreateToken": tokens.create_token,
