@@ -322,7 +322,8 @@ class ServiceView(Value, frozen=True, kw_only=True):
     """One service as it sees itself: `folded` is the ledger sequence it has reached.
 
     `level` is the installation's there, `reads` the service's own (`contracts.levels`). `newest` and `held_back` are said by *governance*:
-    the level that it would raise the installation to, and what keeps it from that, a line each.
+    the level that it would raise the installation to, and what keeps it from that, a line each. `trouble`: what is wrong with it although
+    it works, one line with the way out.
     """
 
     service: str
@@ -334,6 +335,7 @@ class ServiceView(Value, frozen=True, kw_only=True):
     level: int = 1
     newest: int = 1
     held_back: tuple[str, ...] = ()
+    trouble: str = ""
 
 
 class Presence(Value, frozen=True, kw_only=True):

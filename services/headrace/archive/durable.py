@@ -17,10 +17,14 @@ def write(path: Path, data: bytes, mode: int = 0o600) -> None:
 def draft(path: Path, data: bytes, mode: int = 0o600) -> Path:
     """`data` on the disk, under another name, for `put`."""
     part = path.with_name(path.name + PART)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:  # of a full disk it takes nothing that others need
+        part.unlink(missing_ok=True)
+        raise
     return part
 
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from headrace.archive import durable
 from headrace.archive import manifest as manifests
-from headrace.archive.manifest import ArchiveBroken, Manifest, Piece
+from headrace.archive.manifest import ArchiveBroken, ArchiveBusy, Manifest, Piece
 from headrace.archive.reading import read_piece
 from headrace.archive.table import decode, encode
 from headrace.bus.log import LogUnavailable, Message, Stored
@@ -74,7 +74,7 @@ def month_of(record: Stored) -> str:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Nobody else writes this archive meanwhile. Raises `ArchiveBroken` where somebody does, or where it cannot be written."""
+    """Nobody else writes this archive meanwhile. Raises `ArchiveBusy` where somebody does, `ArchiveBroken` where it cannot be written."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -84,7 +84,7 @@ def alone(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ArchiveBroken(f"the archive {directory} is being written by another process: wait for it") from None
+            raise ArchiveBusy(f"the archive {directory} is being written by another process: wait for it") from None
         yield
     finally:
         os.close(handle)
@@ -100,6 +100,7 @@ async def export(source: Source, directory: Path, say: Say = lambda _record, _la
         tip = await source.tip()
         await see_same(source, manifest, tip)
         if manifest.through < tip:
+            await asyncio.to_thread(_begin, directory, manifest)
             reader = await source.read_stored(manifest.through)
             try:
                 manifest = await _export(reader, directory, manifest, tip, say)
@@ -146,6 +147,21 @@ async def _export(reader: StoredReader, directory: Path, manifest: Manifest, tip
     return manifest
 
 
+def _begin(directory: Path, manifest: Manifest) -> None:
+    """The list stands before the first file does: files without one are a loss, to whoever reads meanwhile or after an interruption."""
+    if not manifest.pieces:
+        with _writable(directory):
+            manifests.write(directory, manifest)
+
+
+@contextmanager
+def _writable(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ArchiveBroken(f"the archive {directory} cannot be written: {error.strerror or error}") from None
+
+
 def _add(directory: Path, manifest: Manifest, records: list[Stored]) -> Manifest:
     """Write a file and list it."""
     month, pieces = month_of(records[0]), manifest.pieces
@@ -157,12 +173,10 @@ def _add(directory: Path, manifest: Manifest, records: list[Stored]) -> Manifest
         and last.last - last.first + 1 + len(records) <= PIECE_RECORDS
     ):
         records, pieces = read_piece(directory, last) + records, pieces[:-1]
-    try:
+    with _writable(directory):
         piece = _write(directory, month, records)
         manifest = replace(manifest, pieces=(*pieces, piece))
         manifests.write(directory, manifest)
-    except OSError as error:
-        raise ArchiveBroken(f"the archive {directory} cannot be written: {error.strerror or error}") from None
     return manifest
 
 

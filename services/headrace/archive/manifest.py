@@ -22,6 +22,10 @@ class ArchiveBroken(LogBroken):
     """The archive is not what was written, or not all of it is there; one line that says what is where, and the way out."""
 
 
+class ArchiveBusy(ArchiveBroken):
+    """Nothing is wrong with it: another process writes it just now."""
+
+
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One file: records `first` to `last`, `size` bytes with SHA-256 `digest`; of the last record also its own digest."""
 

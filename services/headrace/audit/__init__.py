@@ -6,6 +6,7 @@ The question it answers: *is the ledger whole, does what was decided follow from
 - `verify` looks at all records in one pass: `verify_chains`, `verify_seals` (with `differences`) and `verify_decisions`; what they find is
   in `findings`. `verify_reading` reads on behind what is missing, `verify_watch` does it all the time and seals what held.
 - `seals` says what a seal is, `seals_kept` keeps them apart from the ledger.
+- `archiving` brings the archive up to the ledger as time goes by.
 - `pen` states what this service has to state, in its own chain.
 - `service` is the process: it follows the ledger behind everybody else, and nobody waits for it.
 

@@ -12,6 +12,8 @@ from msgspec import structs
 
 from headrace.archive import manifest
 from headrace.archive.history import ARCHIVE, WholeLedger
+from headrace.audit.archiving import EVERY as EVERY_ARCHIVE
+from headrace.audit.archiving import Archiving
 from headrace.audit.keeper import Keeper
 from headrace.audit.pen import Pen
 from headrace.audit.seals_kept import SEALS, Kept
@@ -46,6 +48,9 @@ SNAPSHOT_EVERY = "HEADRACE_SNAPSHOT_EVERY"
 SEAL_EVERY = "HEADRACE_SEAL_EVERY"
 """The environment variable that says how long a record waits for its seal at most (`1m`)."""
 
+ARCHIVE_EVERY, NEVER = "HEADRACE_ARCHIVE_EVERY", "off"
+"""The environment variable that says how long a record waits for the archive at most (`1d`), or that nothing is archived by itself."""
+
 NICE = 10
 """It stands behind whoever decides and answers: on a machine that has too much to do it gets a tenth of what they get."""
 
@@ -57,7 +62,9 @@ async def main(service: Service) -> None:
     pace = pace_of(os.environ)
     with suppress(OSError):
         os.nice(NICE)
-    log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
+    stream = JetStreamLog(service.connection, LEDGER_STREAM)
+    log = WholeLedger(stream, service.data / ARCHIVE)
+    archiving = Archiving(stream, stream.now, log.archive, archive_every(os.environ))
     snapshots = Snapshots.over(service.connection, log)
     state = await beginning(snapshots)
     facts = next((name.facts for name in await snapshots.names() if name.sequence == state.sequence), 0)
@@ -69,18 +76,20 @@ async def main(service: Service) -> None:
     )
     following = Following(lambda: fold.sequence, lambda: fold.state.now, log.tip, lambda: watch.is_caught_up)
     watch_fold(service.health, following, fold)
-    measure(service.health.figures, watch, keeper, service.data / ARCHIVE)
+    measure(service.health.figures, watch, keeper, log.archive)
+    measure_archiving(service.health.figures, archiving)
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, fold)
         snapshots_taken = {"snapshot": keeper.last, "snapshots_taken": keeper.taken}
-        return structs.replace(view, detail=view.detail | snapshots_taken | watch.detail(fold.sequence))
+        detail = view.detail | snapshots_taken | watch.detail(fold.sequence) | {"archive_every": archiving.every}
+        return structs.replace(view, detail=detail, trouble=archiving.trouble)
 
     def verified(_tenant: str, _user: str, _payload: bytes) -> VerifyReport:
         return watch.report()
 
     await serve(service.connection, service.name, fold, {"status": told, "verified": verified})
-    await together(_keep(keeper), watch.run())
+    await together(_keep(keeper), watch.run(), archiving.run())
 
 
 async def _keep(keeper: Keeper) -> None:
@@ -106,6 +115,11 @@ def measure(figures: Figures, watch: Watch, keeper: Keeper, archive: Path) -> No
     figures.gauge("headrace_archive_behind_records", "records that are not archived", lambda: fold.sequence - through(archive))
 
 
+def measure_archiving(figures: Figures, archiving: Archiving) -> None:
+    """Whether the archive is brought up to date by itself."""
+    figures.gauge("headrace_archive_failing", "1 while what waits cannot be archived", lambda: int(bool(archiving.trouble)))
+
+
 def through(archive: Path) -> int:
     """The last record that an archive has; raises `ArchiveBroken`, and then the figure is missing, which is an alert of its own."""
     return manifest.read(archive).through
@@ -118,6 +132,17 @@ def seal_every(environment: Mapping[str, str]) -> int:
         return parse_duration(every) if every else EVERY_SEAL
     except DurationError as error:
         raise LogRefused(f"{SEAL_EVERY}: {error}") from None
+
+
+def archive_every(environment: Mapping[str, str]) -> int:
+    """How long a record waits for the archive, in microseconds, 0 for ever. Raises `LogRefused` for what it cannot mean."""
+    every = environment.get(ARCHIVE_EVERY, "")
+    if every == NEVER:
+        return 0
+    try:
+        return parse_duration(every) if every else EVERY_ARCHIVE
+    except DurationError as error:
+        raise LogRefused(f"{ARCHIVE_EVERY}: {error}, or {NEVER}") from None
 
 
 def pace_of(environment: Mapping[str, str]) -> Pace:

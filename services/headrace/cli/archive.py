@@ -18,13 +18,21 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place
 from headrace.cli.purge import add_purge
+from headrace.cli.said import count_in
 from headrace.cli.shown import as_json
 from headrace.cli.tables import table
+from headrace.client import HeadraceError, connect
+from headrace.contracts.durations import format_duration
+from headrace.contracts.queries import ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.supervisor.installation import Installation
+from headrace.supervisor.elsewhere import FILE
+from headrace.supervisor.installation import OWNER, Installation
 from headrace.supervisor.readiness import NotReady
-from headrace.supervisor.running import AlreadyRunning
+from headrace.supervisor.running import AlreadyRunning, read_running
 from headrace.supervisor.store import open_store
+
+ANSWER_WITHIN = 2.0
+"""Seconds."""
 
 
 def add(nouns: Nouns) -> None:
@@ -35,7 +43,7 @@ def add(nouns: Nouns) -> None:
         verbs,
         "status",
         status,
-        "print the months that the archive has, and up to which record",
+        "print the months that the archive has, up to which record, and when it is brought up to date",
         "headrace archive status --json",
     )
     _add_place(verb)
@@ -61,7 +69,8 @@ def add_export(verbs: Nouns) -> None:
         headrace audit export --archive /mnt/vault/headrace          a second one, kept apart
         duckdb -c "SELECT time, writer, unnest(kinds) AS kind FROM '~/.local/share/headrace/archive/ledger/*/*.parquet'"
 
-        What has been archived already stays; only what is new is written. To be called once a day or so.""",
+        What has been archived already stays; only what is new is written. The installation does this itself once a record has waited
+        for a day (HEADRACE_ARCHIVE_EVERY, such as 6h, or off).""",
     )
     _add_place(verb)
 
@@ -112,12 +121,15 @@ async def export(args: argparse.Namespace) -> int:
     return 0
 
 
-def status(args: argparse.Namespace) -> int:
-    """From its manifest."""
+async def status(args: argparse.Namespace) -> int:
+    """From its manifest; of the installation's own archive also what *audit* says, where it is up."""
     directory = place_of(args)
     manifest = _read(directory)
+    view = None if args.archive else await _asked(Installation(args.data))
     if args.json:
-        print(as_json(_told(directory, manifest)))
+        more = {} if view is None else {"behind": max(0, view.folded - manifest.through), "trouble": view.trouble}
+        every = {} if view is None else {"every": count_in(view.detail.get("archive_every"))}
+        print(as_json(_told(directory, manifest) | more | every))
     elif not manifest.pieces:
         print(f"There is no archive in {directory}; `headrace audit export` makes one.")
     else:
@@ -125,7 +137,31 @@ def status(args: argparse.Namespace) -> int:
         print(
             f"\n{directory}; purged from the stream: " + (f"records 1 to {manifest.purged}" if manifest.purged else "nothing")
         )
+    if view is not None and not args.json:
+        print(by_itself(view, manifest.through))
+    if view is not None and view.trouble:
+        raise Failed(view.trouble)
     return 0
+
+
+async def _asked(installation: Installation) -> ServiceView | None:
+    """What *audit* says; None where it is not there."""
+    if read_running(installation) is None and not (installation.directory / FILE).exists():
+        return None
+    try:
+        async with connect(data=installation.directory, credentials=installation.credentials / f"{OWNER}.json") as owner:
+            return await owner.query("audit", "status", None, ServiceView, ANSWER_WITHIN)
+    except HeadraceError:
+        return None
+
+
+def by_itself(view: ServiceView, through: int) -> str:
+    """How far behind an archive is that ends with the record `through`, and when that ends."""
+    behind, every = max(0, view.folded - through), count_in(view.detail.get("archive_every"))
+    what = f"{behind} records are in the stream alone; "
+    if not every:
+        return what + "nothing is archived by itself (HEADRACE_ARCHIVE_EVERY)"
+    return what + f"it is brought up to date once one has waited for {format_duration(every)}"
 
 
 async def check(args: argparse.Namespace) -> int:

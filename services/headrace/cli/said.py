@@ -27,7 +27,7 @@ def show_elsewhere(
         print(table([key.upper() for key in ("part", *keys[1:])], ([row.get(key) for key in keys] for row in rows)))
     silent = [str(row["name"]) for row in rows if row["state"] == "silent"]
     wrong = [trouble] if trouble else [f"{', '.join(silent)}: no answer"] if silent else []
-    if wrong := wrong + found(rows):
+    if wrong := [*wrong, *troubles(rows), *found(rows)]:
         raise Failed("; ".join(wrong))
     return 0
 
@@ -39,7 +39,17 @@ def tells(name: str, view: ServiceView | None, tip: int) -> dict[str, object]:
     row: dict[str, object] = {"name": name, "state": "standby" if view.detail.get("decides") == 0 else "running"}
     if name != CALLOUT:  # it follows one subject, and not the whole
         row |= {"folded": view.folded, "lag": max(0, tip - view.folded)}
+    row |= {"trouble": view.trouble} if view.trouble else {}
     return row | {"engine": view.engine, "reads": view.reads} | {key: view.detail[key] for key in TOLD if key in view.detail}
+
+
+def troubles(rows: Iterable[Mapping[str, object]]) -> list[str]:
+    """What is wrong with parts that work all the same; what is wrong with several is told once."""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("trouble"):
+            told.setdefault(str(row["trouble"]), []).append(str(row["name"]))
+    return [f"{', '.join(names)}: {why}" for why, names in told.items()]
 
 
 def found(rows: Iterable[Mapping[str, object]]) -> list[str]:

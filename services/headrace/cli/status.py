@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.bus.accounts import SERVICES
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place
-from headrace.cli.said import count_in, found, show_elsewhere, tells
+from headrace.cli.said import count_in, found, show_elsewhere, tells, troubles
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.client import Client, HeadraceError, connect
@@ -144,12 +144,7 @@ def _wrong(installation: Installation, rows: list[Row], said: Answers) -> list[s
     wrong = (
         [said.trouble] if said.trouble else [f"{', '.join(silent)}: not well; look into {installation.logs}"] if silent else []
     )
-    troubles: dict[str, list[str]] = {}
-    for row in rows:
-        if row.get("trouble"):
-            troubles.setdefault(str(row["trouble"]), []).append(str(row["name"]))
-    wrong += [f"{', '.join(names)}: {why}" for why, names in troubles.items()]
-    wrong += found(rows)
+    wrong += [*troubles(rows), *found(rows)]
     if said.led is not None and not said.led.leader and not said.trouble:
         wrong.append("the NATS servers have nobody who leads the ledger: most of them have to be there")
     return wrong

@@ -39,9 +39,7 @@ async def back_up(installation: Installation, bus: Connection, dsn: str, file: P
     try:
         with ExitStack() as stack:
             staging = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent)))
-            archive = installation.directory / ARCHIVE
-            if archive.exists():
-                stack.enter_context(alone(archive))
+            stack.enter_context(alone(installation.directory / ARCHIVE))
             contents = await _gather(installation, bus, dsn, staging, say)
             part = staging / "whole"
             await asyncio.to_thread(pack, staging, contents, installation.directory, part)

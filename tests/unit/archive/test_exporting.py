@@ -8,7 +8,7 @@ import pytest
 
 from headrace.archive import exporting, manifest
 from headrace.archive.exporting import alone, export
-from headrace.archive.manifest import ArchiveBroken
+from headrace.archive.manifest import ArchiveBroken, ArchiveBusy
 from headrace.archive.reading import read_piece
 from tests.unit.archive.conftest import longer
 
@@ -80,7 +80,7 @@ async def test_an_archive_of_another_ledger_is_refused(stream, archived):
 
 
 async def test_one_export_at_a_time(stream, archived):
-    with alone(archived), pytest.raises(ArchiveBroken, match="is being written by another process"):
+    with alone(archived), pytest.raises(ArchiveBusy, match="is being written by another process"):
         await export(stream, archived)
 
 
@@ -90,3 +90,19 @@ async def test_what_only_a_forgotten_file_holds_is_left_alone(stream, archived):
     shutil.copy(archived / manifest.read(archived).pieces[-1].path, month / "000000000007-000000000009.parquet")
     await export(stream, archived)
     assert (month / "000000000007-000000000009.parquet").exists()
+
+
+async def test_a_first_export_that_is_cut_short_leaves_an_archive_that_is_read_and_goes_on(stream, tmp_path, monkeypatch):
+    listed = manifest.write
+
+    def cut(directory, whole):
+        if whole.pieces:
+            raise KeyboardInterrupt
+        listed(directory, whole)
+
+    with monkeypatch.context() as power:
+        power.setattr(manifest, "write", cut)
+        with pytest.raises(KeyboardInterrupt):
+            await export(stream, tmp_path)
+    assert (len(list(tmp_path.glob("ledger/*/*.parquet"))), manifest.read(tmp_path)) == (1, manifest.Manifest())
+    assert (await export(stream, tmp_path)).through == 6

@@ -9,7 +9,7 @@ from headrace.audit import service
 from headrace.audit.taking import EVERY, FACTS, FACTS_LEAST, Pace
 from headrace.bus.log import LogRefused
 from headrace.contracts.audit import VerifyReport
-from headrace.contracts.durations import MINUTE
+from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.queries import ServiceView
 from tests.unit.service.bus import Bus, running, until
 
@@ -50,6 +50,7 @@ async def test_it_seals_what_it_follows_and_says_what_it_has_found(monkeypatch, 
 def test_how_often_stands_in_the_environment():
     assert service.seal_every({service.SEAL_EVERY: "2m"}) == 2 * MINUTE
     assert service.seal_every({}) == MINUTE
+    assert [service.archive_every({service.ARCHIVE_EVERY: each}) for each in ("", "6h", "off")] == [DAY, 6 * HOUR, 0]
     assert service.pace_of({}) == Pace(FACTS, EVERY, FACTS_LEAST)
     assert service.pace_of({service.SNAPSHOT_FACTS: "5", service.SNAPSHOT_EVERY: "2m"}) == Pace(5, 2 * MINUTE, FACTS_LEAST)
 
@@ -70,3 +71,8 @@ def test_what_the_environment_cannot_mean_is_told(name, value, says):
 def test_a_pace_of_seals_that_is_none_is_told():
     with pytest.raises(LogRefused, match="HEADRACE_SEAL_EVERY: "):
         service.seal_every({service.SEAL_EVERY: "often"})
+
+
+def test_a_wait_for_the_archive_that_is_none_is_told():
+    with pytest.raises(LogRefused, match="HEADRACE_ARCHIVE_EVERY: .*, or off"):
+        service.archive_every({service.ARCHIVE_EVERY: "often"})

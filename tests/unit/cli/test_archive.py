@@ -8,7 +8,10 @@ import pytest
 
 from headrace.archive import manifest
 from headrace.archive.exporting import export
+from headrace.cli.archive import by_itself
 from headrace.cli.main import main
+from headrace.contracts.durations import HOUR
+from headrace.contracts.queries import ServiceView
 from tests.unit.archive.conftest import Stream
 
 
@@ -58,3 +61,10 @@ def test_a_manifest_that_is_damaged_is_one_line(archive, capsys, verb):
 def test_an_export_needs_an_installation(tmp_path, capsys):
     assert main(["audit", "export", "--data", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err == f"headrace: there is no ledger in {tmp_path}/none; name the installation with --data\n"
+
+
+def test_it_is_told_when_it_is_brought_up_to_date():
+    view = ServiceView(service="audit", folded=17, now=1, engine="e", detail={"archive_every": 6 * HOUR})
+    assert by_itself(view, 10) == "7 records are in the stream alone; it is brought up to date once one has waited for 6h"
+    never = ServiceView(service="audit", folded=17, now=1, engine="e", detail={"archive_every": 0})
+    assert by_itself(never, 20) == "0 records are in the stream alone; nothing is archived by itself (HEADRACE_ARCHIVE_EVERY)"

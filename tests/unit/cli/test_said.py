@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.cli.arguments import Failed
-from headrace.cli.said import count_in, found, show_elsewhere, tells
+from headrace.cli.said import count_in, found, show_elsewhere, tells, troubles
 from headrace.contracts.queries import ServiceView
 from headrace.supervisor.installation import Installation
 
@@ -29,6 +29,13 @@ def test_what_one_says_of_itself():
     assert tells("allocator-standby", view(decides=0), 17)["state"] == "standby"
     assert tells("callout", view(), 20) == {"name": "callout", "state": "running", "engine": "headrace/0", "reads": 1}
     assert tells("audit", None, 20) == {"name": "audit", "state": "silent"}
+
+
+def test_what_is_wrong_with_one_that_works_is_told_once_for_all():
+    troubled = ServiceView(service="audit", folded=17, now=1, engine="e", trouble="no room")
+    assert tells("audit", troubled, 17)["trouble"] == "no room"
+    rows = [{"name": "audit", "trouble": "no room"}, {"name": "feed", "trouble": ""}, {"name": "nats", "trouble": "no room"}]
+    assert troubles([*rows, {"name": "x"}]) == ["audit, nats: no room"]
 
 
 def test_findings_are_loud():

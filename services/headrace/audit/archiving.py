@@ -1,0 +1,95 @@
+"""Brings the archive up to the ledger by itself: as soon as a record has waited for it so long.
+
+When that is follows from the ledger and the archive alone, so that a service that is started again every hour archives as often as one
+that is not. It never purges: that takes a login which no service has, and an operator who asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.archive import manifest as manifests
+from headrace.archive.manifest import ArchiveBusy
+from headrace.bus.log import LogBroken, LogError
+from headrace.contracts.durations import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from headrace.archive.exporting import Source
+    from headrace.archive.manifest import Manifest
+
+EVERY = DAY
+"""How long a record waits, where nobody says."""
+LOOK_EVERY = 60.0
+"""Seconds between two looks whether one has; what failed is tried again then."""
+MIB = 1024 * 1024
+ROOM = 256 * MIB
+"""Bytes that stay free on the disk, because the ledger mostly has the same one."""
+
+_log = structlog.get_logger("headrace.audit")
+
+
+class Archiving:
+    """The background task. `every`: how long a record waits, in microseconds; 0: it does nothing. `now`: the log's time.
+
+    `trouble`: why it could not do what it should have done, one line with the way out; "" while it can.
+    """
+
+    def __init__(self, stream: Source, now: Callable[[], Awaitable[int]], directory: Path, every: int = EVERY) -> None:
+        self.every = every
+        self.trouble = ""
+        self._stream = stream
+        self._now = now
+        self._directory = directory
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while self.every:
+            await self.look()
+            await asyncio.sleep(LOOK_EVERY)
+        await asyncio.Event().wait()
+
+    async def look(self) -> None:
+        """Archive, if it is time."""
+        try:
+            trouble = await self._archive() if await self._is_due() else ""
+        except ArchiveBusy:
+            return  # somebody else does it, or makes a backup
+        except (LogBroken, OSError) as error:
+            trouble = str(error)
+        except LogError as error:
+            _log.warning("log_awaited", reason=str(error))
+            return
+        trouble = trouble and f"the ledger is not archived: {trouble}"
+        if trouble and trouble != self.trouble:
+            _log.error("not_archived", reason=trouble, help="it is tried again every minute")
+        self.trouble = trouble
+
+    async def _is_due(self) -> bool:
+        through = (await asyncio.to_thread(manifests.read, self._directory)).through
+        if through == await self._stream.tip():
+            return False
+        waits = await self._stream.get(through + 1)
+        return waits is None or waits.stamped + self.every <= await self._now()
+
+    async def _archive(self) -> str:
+        """What keeps it from doing so, or "" once it has."""
+        free = shutil.disk_usage(self._directory.parent).free
+        if free < ROOM:
+            return f"the disk of {self._directory} has {free // MIB} MiB left, and {ROOM // MIB} MiB are kept free: make room there"
+        export = await asyncio.to_thread(_exporting)
+        manifest = await export(self._stream, self._directory)
+        _log.info("archived", through=manifest.through)
+        return ""
+
+
+def _exporting() -> Callable[[Source, Path], Awaitable[Manifest]]:
+    from headrace.archive.exporting import export  # noqa: PLC0415 - half a second and 40 MiB, which only who archives needs
+
+    return export
