@@ -32,6 +32,7 @@ SHELLS = (
     "headrace.contracts.protos",  # runs protoc
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.governance.raising",  # listens who is there
+    "headrace.audit.archiving",  # looks at the disk, and archives
     "headrace.audit.seals_kept",  # the files that are kept apart
     "headrace.audit.verify_reading",  # reads the log
     "headrace.audit.verify_watch",  # follows it, and states seals
