@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BATCH = 50
 """Records folded before questions get their turn."""
 LOOK_EVERY = 5.0
-AGAIN_AFTER = 5 * SECOND
+AGAIN_AFTER = 20 * SECOND
 """What a snapshot that could not be kept counts as having taken."""
 
 _log = structlog.get_logger("headrace.audit")

@@ -17,11 +17,11 @@ PACE = Pace(facts=100, every=1_000, least=10)
         pytest.param(99, 999, 0, False, id="neither"),
         pytest.param(10, 1_000, 0, True, id="a while"),
         pytest.param(9, 1_000, 0, False, id="a while in which next to nothing happened"),
-        pytest.param(100, 199, 50, False, id="it would take more than a quarter of the time"),
-        pytest.param(100, 200, 50, True, id="a quarter of the time"),
+        pytest.param(100, 49, 50, False, id="it would take more than half of the time"),
+        pytest.param(100, 50, 50, True, id="half of the time"),
     ],
 )
-def test_a_snapshot_is_due_after_so_many_facts_or_so_long_and_never_costs_more_than_a_quarter(facts, passed, took, due):
+def test_a_snapshot_is_due_after_so_many_facts_or_so_long_and_never_costs_more_than_half(facts, passed, took, due):
     assert PACE.is_due(facts, passed, took) is due
 
 
