@@ -32,7 +32,6 @@ from headrace.accounting.tariffs import PriceRow, TariffRow
 _WRITE = statements("write")
 _LOAD = statements("load")
 _TABLES = (
-    "facts",
     "jobs",
     "rejected",
     "unserved",
@@ -75,6 +74,8 @@ async def write(connection: Connection, changes: Changes) -> None:
                 return
             raise PositionMoved(f"the books stand at {there.sequence}, not at {before.sequence}")
         await _copy(connection, changes.records)
+        if changes.facts:
+            await connection.copy_records_to_table("facts", schema_name="headrace", records=changes.facts)
         for table in _TABLES:
             await _put(connection, table, getattr(changes, table))
         await _put(connection, "usage_gone", [key for key, use in changes.usage.items() if use is None])

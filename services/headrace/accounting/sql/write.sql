@@ -1,5 +1,5 @@
 -- What one stretch of the ledger changes. All of it and the position are one transaction. Rows come as one array for
--- each column: that is as fast as COPY, and knows about rows that are there.
+-- each column, which knows about rows that are there; those of `facts`, the most, never are, and come by COPY.
 
 -- name: advance
 UPDATE headrace.position SET sequence = $1, digest = $2, now = $3 WHERE sequence = $4 AND digest = $5
@@ -13,10 +13,6 @@ ON CONFLICT (sequence) DO NOTHING
 SELECT min(records.sequence) FROM headrace.records
 JOIN unnest($1::bigint[], $2::text[]) AS told (sequence, digest) USING (sequence)
 WHERE records.digest <> told.digest
-
--- name: facts
-INSERT INTO headrace.facts
-SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[])
 
 -- name: jobs
 INSERT INTO headrace.jobs
