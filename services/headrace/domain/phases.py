@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.durations import MINUTE, SECOND
+from headrace.domain.shelves import shelve
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ OVERRUN_MAX = 30 * SECOND
 
 
 def watch(state: State, job: JobRecord) -> None:
-    """Note when the phase that the job is in now will be over."""
+    """Note when the phase that the job is in now will be over, and whether it might yield in it."""
+    shelve(job)
     ends = phase_ends(job)
     if ends is None:
         state.deadlines.clear(job.key)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.domain.attempts import Answered, Attempt, Ending
     from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
+    from headrace.domain.shelves import Shelves
     from headrace.domain.supply import Census
     from headrace.domain.takings import Hold, Preemption, Search
     from headrace.domain.terms import Gate, Meter
@@ -119,6 +120,8 @@ class PolicyState:
     """Capacity of the pools reached, per key, for the dominant share (R15); emptied when capacity changes."""
     totals: dict[str, tuple[tuple[Amounts, ...], tuple[Amounts, ...]]] = field(default_factory=dict, metadata=AID)
     """Pool to where leases count, preemptible ones and others (`scopes.totals_of`); emptied when documents change."""
+
+    shelves: Shelves | None = field(default=None, metadata=AID)  # its jobs that might yield (`shelves.shelves_of`)
 
     def forget(self) -> None:
         """What was worked out from documents and hardware may be otherwise now."""
@@ -265,8 +268,7 @@ class JobRecord:
     """Those of them that it is kept away from while it stands in line where it does, by name."""
     started_at: int = 0
     suspended_at: int = 0
-    suspended_by: str = ""
-    """The cause for which it is suspended."""
+    suspended_by: str = ""  # the cause for which it is suspended
     resumed_at: int = 0
     paused: int = 0
     """How long this attempt has been suspended, up to its last resumption; `paused_saved`: of that, before its last checkpoint."""
@@ -281,10 +283,8 @@ class JobRecord:
     stop: Ladder | None = None
     stop_sequence: int = 0
     stop_at: int = 0
-    yields_to: str = ""
-    """The preemption it makes room for: its use counts no more (R17)."""
-    barred_from: str = ""
-    """The pool it may not re-enter before the preemptor it yielded to has started (R27)."""
+    yields_to: str = ""  # the preemption it makes room for: its use counts no more (R17)
+    barred_from: str = ""  # the pool it may not re-enter before the preemptor it yielded to has started (R27)
     nomination: Preemption | None = None
     checkpoint: str = ""
     checkpoint_at: int = 0

@@ -20,11 +20,12 @@ from headrace.domain.capacity import held_by
 from headrace.domain.deadlines import Deadlines
 from headrace.domain.pending import Pending
 from headrace.domain.requests import Request
+from headrace.domain.shelves import Shelves, last_lease, loses_since, may_yield, shelves_of
 from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
 from headrace.domain.takings import Preemption
 
 ATOMS = {bool, int, str, NoneType}
-AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding"}
+AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding", "shelves"}
 
 
 def snapshot(state: State) -> dict[str, Any]:
@@ -116,7 +117,31 @@ def kept(state: State) -> dict[str, Any]:
         },
         "pending": {policy.key: policy.pending for policy in state.policies.values()},
         "holding": {policy.key: sorted(policy.jobs) for policy in state.policies.values()},
+        "shelves": {policy.key: _standing(shelves_of(policy)) for policy in state.policies.values()},
     }
+
+
+def _standing(shelves: Shelves) -> dict[Any, list[Any]]:
+    """By pool and request: when each job was granted, which it is, and since when it loses."""
+    return {
+        (pool, request.order): [
+            (grant, job.key, since)
+            for block in shelf.blocks
+            for grant, job, since in zip(block.grants, block.jobs, block.sinces, strict=True)
+        ]
+        for pool, shelf_of in shelves.by_pool.items()
+        for request, shelf in shelf_of.items()
+    }
+
+
+def _shelved(state: State, policy: PolicyState) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for job in state.jobs.values():
+        if job.policy is policy and may_yield(job):
+            lease = last_lease(job)
+            row = ((lease.sequence, lease.place), job.key, loses_since(job))
+            found.setdefault((lease.pool, job.request.order), []).append(row)
+    return {key: sorted(rows) for key, rows in found.items()}
 
 
 def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop for each kind of account
@@ -179,6 +204,7 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
             policy.key: sorted(job.key for job in state.jobs.values() if job.policy is policy and job.leases)
             for policy in state.policies.values()
         },
+        "shelves": {policy.key: _shelved(state, policy) for policy in state.policies.values()},
     }
 
 

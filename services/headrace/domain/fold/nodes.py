@@ -14,6 +14,7 @@ from headrace.domain.devices import DeviceState
 from headrace.domain.fold.governance import join_pool
 from headrace.domain.fold.nominations import lift_bar
 from headrace.domain.phases import watch
+from headrace.domain.shelves import shelve
 from headrace.domain.state import JobState, NodeState
 from headrace.domain.supply import recount
 
@@ -170,6 +171,7 @@ def _checkpoint_registered(state: State, fact: f.CheckpointRegisteredV1, _sequen
     if all(ending.outcome != "revoked" for ending in job.endings):
         job.checkpoint, job.checkpoint_at, job.checkpoint_attempt = fact.uri, state.now, fact.attempt
         job.paused_saved = job.paused
+        shelve(job)
 
 
 def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int) -> None:

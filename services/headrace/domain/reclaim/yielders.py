@@ -1,12 +1,15 @@
 """Everybody who may be taken (R24), in the order in which they are (R25), drawn only as far as somebody looks.
 
 Strategy: what stands first in the order belongs to policies: shelter and priority. So the policies of one priority are gone through
-together, their jobs are thrown into buckets of lost work, and of a bucket candidates are made and sorted only when it is reached: a
-search that finds its victims among the first has looked at the jobs of the lowest priority, and sorted a few.
+together, bucket of lost work by bucket. Jobs stand on shelves by their grants (`shelves`): of those the blocks are looked at, from the
+newest on, that may have somebody in the bucket, and only as far as candidates are asked for. A search that finds its victims among the
+first looks at few others, however many jobs run.
 """
 
 from __future__ import annotations
 
+import heapq
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
@@ -20,19 +23,21 @@ from headrace.domain.reclaim.eligibility import (
     may_take_from,
     protected_until,
 )
-from headrace.domain.state import JobState
+from headrace.domain.shelves import last_lease, shelves_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from headrace.domain.reclaim.eligibility import Kind
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, LeaseState, PolicyState, PoolState, State
+    from headrace.domain.shelves import Block, Grant, Shelf
+    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
 
-    Buckets = dict[int, list[tuple[JobRecord, int]]]
-    """Jobs of one kind and what is lost with each, by the bucket of that."""
+    Buckets = dict[int, list[tuple[Grant, JobRecord, int]]]
+    """Jobs of one kind, the grant by which each stands in order, and what is lost with it, by the bucket of that."""
 
-_RUNNING, _STARTING = JobState.RUNNING, JobState.STARTING
+FRONT = 256
+"""Of a bucket so many are drawn one by one; who asks for more gets all the others, sorted at once."""
 _BUCKET = 2 * GPU_UNITS * SECOND
 """What is lost in the first bucket that is not 0, in GPU-unit-microseconds."""
 
@@ -153,78 +158,40 @@ class Yielders:
                 priorities.setdefault(policy.document.priority, []).append(policy)
         sheltered = []
         for priority in sorted(priorities):
-            found = [item for policy in priorities[priority] for item in self._thrown(policy).items()]
-            yield from self._tiers_of([(kind, buckets) for kind, buckets in found if not kind.sheltered])
-            sheltered.append([(kind, buckets) for kind, buckets in found if kind.sheltered])
+            rows = [row for policy in priorities[priority] for row in self._rows(policy)]
+            yield from self._tiers_of([row for row in rows if not row.kind.sheltered])
+            sheltered.append([row for row in rows if row.kind.sheltered])
         for those in sheltered:
             yield from self._tiers_of(those)
 
-    def _tiers_of(self, found: list[tuple[Kind, Buckets]]) -> Iterator[list[Candidate]]:
-        """Bucket by bucket, each in order; none is empty."""
-        name, new = self._pool.document.name, tuple.__new__  # of a named tuple, in a third of the time
-        for bucket in sorted({bucket for _, buckets in found for bucket in buckets}):
-            tier: list[Candidate] = []
-            for kind, buckets in found:
-                before, priority = len(tier), kind.policy.document.priority
-                for victim, lost in reversed(buckets.get(bucket, ())):
-                    leases = victim.leases
-                    lease = leases[0] if len(leases) == 1 and 0 in leases else last_lease(victim)
-                    if lease.pool == name:
-                        parts = (
-                            kind.sheltered,
-                            priority,
-                            bucket,
-                            -lease.sequence,
-                            -lease.place,
-                            victim.key,
-                            victim,
-                            lost,
-                            kind,
-                        )
-                        tier.append(new(Candidate, parts))
-                if len(tier) > before:
-                    self.kinds[kind] = None
-            if tier:
-                tier.sort()
-                yield tier
+    def _rows(self, policy: PolicyState) -> Iterator[_Row]:
+        for request, shelf in shelves_of(policy).by_pool.get(self._pool.document.name, {}).items():
+            kind = self._kind(policy, request)
+            if kind.lends:
+                yield _Row(kind, shelf, self._now, self._stays)
 
-    def _thrown(self, policy: PolicyState) -> dict[Kind, Buckets]:
-        """One policy's jobs in buckets. Each of its running jobs is looked at, so the loop says in its own words what `of` says."""
-        now, away, terms = self._now, self._away, policy.document.preemption
-        least, every = terms.min_runtime, terms.assume_checkpoint_every
-        found: dict[Kind, Buckets] = {}
-        rows: dict[Request, tuple[Kind, Buckets]] = {}
-        for victim in policy.jobs.values():
-            if not victim.preemptible or (victim.state is not _RUNNING and victim.state is not _STARTING):
-                continue
-            row = rows.get(victim.request)
-            if row is None:
-                kind = self._kind(policy, victim.request)
-                row = rows[victim.request] = kind, found.setdefault(kind, {})
-            kind, buckets = row
-            if (
-                not kind.lends
-                or (away and not can_leave(victim, away))
-                or ((least or victim.min_runtime) and self._protects(victim))
-            ):
-                continue
-            since = victim.started_at
-            if victim.checkpoint_at > since and victim.checkpoint_attempt == victim.attempt:
-                since = victim.checkpoint_at
-            span = now - since if since else 0
-            if victim.paused:
-                span -= victim.paused - victim.paused_saved
-            span = max(span, 0)
-            if every is not None and span > every:
-                span = every
-            lost = kind.gpu * span
-            bucket = (lost // _BUCKET).bit_length()
-            there = buckets.get(bucket)
-            if there is None:
-                buckets[bucket] = [(victim, lost // SECOND)]
-            else:
-                there.append((victim, lost // SECOND))
-        return found
+    def _tiers_of(self, rows: list[_Row]) -> Iterator[list[Candidate]]:
+        """Bucket by bucket, each in order, those in front of it first; none is empty."""
+        if not rows:
+            return
+        spans = [row.span() for row in rows]
+        for bucket in range(min(least for least, _ in spans), max(most for _, most in spans) + 1):
+            front = list(islice(heapq.merge(*(row.draw(bucket) for row in rows)), FRONT))
+            yield from self._noted(front)
+            if len(front) == FRONT:
+                yield from self._noted(sorted(chain.from_iterable(row.draw(bucket) for row in rows))[FRONT:])
+
+    def _noted(self, tier: list[Candidate]) -> Iterator[list[Candidate]]:
+        if tier:
+            self.kinds.update(dict.fromkeys(candidate.kind for candidate in tier))
+            yield tier
+
+    def _stays(self, victim: JobRecord) -> bool:
+        """Whether a job on a shelf may not be taken now: nobody would hear the order, or it is protected."""
+        terms = victim.policy.document.preemption
+        if self._away and not can_leave(victim, self._away):
+            return True
+        return bool(terms.min_runtime or victim.min_runtime) and self._protects(victim)
 
     def _protects(self, victim: JobRecord) -> bool:
         """Whether the job is kept by its minimum run time; if it is in this pool, that is noted."""
@@ -238,6 +205,58 @@ class Yielders:
         return True
 
 
-def last_lease(job: JobRecord) -> LeaseState:
-    """The one whose grant stands last in the log."""
-    return max(job.leases.values(), key=lambda lease: (lease.sequence, lease.place))
+class _Row:
+    """The jobs of one kind on their shelf. Each block is thrown into buckets when it is first looked at; each job is looked at once."""
+
+    __slots__ = ("_now", "_stays", "_thrown", "kind", "shelf")
+
+    def __init__(self, kind: Kind, shelf: Shelf, now: int, stays: Callable[[JobRecord], bool]) -> None:
+        self.kind = kind
+        self.shelf = shelf
+        self._now = now
+        self._stays = stays
+        self._thrown: dict[int, Buckets] = {}
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last bucket in which there may be somebody."""
+        earliest = min(block.span[0] for block in self.shelf.blocks)
+        latest = max(block.span[1] for block in self.shelf.blocks)
+        return self._bucket(latest), self._bucket(earliest)
+
+    def draw(self, bucket: int) -> Iterator[Candidate]:
+        """Those in a bucket, the newest grant first."""
+        kind, thrown, new = self.kind, self._thrown, tuple.__new__  # of a named tuple, in a third of the time
+        sheltered, priority = kind.sheltered, kind.policy.document.priority
+        blocks = self.shelf.blocks
+        for number in range(len(blocks) - 1, -1, -1):
+            found = thrown.get(number)
+            if found is None:
+                earliest, latest = blocks[number].span
+                if not self._bucket(latest) <= bucket <= self._bucket(earliest):
+                    continue
+                found = thrown[number] = self._throw(blocks[number])
+            for (sequence, place), victim, lost in found.get(bucket, ()):
+                yield new(Candidate, (sheltered, priority, bucket, -sequence, -place, victim.key, victim, lost, kind))
+
+    def _throw(self, block: Block) -> Buckets:
+        """A block's jobs that may be taken, in buckets, the newest first."""
+        now, every, gpu, stays = (
+            self._now,
+            self.kind.policy.document.preemption.assume_checkpoint_every,
+            self.kind.gpu,
+            self._stays,
+        )
+        found: Buckets = {}
+        for grant, victim, since in zip(reversed(block.grants), reversed(block.jobs), reversed(block.sinces), strict=True):
+            if stays(victim):
+                continue
+            span = now - since if since < now else 0
+            if every is not None and span > every:
+                span = every
+            lost = gpu * span
+            found.setdefault((lost // _BUCKET).bit_length(), []).append((grant, victim, lost // SECOND))
+        return found
+
+    def _bucket(self, since: int) -> int:
+        span, every = max(self._now - since, 0), self.kind.policy.document.preemption.assume_checkpoint_every
+        return (self.kind.gpu * (span if every is None else min(span, every)) // _BUCKET).bit_length()

@@ -4,7 +4,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import PreemptionTerms, Share, Tenant
 from headrace.contracts.durations import SECOND
 from headrace.domain.reclaim import eligibility as e
-from headrace.domain.reclaim.yielders import Yielders, last_lease
+from headrace.domain.reclaim import yielders as found_in
+from headrace.domain.reclaim.yielders import Yielders
+from headrace.domain.shelves import last_lease
 from tests.unit.domain.hall import Hall, gpus
 
 
@@ -107,3 +109,16 @@ def test_a_gang_is_as_new_as_its_newest_lease():
     hall.policy("gang", size=1, replicas=2)
     job = hall.run("gang", "g", ("n1", 0, 1), ("n2", 0, 1))
     assert last_lease(job) is job.leases[1]
+
+
+def test_a_long_bucket_is_drawn_in_front_first_and_then_whole_in_the_same_order(monkeypatch):
+    hall, victims, owner = lending()
+    hall.policy("other", size=0.5)
+    hall.node("n2", 2)
+    victims += [hall.run("other", f"w{number}", ("n2", number, 0.5)) for number in range(2)]
+    newest = victims[::-1]
+    assert jobs(yielders(hall, owner).all()) == newest
+    monkeypatch.setattr(found_in, "FRONT", 4)
+    found = yielders(hall, owner)
+    assert (found.more(), jobs(found.drawn)) == (True, newest[:4])
+    assert (found.more(), jobs(found.drawn), found.more()) == (True, newest, False)

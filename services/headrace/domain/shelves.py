@@ -1,0 +1,172 @@
+"""The jobs of a policy that might yield (R24), kept in the order of their grants, so that a search looks at those in front alone.
+
+Strategy: what a job loses (R25) grows with time, but since when it loses does not move until it starts, resumes or registers a checkpoint.
+So jobs of one request in one pool stand on a shelf by their last grant, cut into short blocks, of each of which is known since when its
+jobs lose at the earliest and at the latest: whoever asks for one bucket of losses passes over blocks that have nobody in it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from headrace.domain.state import JobState
+
+if TYPE_CHECKING:
+    from headrace.domain.requests import Request
+    from headrace.domain.state import JobRecord, LeaseState, PolicyState
+
+    Grant = tuple[int, int]
+    """Sequence of a record, and a place in it."""
+
+BLOCK_MAX = 256
+NOTHING_YET = 2**62
+"""Since when a job loses that has nothing to lose yet: after all moments."""
+
+_LAST = attrgetter("last")
+
+
+class Block:
+    """Jobs whose grants follow each other, oldest first. `sinces`: since when each loses (log time)."""
+
+    __slots__ = ("_span", "grants", "jobs", "sinces")
+
+    def __init__(self, grants: list[Grant], jobs: list[JobRecord], sinces: list[int]) -> None:
+        self.grants = grants
+        self.jobs = jobs
+        self.sinces = sinces
+        self._span: tuple[int, int] | None = None
+
+    @property
+    def last(self) -> Grant:
+        """The newest grant in it."""
+        return self.grants[-1]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Since when its jobs lose, at the earliest and at the latest."""
+        if self._span is None:
+            self._span = min(self.sinces), max(self.sinces)
+        return self._span
+
+    def put(self, grant: Grant, job: JobRecord) -> None:
+        """The job, new or as it is now."""
+        at, since = bisect_left(self.grants, grant), loses_since(job)
+        if at < len(self.grants) and self.grants[at] == grant:
+            self.sinces[at] = since
+        else:
+            self.grants.insert(at, grant)
+            self.jobs.insert(at, job)
+            self.sinces.insert(at, since)
+        self._span = None
+
+    def drop(self, grant: Grant) -> None:
+        """Without the job that has that grant."""
+        at = bisect_left(self.grants, grant)
+        del self.grants[at], self.jobs[at], self.sinces[at]
+        self._span = None
+
+    def halve(self) -> Block:
+        """Keep the older half; the other one."""
+        half = len(self.grants) // 2
+        other = Block(self.grants[half:], self.jobs[half:], self.sinces[half:])
+        del self.grants[half:], self.jobs[half:], self.sinces[half:]
+        self._span = None
+        return other
+
+
+class Shelf:
+    """Jobs of one policy with one request in one pool, in blocks that follow each other, none of them empty."""
+
+    __slots__ = ("blocks",)
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+
+    def put(self, grant: Grant, job: JobRecord) -> None:
+        """The job, new or as it is now."""
+        blocks = self.blocks
+        if not blocks:
+            blocks.append(Block([], [], []))
+            at = 0
+        else:
+            at = min(bisect_left(blocks, grant, key=_LAST), len(blocks) - 1)
+        blocks[at].put(grant, job)
+        if len(blocks[at].grants) > BLOCK_MAX:
+            blocks.insert(at + 1, blocks[at].halve())
+
+    def drop(self, grant: Grant) -> None:
+        """Without the job that has that grant."""
+        at = bisect_left(self.blocks, grant, key=_LAST)
+        self.blocks[at].drop(grant)
+        if not self.blocks[at].grants:
+            del self.blocks[at]
+
+
+class Shelves:
+    """All shelves of a policy, by pool and request; a job stands on one while it starts or runs and is preemptible."""
+
+    __slots__ = ("_places", "by_pool")
+
+    def __init__(self) -> None:
+        self.by_pool: dict[str, dict[Request, Shelf]] = {}
+        self._places: dict[str, tuple[str, Grant]] = {}
+
+    def put(self, job: JobRecord) -> None:
+        """The job where it belongs as it is now, or nowhere."""
+        before = self._places.get(job.key)
+        if not may_yield(job):
+            if before is not None:
+                del self._places[job.key]
+                self._drop(job, *before)
+            return
+        lease = last_lease(job)
+        after = lease.pool, (lease.sequence, lease.place)
+        if before is not None and before != after:
+            self._drop(job, *before)
+        self._places[job.key] = after
+        shelves = self.by_pool.setdefault(lease.pool, {})
+        if job.request not in shelves:
+            shelves[job.request] = Shelf()
+        shelves[job.request].put(after[1], job)
+
+    def _drop(self, job: JobRecord, pool: str, grant: Grant) -> None:
+        shelf = self.by_pool[pool][job.request]
+        shelf.drop(grant)
+        if not shelf.blocks:
+            del self.by_pool[pool][job.request]
+
+
+def shelves_of(policy: PolicyState) -> Shelves:
+    """Those of a policy, made the first time that somebody asks; from then on the fold keeps them."""
+    if policy.shelves is None:
+        policy.shelves = Shelves()
+        for job in policy.jobs.values():
+            policy.shelves.put(job)
+    return policy.shelves
+
+
+def shelve(job: JobRecord) -> None:
+    """Note what has changed about a job, if anybody has ever asked."""
+    shelves = job.policy.shelves
+    if shelves is not None:
+        shelves.put(job)
+
+
+def may_yield(job: JobRecord) -> bool:
+    """Whether it is running or starting, and preemptible (R24)."""
+    return bool(job.leases) and job.preemptible and (job.state is JobState.RUNNING or job.state is JobState.STARTING)
+
+
+def loses_since(job: JobRecord) -> int:
+    """Since when stopping the job loses work: its last checkpoint of this attempt, else its start; time suspended comes on top (R25)."""
+    since = job.started_at
+    if job.checkpoint_at > since and job.checkpoint_attempt == job.attempt:
+        since = job.checkpoint_at
+    return since + job.paused - job.paused_saved if since else NOTHING_YET
+
+
+def last_lease(job: JobRecord) -> LeaseState:
+    """The one whose grant stands last in the log."""
+    return max(job.leases.values(), key=lambda lease: (lease.sequence, lease.place))
