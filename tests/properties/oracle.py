@@ -18,7 +18,7 @@ from headrace.domain.places.awaited import awaited_places
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.queueing.holds import as_seen_by
+from headrace.domain.queueing.holds import OutOfReach, as_seen_by, rank_in_line
 from headrace.domain.queueing.ranking import Rank, is_inside, rank
 from headrace.domain.reclaim.eligibility import RECLAIM, anybody_above, causes
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
@@ -99,7 +99,7 @@ class Oracle:
 
     def _grant(self, pool: PoolState) -> bool:
         kept_from = self._kept_from(pool)
-        suspended = Resuming(self.state, self.skip.union(self.resumed)).best(pool)
+        suspended = self._best_suspended(pool)
         for candidate in self.candidates(pool):
             if suspended is not None and suspended[0] < candidate.rank:
                 break
@@ -111,6 +111,29 @@ class Oracle:
         if suspended is not None:
             self._resume(suspended[1], pool)
         return suspended is not None
+
+    def _best_suspended(self, pool: PoolState) -> tuple[Rank, JobRecord] | None:
+        """Who goes on first of those who could though what is kept for whoever ranks before them is not free for them (R18, R29)."""
+        if pool.search is not None:
+            return None
+        resuming = Resuming(self.state, self.skip.union(self.resumed))
+        there = [job for job in self.state.suspended.values() if next(iter(job.leases.values())).pool == pool.document.name]
+        ranked = [(mine, job) for job in there if (mine := self._rank_of_suspended(resuming, job, pool)) is not None]
+        return min(ranked, key=lambda pair: pair[0], default=None)
+
+    def _rank_of_suspended(self, resuming: Resuming, job: JobRecord, pool: PoolState) -> Rank | None:
+        mine = None if job.key in self.skip or job.key in self.resumed else resuming._rank(job, pool)
+        if mine is None:
+            return None
+        here = [hold for hold in self.state.holds.values() if hold.pool == pool.document.name]
+        ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(self.state, hold.job, pool)) is not None]
+        kept = [
+            OutOfReach(self.state, pool, hold) for theirs, hold in sorted(ranked, key=lambda pair: pair[0]) if theirs < mine
+        ]
+        mine = resuming._rank(job, pool)
+        for out in reversed(kept):
+            out.end()
+        return mine
 
     def _resume(self, job: JobRecord, pool: PoolState) -> None:
         """It goes on where it was (R29)."""
