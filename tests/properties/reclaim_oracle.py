@@ -134,7 +134,10 @@ class Oracle:
     def same_side(self, one: JobRecord, other: JobRecord) -> bool:
         if one.policy is other.policy:
             return True
-        return one.tenant == other.tenant and self.side(one.policy, self.job.policy) == self.side(other.policy, self.job.policy)
+        mine, theirs = (self.side(victim.policy, self.job.policy) for victim in (one, other))
+        return one.tenant == other.tenant and all(
+            use is its_use for (use, _), (its_use, _) in zip(mine, theirs, strict=False)
+        )  # the same accounts: not two that happen to hold the same
 
     def candidates(self, cause: str) -> list[JobRecord]:
         may = self.may_reclaim_from if cause == "reclaim" else self.may_take_by_priority_from

@@ -35,7 +35,11 @@ class Watched(World):
             assert [found for job in waiting if (found := self._what_was_missed(job))] == []
 
     def _is_ready(self, job: JobRecord) -> bool:
-        return job.nomination is None and not job.waits_for and not job.doomed_by and job.not_before <= self.now
+        """Whether it is its turn: of those who ask for the same in one queue the first is looked at, and the others after it (R16)."""
+        if job.nomination is not None or job.waits_for or job.doomed_by or job.not_before > self.now:
+            return False
+        group = self.state.pending.group_of(job)
+        return group is not None and group.head() is job
 
     def _what_was_missed(self, job: JobRecord) -> str:
         profile = self.state.profile(job.tenant, job.profile)
