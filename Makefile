@@ -4,6 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 DISTRIBUTIONS := contracts services node-executor
+INSTALLING := tests/integration tests/end_to_end
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-api test-deploy check properties sim scenarios schemas format lock
@@ -24,8 +25,9 @@ down: $(INSTALLED) ## stop what `make up` started
 demo: $(INSTALLED) ## start everything, play the worked example with real processes, tell the story, stop
 	@$(BIN)/headrace demo
 
-test: $(INSTALLED) ## run every test
-	@$(BIN)/pytest
+test: $(INSTALLED) ## run every test: those of one process on all cores, then those that start installations one after the other
+	@$(BIN)/pytest --numprocesses logical --dist loadfile $(INSTALLING:%=--ignore %)
+	@$(BIN)/pytest $(INSTALLING)
 
 test-api: $(INSTALLED) ## several thousand made-up requests against the served API, by schemathesis in an environment of its own
 	@test -x .schemathesis/bin/schemathesis || { echo "Making .schemathesis"; $(PYTHON) -m venv .schemathesis && \
