@@ -11,6 +11,7 @@ from headrace.contracts.subjects import asker_of
 from headrace.domain import allowances, capacity
 from headrace.domain.attempts import Answered, Attempt, Ending
 from headrace.domain.fold.governance import cordon
+from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
 from headrace.domain.phases import watch
@@ -168,7 +169,7 @@ def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
 def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: int) -> None:
     """From pending to starting: a new attempt begins, and what was kept for the job is now to be held by it."""
     end_nomination(state, job)
-    state.holds.pop(job.key, None)
+    end_hold(state, job.key)
     state.pending.remove(job)
     job.policy.pending -= 1
     job.state, job.attempt = JobState.STARTING, fact.attempt
@@ -258,7 +259,7 @@ def _finish(state: State, job: JobRecord, final: JobState, reason: str, message:
     if job.state is JobState.PENDING:
         job.policy.pending -= 1
         end_nomination(state, job)
-        state.holds.pop(job.key, None)
+        end_hold(state, job.key)
         state.pending.remove(job)
     if state.barred:
         lift_bar(state, job.key)

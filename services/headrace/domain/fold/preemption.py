@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import add_to
 from headrace.domain import capacity
+from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, set_status
 from headrace.domain.fold.nominations import end_nomination, lift_bar, lift_late
 from headrace.domain.phases import watch
@@ -79,7 +80,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
     note_fruitful(pool)
     state.preemptions_ordered += len(fact.victims)
     state.pending.remove(job)
-    state.holds.pop(job.key, None)
+    end_hold(state, job.key)
     job.nomination = preemption
     state.pending.add(job, state.now)
     capacity.nominate(state, preemption)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
+from headrace.contracts.durations import SECOND
+from headrace.domain.searches import is_worthwhile, note_fruitless
 from headrace.domain.state import State
 from tests.unit.domain.site import Site, place
 
@@ -75,3 +77,32 @@ def test_for_who_waits_no_more_and_in_no_such_pool_nothing_is_kept():
     site.say(placed(job, place("n1", 1)), by="allocator")
 
     assert kept(site.state) == {}
+
+
+def searches(site: Site, job) -> bool:
+    """Whether who stands next is searched for again."""
+    return is_worthwhile(site.state.pools["hall"], job, site.state.now + SECOND)
+
+
+@pytest.mark.parametrize("ends", ["lifted", "granted", "ended", "nominated"])
+def test_what_found_nobody_is_searched_for_again_when_something_is_kept_and_when_it_no_longer_is(ends):  # R19
+    site, job = waiting()
+    other = site.admit("other")
+    pool = site.state.pools["hall"]
+
+    note_fruitless(pool, other, site.state.now)
+    before = searches(site, other)
+    site.say(placed(job, place("n1", 0)), by="allocator")
+    kept_then = searches(site, other)
+    note_fruitless(pool, other, site.state.now)
+    again = searches(site, other)
+    if ends == "lifted":
+        site.say(f.HoldLiftedV1(job=job.key, pool="hall", why="w"), by="allocator")
+    elif ends == "granted":
+        site.grant(job, place("n1", 1))
+    elif ends == "nominated":
+        site.order(job, (), place("n1", 1))
+    else:
+        site.say(f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+
+    assert (before, kept_then, again, searches(site, other)) == (False, True, False, True)
