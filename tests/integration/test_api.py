@@ -640,7 +640,9 @@ def test_what_if_is_asked_of_the_real_history_by_the_provider_and_by_a_tenant_of
     report = api.done("viewer", "POST", "/v1/audit:whatif", dearer)
     total = report["total"]
     assert float(total["after"]["cost"]) > 50 * float(total["before"]["cost"]) > 0
-    of_its_own = api.done("viewer", "POST", "/v1/audit:whatif", dearer | {"since": before})  # where no start and no cancellation meet
+    of_its_own = api.done(
+        "viewer", "POST", "/v1/audit:whatif", dearer | {"since": before}
+    )  # where no start and no cancellation meet
     assert of_its_own["recorded"]["starts"] == of_its_own["total"]["before"]["starts"] == 1
     assert {"acme/dev"} <= report["groups"].keys()
     own = {"tenant": "acme", "name": "dev", "group": "dev", "profiles": ["half"], "limit": {"gpu": "4"}}

@@ -114,7 +114,7 @@ class Pending:
         job.avoiding = _avoided(job, now)
         if job.avoiding:
             heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
-        key = _key(job)
+        key = group_key(job)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = JobGroup(
@@ -137,7 +137,7 @@ class Pending:
             alike.sort(key=_AGE)
             alike.sort(key=_PRIORITY, reverse=True)
             self.add(alike[0], now)
-            group = self.groups[_key(alike[0])]
+            group = self.groups[group_key(alike[0])]
             group.members = {job.key: job for job in alike}
             group.lines = {priority: deque(line) for priority, line in groupby(alike, _PRIORITY)}
         for job in others:
@@ -147,7 +147,7 @@ class Pending:
         """Take a job out of the line, or from aside; False if it stood in neither."""
         if self.aside and self.aside.pop(job.key, None) is not None:
             return True
-        key = _key(job)
+        key = group_key(job)
         group = self.groups.get(key)
         if group is None or not group.leave(job):
             return False
@@ -164,7 +164,7 @@ class Pending:
 
     def group_of(self, job: JobRecord) -> JobGroup | None:
         """The group in which the job stands in line, if it does."""
-        group = self.groups.get(_key(job))
+        group = self.groups.get(group_key(job))
         return group if group is not None and group.members.get(job.key) is job else None
 
     def group_for(self, job: JobRecord) -> JobGroup:
@@ -191,7 +191,7 @@ _AGE = attrgetter("admitted_at", "order", "key")
 _PRIORITY = attrgetter("priority")
 
 
-_key = attrgetter(
+group_key = attrgetter(
     "policy.document.tenant",
     "policy.document.name",
     "profile",

@@ -1,7 +1,10 @@
 """When a search for victims is worth opening again (R19): what is remembered of searches that found nobody.
 
 A search costs two records, so what found nobody is not asked again until something in the pool has changed, and then not at once:
-after each fruitless search the pool rests a little longer, up to a second. A request that has not been searched for yet never waits.
+after each fruitless search the pool rests a little longer, up to a second. What has not been searched for yet never waits.
+
+The jobs of one group get the same answer, for they differ only in priority and age. Those of two groups may not, though they ask for the
+same: one may have something kept for it (R16), or be barred from a pool (R27).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.contracts.durations import MILLISECOND, SECOND
+from headrace.domain.pending import group_key
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, PoolState
@@ -27,14 +31,9 @@ class Fruitless:
     retry_at: int | None
 
 
-def search_key(job: JobRecord) -> tuple[object, ...]:
-    """Jobs with the same key get the same answer."""
-    return (*job.policy.key, job.request.order, job.beyond, job.avoiding)
-
-
 def note_fruitless(pool: PoolState, job: JobRecord, now: int, protected: int = 0, retry_at: int | None = None) -> None:
     """A search for the job found nobody."""
-    pool.fruitless[search_key(job)] = Fruitless(pool.epoch, protected, retry_at)
+    pool.fruitless[group_key(job)] = Fruitless(pool.epoch, protected, retry_at)
     pool.rest = min(max(2 * pool.rest, REST_FIRST), REST_MAX)
     pool.rests_until = now + pool.rest
     if pool.next_retry or retry_at is not None:  # else there is none, and there was none
@@ -49,7 +48,7 @@ def is_resting(pool: PoolState, now: int) -> bool:
 
 def was_searched(pool: PoolState, job: JobRecord) -> bool:
     """Whether a search for such a job has found nobody before."""
-    return search_key(job) in pool.fruitless
+    return group_key(job) in pool.fruitless
 
 
 def note_fruitful(pool: PoolState) -> None:
@@ -60,7 +59,7 @@ def note_fruitful(pool: PoolState) -> None:
 
 def is_worthwhile(pool: PoolState, job: JobRecord, now: int) -> bool:
     """Whether a search for the job might find somebody that the last one did not."""
-    last = pool.fruitless.get(search_key(job))
+    last = pool.fruitless.get(group_key(job))
     if last is None:
         return True
     if last.retry_at is not None and last.retry_at <= now:

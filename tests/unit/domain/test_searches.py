@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from headrace.contracts.durations import MILLISECOND, SECOND
 from headrace.contracts.facts import LeaseOverdueV1
 from headrace.domain import searches
+from headrace.domain.pending import group_key
 from headrace.domain.state import JobRecord, PoolState
 from tests.unit.domain.site import Site, place, policy, pool
 
@@ -38,10 +39,11 @@ def test_a_request_that_was_never_searched_for_is_worth_a_search_even_in_a_pool_
     assert (searches.was_searched(hall, other), *asked(hall, other, 0)) == (True, False, None)
 
 
-def test_jobs_of_one_policy_with_equal_requests_get_the_same_answer(site):
+def test_jobs_of_one_group_get_the_same_answer(site):
     jobs = {
         "same": site.admit("a"),
-        "another user": site.admit("b", user="bob", priority=9, preemptible=False),
+        "another user": site.admit("b", user="bob", priority=9),
+        "another promise": site.admit("e", preemptible=False),
         "another request": site.admit("c", "dev/two"),
         "another policy": site.admit("d", "ops/one"),
     }
@@ -50,6 +52,7 @@ def test_jobs_of_one_policy_with_equal_requests_get_the_same_answer(site):
     assert {name: searches.was_searched(hall, job) for name, job in jobs.items()} == {
         "same": True,
         "another user": True,
+        "another promise": False,
         "another request": False,
         "another policy": False,
     }
@@ -112,7 +115,7 @@ def test_the_rest_doubles_with_every_fruitless_search_up_to_a_second_and_ends_wi
 def test_the_end_of_a_protection_makes_a_search_worthwhile_at_once(site):  # R25
     hall, job = hall_of(site), site.admit("a")
     searches.note_fruitless(hall, job, 0, protected=2, retry_at=5 * MS)
-    last = hall.fruitless[searches.search_key(job)]
+    last = hall.fruitless[group_key(job)]
     assert (last.epoch, last.protected, last.retry_at) == (7, 2, 5 * MS)
     assert [asked(hall, job, now) for now in (0, 5 * MS)] == [(False, 5 * MS), (True, 10 * MS)]
     hall.epoch += 1

@@ -16,6 +16,7 @@ from headrace.contracts.amounts import GPU, JOB, add_to, format_amount, format_a
 from headrace.contracts.durations import format_time
 from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain import capacity
+from headrace.domain.pending import group_key
 from headrace.domain.places.growth import growing_for
 from headrace.domain.places.placement import suits
 from headrace.domain.queueing.admissible import open_pools
@@ -24,7 +25,6 @@ from headrace.domain.queueing.gates import budget_exhausted, outside_window
 from headrace.domain.queueing.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.reclaim.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
-from headrace.domain.searches import search_key
 from headrace.domain.supply import left_for, sums_fit
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def _leaving(job: JobRecord, kept: Preemption) -> str:
 
 def _victims_protected(case: Case) -> Grounds | None:
     """The last search for such a request found some who could yield but for their minimum run time (R25)."""
-    last = case.pool.fruitless.get(search_key(case.job))
+    last = case.pool.fruitless.get(group_key(case.job))
     if last is None or not last.protected or case.has_room or not causes(case.state, case.job, case.pool):
         return None
     if not anybody_above(case.state, case.job.policy, case.pool):
