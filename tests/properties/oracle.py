@@ -50,8 +50,20 @@ class Oracle:
         self.resumed: list[str] = []
         self.state.pending.ripen(now)
 
-    def keep(self, facts: Iterable[AnyFact]) -> Oracle:
-        """What the round lifts and places before it grants anything (R16), which has to be right by itself."""
+    def play(self, facts: Iterable[AnyFact], *, in_line: bool = True) -> Oracle:
+        """Those for whom places are kept go first (R27), then what `facts` keep is judged, then it is said who ought to be granted what."""
+        self._nominated()
+        if not in_line:
+            return self
+        self._keep(facts)
+        while any(self._grant(self.state.pools[name]) for name in sorted(self.state.pools)):
+            pass
+        for name in sorted(self.state.pools):
+            self._search(self.state.pools[name])
+        return self
+
+    def _keep(self, facts: Iterable[AnyFact]) -> None:
+        """What the round lifts and places before it grants anything to those in line (R16), which has to be right by itself."""
         for fact in facts:
             if isinstance(fact, f.HoldLiftedV1):
                 del self.state.holds[fact.job]
@@ -63,17 +75,6 @@ class Oracle:
                 assert awaited_places(self.state, job, pool) is not None
                 self.state.holds[fact.job] = Hold(job, fact.pool, fact.places, self.now)
         assert all(hold.job.key not in self.skip for hold in self.state.holds.values() if hold.placed_at == self.now)
-        return self
-
-    def play(self, *, in_line: bool = True) -> Oracle:
-        self._nominated()
-        if not in_line:
-            return self
-        while any(self._grant(self.state.pools[name]) for name in sorted(self.state.pools)):
-            pass
-        for name in sorted(self.state.pools):
-            self._search(self.state.pools[name])
-        return self
 
     def _nominated(self) -> None:
         for preemption in sorted(self.state.preemptions.values(), key=lambda one: (one.sequence, one.id)):

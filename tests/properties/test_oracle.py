@@ -34,7 +34,7 @@ class Watched:
         if self.rounds % 7 == 0:
             standings.forget()
         facts = self.real(state, standings, now, skip, room, in_line=in_line)
-        slow = Oracle(state, now, frozenset(skip)).keep(facts).play(in_line=in_line)
+        slow = Oracle(state, now, frozenset(skip)).play(facts, in_line=in_line)
         assert told(facts) == (slow.granted, slow.opened)
         assert [fact.job for fact in facts if isinstance(fact, f.ResumeOrderedV1)] == slow.resumed
         return facts
