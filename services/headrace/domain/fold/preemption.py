@@ -91,13 +91,15 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
 
 
 def _yield(state: State, victim: JobRecord, preemption: Preemption) -> None:
+    """What is suspended makes no room by going (R29), and so it goes on counting."""
     if victim.yields_to or not victim.leases:
         return
     victim.yields_to = preemption.id
     victim.barred_from = preemption.pool
     state.barred.setdefault(preemption.job.key, []).append(victim)
     for lease in victim.leases.values():
-        capacity.yield_use(state, victim, state.pools[lease.pool], lease, 1)
+        if not lease.suspended_at:
+            capacity.yield_use(state, victim, state.pools[lease.pool], lease, 1)
 
 
 def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _place: int) -> None:

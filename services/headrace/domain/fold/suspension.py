@@ -48,8 +48,11 @@ def _resume_ordered(state: State, fact: f.ResumeOrderedV1, _sequence: int, _plac
     if job is None or job.state is not JobState.SUSPENDED or job.attempt != fact.attempt or not job.leases:
         return
     for lease in job.leases.values():
+        pool = state.pools[lease.pool]
         lease.suspended_at, lease.resuming = 0, True
-        capacity.take(state, job, state.pools[lease.pool], capacity.gpu_part(lease))
+        capacity.take(state, job, pool, capacity.gpu_part(lease))
+        if job.yields_to:
+            capacity.yield_use(state, job, pool, lease, 1)
     state.stir()
     job.paused += state.now - job.suspended_at
     job.state, job.resumed_at, job.min_runtime = JobState.STARTING, state.now, fact.min_runtime

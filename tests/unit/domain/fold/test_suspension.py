@@ -183,3 +183,22 @@ def test_an_order_to_go_on_that_comes_too_late_changes_nothing():
     hall.say("allocator", ordered(hall.job))
     hall.say("node.n1", resumed(hall.job))
     assert (hall.job.state, hall.free(), hall.job.resumed_at) == (JobState.RUNNING, [0, 0], 0)
+
+
+@pytest.mark.parametrize("then", ["goes on", "goes on and is suspended", "goes on and leaves", "leaves"])
+def test_the_accounts_add_up_if_one_is_told_to_yield_though_it_is_suspended(then):
+    hall = Scene()
+    hall.suspend()
+    hall.policy("high", size=2)
+    hall.order(hall.admit("high", "p"), [hall.job], ("n2", 0, 2))
+    found = [hall.adds_up()]
+    if then != "leaves":
+        hall.say("allocator", ordered(hall.job))
+        found.append(hall.adds_up())
+    if then == "goes on and is suspended":
+        hall.suspend()
+    elif then != "goes on":
+        hall.end(hall.job)
+    found.append(hall.adds_up())
+
+    assert found == [[]] * len(found)
