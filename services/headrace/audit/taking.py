@@ -1,9 +1,9 @@
 """When a snapshot of the fold is due, and which ones are kept. Pure.
 
 Strategy: facts bound how long a start takes and how long it takes to work out a moment of the past, so it is facts that count; a quiet
-installation takes one now and then. The next one waits as long as the last one took, so that taking them never costs more than half of
-the time, and what lies behind one is folded again in about the time that it took: so it stays where a whole history comes at once. The
-last few are kept against damage, and of the others one for every so many facts, for ever: they are what makes the past quick.
+installation takes one now and then. The next one waits half as long as the last one took, so that taking them never costs more than two
+thirds of the time: where a whole history comes at once, or jobs by the million live, they lie further apart. The last few are kept
+against damage, and of the others as many, for ever, as it takes that no two lie further apart than that: they make the past quick.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from headrace.service.snapshots import Name
 
-FACTS = 100_000
-"""They are folded in one to two seconds, and a snapshot of very many jobs is loaded in as long: any moment within three."""
+FACTS = 50_000
+"""They are folded in 0.6 s of CPU. The snapshot before them, of 60,000 jobs that ended in the last hour and 140,000 ids that ended in the
+last day, is loaded in 0.6 s, has 9 MB, which is about what those facts have in the ledger, and was taken in 1.4 s."""
 EVERY = 10 * MINUTE
 FACTS_LEAST = 1_000
 """Facts without which there is no snapshot, however long it has been."""
@@ -34,7 +35,7 @@ class Pace(NamedTuple):
 
     def is_due(self, facts: int, passed: int, took: int) -> bool:
         """Whether one is, so many facts and microseconds after the last, which `took` so many."""
-        if passed < took:
+        if 2 * passed < took:
             return False
         return facts >= self.facts or (passed >= self.every and facts >= min(self.least, self.facts))
 
@@ -42,15 +43,15 @@ class Pace(NamedTuple):
 def superfluous(names: Sequence[Name], schema: str, pace: Pace) -> list[Name]:
     """Those that nobody needs any more, of all there are in order.
 
-    Of this release's own the last few stay, and the first of every stretch of facts. Of another release's the last few stay until
-    there are as many of our own: whoever goes back to it begins there.
+    Of this release's own the last few stay, and each without which there would be more facts between its neighbours than make one due.
+    Of another release's the last of each stay until there are enough of our own: whoever goes back to it begins there.
     """
     own = [name for name in names if name.schema == schema]
     gone = [name for name in names if name.schema != schema] if len(own) >= LAST_KEPT else []
     gone = [name for name in gone if name not in _last_of_each(gone)]
-    last = -pace.facts
-    for name in own[:-LAST_KEPT]:
-        if name.facts - last < pace.facts:
+    last = 0
+    for name, following in zip(own[:-LAST_KEPT], own[1:], strict=False):
+        if following.facts - last <= pace.facts:
             gone.append(name)
         else:
             last = name.facts

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 from itertools import accumulate, chain, islice, repeat
+from itertools import count as numbers_from
 from operator import attrgetter, itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 NONE, SAME, PLAIN, STEPS, CHOICE, ENUM, REFS, RECORD, TUPLE, RUNS, TABLE, EMPTY, MIXED = range(13)
 """The forms of a column; the numbers stand in snapshots and keep their meaning."""
+
+_LOOKED_AT = 1_000
+"""Values by which many are judged."""
 
 _CONTAINERS: tuple[type, ...] = (list, tuple, deque, set, frozenset)
 
@@ -66,20 +70,19 @@ class Writer:
         if graph.is_object(kind):
             return [REFS, self._number(kind), _integers(self._pointers(values, kind))]
         if issubclass(kind, Enum):
-            return [ENUM, self._number(kind), self.column(list(map(attrgetter("value"), values)))]
+            return [ENUM, self._number(kind), self.column(list(map(attrgetter("_value_"), values)))]
         names = graph.field_names(kind)
         return [RECORD, self._number(kind), [self.column(list(map(attrgetter(name), values))) for name in names]]
 
     def _pointers(self, values: list[Any], kind: type) -> list[int]:
         places, objects = self._places, self._objects.setdefault(kind, [])
-        pointers = []
-        for value in values:
-            place = places.get(id(value))
-            if place is None:
-                place = places[id(value)] = len(objects)
-                objects.append(value)
-            pointers.append(place)
-        return pointers
+        pointers = list(map(id, values))
+        new = dict(zip(pointers, values, strict=True))
+        for known in places.keys() & new.keys():
+            del new[known]
+        places.update(zip(new, numbers_from(len(objects))))
+        objects += new.values()
+        return list(map(places.__getitem__, pointers))
 
     def _sequences(self, values: list[Any], kind: type) -> list[Any]:
         if kind in (set, frozenset):
@@ -121,7 +124,10 @@ def _atoms(values: list[Any], kind: type) -> list[Any]:
         return [SAME, values[0]]
     if kind is int:
         return _integers(values)
-    distinct = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    some = values[:: max(1, len(values) // _LOOKED_AT)]
+    if 2 * len(set(some)) > len(some) >= _LOOKED_AT:  # ids, digests: no need to look at all of a million to see that they differ
+        return [PLAIN, values]
+    distinct = dict(zip(dict.fromkeys(values), numbers_from()))
     if 4 * len(distinct) <= len(values):
         return [CHOICE, list(distinct), _integers(list(map(distinct.__getitem__, values)))]
     return [PLAIN, values]

@@ -17,11 +17,11 @@ PACE = Pace(facts=100, every=1_000, least=10)
         pytest.param(99, 999, 0, False, id="neither"),
         pytest.param(10, 1_000, 0, True, id="a while"),
         pytest.param(9, 1_000, 0, False, id="a while in which next to nothing happened"),
-        pytest.param(100, 49, 50, False, id="it would take more than half of the time"),
-        pytest.param(100, 50, 50, True, id="half of the time"),
+        pytest.param(100, 24, 50, False, id="it would take more than two thirds of the time"),
+        pytest.param(100, 25, 50, True, id="two thirds of the time"),
     ],
 )
-def test_a_snapshot_is_due_after_so_many_facts_or_so_long_and_never_costs_more_than_half(facts, passed, took, due):
+def test_a_snapshot_is_due_after_so_many_facts_or_so_long_and_never_costs_more_than_two_thirds(facts, passed, took, due):
     assert PACE.is_due(facts, passed, took) is due
 
 
@@ -29,9 +29,10 @@ def name(facts, schema="own"):
     return Name(facts, facts, schema, "0" * 16)
 
 
-def test_the_last_few_stay_and_the_first_of_every_stretch():
-    names = [name(facts) for facts in (90, 130, 150, 200, 330, 340, 350, 360)]
-    assert [gone.facts for gone in superfluous(names, "own", PACE)] == [130, 150]
+def test_the_last_few_stay_and_of_the_others_so_many_that_none_is_too_far_from_the_next():
+    names = [name(facts) for facts in (90, 130, 150, 200, 230, 330, 340, 350, 360)]
+    assert [gone.facts for gone in superfluous(names, "own", PACE)] == [130, 200]
+    assert superfluous([name(101 * number) for number in range(1, 9)], "own", PACE) == []
 
 
 def test_what_the_release_before_can_read_stays_until_there_are_enough_of_our_own():
