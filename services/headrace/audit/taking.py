@@ -8,6 +8,7 @@ against damage, and of the others as many, for ever, as it takes that no two lie
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.durations import MINUTE
@@ -50,7 +51,7 @@ def superfluous(names: Sequence[Name], schema: str, pace: Pace) -> list[Name]:
     gone = [name for name in names if name.schema != schema] if len(own) >= LAST_KEPT else []
     gone = [name for name in gone if name not in _last_of_each(gone)]
     last = 0
-    for name, following in zip(own[:-LAST_KEPT], own[1:], strict=False):
+    for name, following in pairwise(own[: 1 - LAST_KEPT]):
         if following.facts - last <= pace.facts:
             gone.append(name)
         else:

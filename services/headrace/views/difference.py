@@ -13,7 +13,7 @@ from headrace.contracts.amounts import format_amount
 from headrace.contracts.past import Change, DiffView
 from headrace.domain.state import FINAL, HOLDING
 from headrace.views.replay import documents
-from headrace.views.roster import Roster
+from headrace.views.roster import lines_of
 from headrace.views.shown import node_views, pool_views, state_of
 from headrace.views.visibility import EVERYBODY
 
@@ -111,7 +111,7 @@ def _nodes(state: State, tenant: str) -> dict[tuple[str, str], Item]:
 
 def _pools(state: State, tenant: str) -> dict[tuple[str, str], Item]:
     found = {}
-    for view in pool_views(state, Roster(state), tenant):
+    for view in pool_views(state, lines_of(state), tenant):
         item = {"nodes": str(view.nodes)}
         for key in view.keys:
             item |= {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.service.snapshots import Name, Snapshots
 
 AT_ONCE = 2
-PIECE = 50
+PIECE = 10
 """Records folded before orders get their turn."""
 SILENCE = 2.0
 """Seconds after which a ledger that gives nothing more is said to be away."""

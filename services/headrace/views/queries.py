@@ -101,9 +101,9 @@ class Queries:
             "facts": self.facts,
             "logs": self.logs,
             "queues": lambda tenant, _user, _payload: list(
-                shown.queue_views(self._from.state, self._from.roster, tenant, self._from.clock())
+                shown.queue_views(self._from.state, self._from.roster.lines, tenant, self._from.clock())
             ),
-            "pools": lambda tenant, _user, _payload: list(shown.pool_views(self._from.state, self._from.roster, tenant)),
+            "pools": lambda tenant, _user, _payload: list(shown.pool_views(self._from.state, self._from.roster.lines, tenant)),
             "nodes": lambda tenant, _user, _payload: list(shown.node_views(self._from.state, self._from.heard, tenant)),
         }
 

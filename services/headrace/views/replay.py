@@ -15,7 +15,7 @@ from headrace.contracts.documents import KINDS
 from headrace.contracts.past import LeaseView, PastJob, PastView
 from headrace.contracts.queries import DocumentView
 from headrace.domain.state import FINAL, JobState
-from headrace.views.roster import Roster
+from headrace.views.roster import lines_of
 from headrace.views.shown import Waits, node_views, pool_views, queue_views, state_of
 from headrace.views.visibility import EVERYBODY, document_seen_by, hide_others
 
@@ -39,16 +39,16 @@ def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", lim
     )
     if after:
         return page
-    roster = Roster(state)
+    lines = lines_of(state)
     tenants = sorted({owner for owner, _ in state.policies}) if tenant == EVERYBODY else [tenant]
     return PastView(
         sequence=page.sequence,
         now=page.now,
         tip=tip,
         documents=tuple(documents(state, tenant)),
-        pools=tuple(pool_views(state, roster, tenant)),
+        pools=tuple(pool_views(state, lines, tenant)),
         nodes=tuple(node_views(state, {}, tenant)),
-        queues=tuple(view for owner in tenants for view in queue_views(state, roster, owner, now)),
+        queues=tuple(view for owner in tenants for view in queue_views(state, lines, owner, now)),
         counts=dict(sorted(Counter(state_of(job) for job in _own(state, tenant)).items())),
         jobs=jobs,
         next=page.next,

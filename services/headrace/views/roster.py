@@ -34,7 +34,7 @@ class Rejected(NamedTuple):
     at: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Line:
     """How many jobs of one queue wait, and how many hold leases."""
 
@@ -69,6 +69,15 @@ class Changes(NamedTuple):
 def jobs_of(record: Record) -> dict[str, None]:
     """The keys of all jobs that a record is about, in order. A victim has a `stop.ordered` of its own beside the preemption's."""
     return dict.fromkeys(fact.job for _, fact in spelled_out(record.facts) if hasattr(fact, "job"))
+
+
+def lines_of(state: State) -> dict[Queue, Line]:
+    """The lines of a state that nobody follows."""
+    lines: dict[Queue, Line] = {}
+    for job in state.jobs.values():
+        if not job.ended_at:
+            _count(lines, (*job.policy.key, job.profile), job.state, 1)
+    return lines
 
 
 class Roster:
@@ -118,8 +127,8 @@ class Roster:
         elif seen.state is job.state:
             return
         else:
-            self._count(queue, seen.state, -1)
-        self._count(queue, job.state, 1)
+            _count(self.lines, queue, seen.state, -1)
+        _count(self.lines, queue, job.state, 1)
         if job.state is JobState.RUNNING and seen.state is not JobState.RUNNING:
             changes.started.append(job)
         if job.state in FINAL:
@@ -141,17 +150,6 @@ class Roster:
         roll.users[user] = None
         return roll
 
-    def _count(self, queue: Queue, state: JobState, change: int) -> None:
-        if state in FINAL:
-            return
-        line = self.lines.get(queue)
-        if line is None:
-            line = self.lines[queue] = Line()
-        if state in HOLDING:
-            line.holding += change
-        else:
-            line.pending += change
-
     def _reject(self, fact: JobRejectedV1) -> None:
         if fact.job in self._state.jobs:
             return
@@ -168,3 +166,15 @@ class Roster:
             key = self._ended.popleft()
             if self._seen.pop(key, None) is not None:
                 del self._roll(key).jobs[key]
+
+
+def _count(lines: dict[Queue, Line], queue: Queue, state: JobState, change: int) -> None:
+    if state in FINAL:
+        return
+    line = lines.get(queue)
+    if line is None:
+        line = lines[queue] = Line()
+    if state in HOLDING:
+        line.holding += change
+    else:
+        line.pending += change

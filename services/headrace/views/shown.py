@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.domain.devices import DeviceState
     from headrace.domain.pending import JobGroup
     from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
-    from headrace.views.roster import Roster
+    from headrace.views.roster import Queue
 
 LOOKS_MAX = 100
 
@@ -158,14 +158,14 @@ def rejected_why(rejected: Rejected) -> WhyView:
     return WhyView(job=fact.job, state=JobState.REJECTED.value, reason=fact.reason, message=fact.message)
 
 
-def queue_views(state: State, roster: Roster, tenant: str, now: int) -> Iterator[QueueView]:
+def queue_views(state: State, lines: Mapping[Queue, Line], tenant: str, now: int) -> Iterator[QueueView]:
     """The queues of a tenant, by name."""
     for key in sorted(key for key in state.policies if key[0] == tenant):
         policy = state.policies[key]
         scopes, budgets = tuple(_scope_views(state, policy)), tuple(_budget_views(policy, now))
         opens = (opens_at(state, policy, now) or 0) if policy.gate is not None and policy.gate.shut else 0
         for link in sorted(policy.document.profiles, key=lambda link: link.name):
-            line = roster.lines.get((*key, link.name), Line())
+            line = lines.get((*key, link.name), Line())
             closing = queue_closing(state, policy, link.name)
             yield QueueView(
                 name=f"{key[1]}/{link.name}",
@@ -225,7 +225,7 @@ def _gpu_first(keys: set[str] | frozenset[str]) -> list[str]:
     return sorted(keys, key=lambda key: (key != GPU, key))
 
 
-def pool_views(state: State, roster: Roster, tenant: str) -> Iterator[PoolView]:
+def pool_views(state: State, lines: Mapping[Queue, Line], tenant: str) -> Iterator[PoolView]:
     """The pools a tenant sees, by name: everybody's use in total, jobs of its own only."""
     for name in sorted(state.pools):
         pool = state.pools[name]
@@ -235,7 +235,7 @@ def pool_views(state: State, roster: Roster, tenant: str) -> Iterator[PoolView]:
                 nodes=len(pool.nodes),
                 keys=pool_keys(pool),
                 running=_running_in(state, tenant, name),
-                pending=_pending_for(state, roster, tenant, name),
+                pending=_pending_for(state, lines, tenant, name),
             )
 
 
@@ -260,10 +260,10 @@ def _running_in(state: State, tenant: str, pool: str) -> int:
     return sum(any(lease.pool == pool for lease in job.leases.values()) for job in holders)
 
 
-def _pending_for(state: State, roster: Roster, tenant: str, pool: str) -> int:
+def _pending_for(state: State, lines: Mapping[Queue, Line], tenant: str, pool: str) -> int:
     """Waiting jobs that may go to the pool."""
     total = 0
-    for (owner, _, name), line in roster.lines.items():
+    for (owner, _, name), line in lines.items():
         profile = state.profile(owner, name) if tenant in (EVERYBODY, owner) else None
         if profile is not None and pool in profile.pools:
             total += line.pending

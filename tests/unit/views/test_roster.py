@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, SECOND
-from headrace.views.roster import Changes, Rejected, Roster, jobs_of
+from headrace.views.roster import Changes, Line, Rejected, Roster, jobs_of, lines_of
 
 DEV_ONE = ("acme", "dev", "one")
 
@@ -119,3 +119,14 @@ def test_an_index_of_a_state_that_is_there_already_is_the_one_that_was_there_all
     assert [job.key for job in later.newest("acme")] == [job.key for job in roster.newest("acme")]
     assert {queue: (line.pending, line.holding) for queue, line in later.lines.items()} == {DEV_ONE: (1, 1)}
     assert (later._ended, later._seen[hall.job(2)].state) == (roster._ended, roster._seen[hall.job(2)].state)
+
+
+def test_the_lines_of_a_state_that_nobody_follows_are_those_of_one_who_does(hall, roster):
+    for number in range(1, 5):
+        hall.admit(hall.job(number))
+    hall.grant(hall.job(1), ("gpu01", "g0"))
+    hall.grant(hall.job(2), ("gpu01", "g1"))
+    hall.end(hall.job(2))
+    hall.finish(hall.job(2))
+    assert lines_of(hall.state) == {DEV_ONE: Line(pending=2, holding=1)}
+    assert (roster.lines[DEV_ONE].pending, roster.lines[DEV_ONE].holding) == (2, 1)

@@ -213,7 +213,7 @@ def test_queues_show_what_their_policy_holds(hall, roster, policy_of):
         borrowed=GPU_UNITS,
     )
     usual = {"tenant": "acme", "policy": "dev", "scopes": (scope,)}
-    assert list(queue_views(hall.state, roster, "acme", hall.now)) == [
+    assert list(queue_views(hall.state, roster.lines, "acme", hall.now)) == [
         QueueView(name="dev/one", profile="one", pending=2, running=3, **usual),
         QueueView(name="dev/pair", profile="pair", pending=0, running=0, **usual),
     ]
@@ -226,7 +226,9 @@ def test_pools_show_everybodys_use_in_total_and_own_jobs_only(hall, roster):
     hall.grant(hall.job(2, tenant="rival"), ("gpu01", "g1"))
     capacity = 4 * GPU_UNITS
     key = PoolKeyView(key="gpu", capacity=capacity, usable=capacity, used=2 * GPU_UNITS, free=2 * GPU_UNITS)
-    assert list(pool_views(hall.state, roster, "acme")) == [PoolView(name="hall", nodes=1, keys=(key,), running=1, pending=1)]
+    assert list(pool_views(hall.state, roster.lines, "acme")) == [
+        PoolView(name="hall", nodes=1, keys=(key,), running=1, pending=1)
+    ]
 
 
 def test_what_is_kept_for_a_preemptor_is_free_for_nobody(hall, roster):
@@ -243,14 +245,14 @@ def test_what_is_kept_for_a_preemptor_is_free_for_nobody(hall, roster):
             rule="R26",
         ),
     )
-    ((view,),) = (pool.keys for pool in pool_views(hall.state, roster, "acme"))
+    ((view,),) = (pool.keys for pool in pool_views(hall.state, roster.lines, "acme"))
     assert (view.used, view.free, view.kept) == (0, 3 * GPU_UNITS, GPU_UNITS)
 
 
 def test_a_pool_closed_to_the_tenant_and_its_nodes_are_not_there(hall, roster):
     pool = Pool(name="hall", selector={"site": "hq"}, access=Access(allow=("rival",)))
     hall.say("governance", f.PoolAppliedV1(author="a.b", pool=pool))
-    assert list(pool_views(hall.state, roster, "acme")) == []
+    assert list(pool_views(hall.state, roster.lines, "acme")) == []
     assert list(node_views(hall.state, {}, "acme")) == []
     assert [node.name for node in node_views(hall.state, {}, "rival")] == ["gpu01"]
 
@@ -299,7 +301,7 @@ def test_queues_show_what_closes_them_and_what_their_budgets_have_left(hall, ros
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
     hall.say("allocator", f.PolicyGatedV1(tenant="acme", policy="dev", shut=True, spent=("gpu per day",)))
     hall.say("governance", f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze"))
-    one, pair = queue_views(hall.state, roster, "acme", hall.now)
+    one, pair = queue_views(hall.state, roster.lines, "acme", hall.now)
     assert (one.closed, pair.closed, one.shut, one.opens_at > hall.now) == ("freeze", "", True, True)
     (view,) = one.budgets
     assert (view.key, view.hours, view.per, view.then, view.used, view.spent) == ("gpu", 3, "day", "wait", "0.000", True)
@@ -312,7 +314,7 @@ def test_a_budget_that_is_nearly_used_up_is_said_in_time_of_its_queue_and_of_a_j
     policy = policy_of("acme", budgets=(Budget(key="gpu", hours=0, per="day"),))
     hall.say("governance", f.PolicyAppliedV1(author="a.b", policy=policy))
     line = "0.000 of 0 hours of gpu are used this day: used up until"
-    assert next(queue_views(hall.state, roster, "acme", hall.now)).budgets[0].warning.startswith(line)
+    assert next(queue_views(hall.state, roster.lines, "acme", hall.now)).budgets[0].warning.startswith(line)
     waiting = hall.job(1)
     hall.admit(waiting)
     assert (

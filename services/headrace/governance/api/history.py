@@ -19,7 +19,7 @@ from headrace.governance.api.kinds import KINDS, everything, message_of
 from headrace.governance.api.messages import moment, sequence_of, texts
 from headrace.service.records import page
 from headrace.views.replay import past_view
-from headrace.views.roster import Roster
+from headrace.views.roster import lines_of
 from headrace.views.visibility import EVERYBODY, sees_node
 
 if TYPE_CHECKING:
@@ -129,14 +129,14 @@ def _point(text: str, field: str) -> Point:
 
 def _whole(answer: pb.PastState, state: State, tenant: str, now: int, view: PastView) -> None:
     """Everything but jobs."""
-    roster = Roster(state)
+    lines = lines_of(state)
     (kind,) = (kind for kind in KINDS if kind.kind == "pool")
     found = sorted(everything(state, kind, tenant, None), key=lambda one: one.name)
     answer.pools.extend(message_of(state, kind, one) for one in found)  # type: ignore[misc]
     seen = (name for name in sorted(state.nodes) if sees_node(tenant, state.nodes[name]))
     answer.nodes.extend(nodes.message_of(state, name, {}, tenant) for name in seen)
     for owner in sorted({owner for owner, _ in state.policies}) if tenant == EVERYBODY else [tenant]:
-        answer.queues.extend(queues.messages(state, roster, owner, now))
+        answer.queues.extend(queues.messages(state, lines, owner, now))
     for document in view.documents:
         message = answer.documents.add(
             kind=document.kind, name=document.name, revision=str(document.revision), closed=document.closed

@@ -13,12 +13,12 @@ from headrace.governance.api.messages import moment
 from headrace.views.shown import queue_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from headrace.contracts.queries import BudgetView, QueueView, ScopeView
     from headrace.domain.state import State
     from headrace.governance.api.office import Call
-    from headrace.views.roster import Roster
+    from headrace.views.roster import Line, Queue
 
 
 async def list_queues(request: Any, call: Call) -> pb.ListQueuesResponse:
@@ -28,7 +28,7 @@ async def list_queues(request: Any, call: Call) -> pb.ListQueuesResponse:
     page = paging.page_of(request.page_size, request.page_token, call.method, tenant, request.filter)
     passes = filters.parse(request.filter, pb.Queue.DESCRIPTOR.fields_by_name)
     answer = pb.ListQueuesResponse(sequence=str(office.state.sequence))
-    for message in messages(office.state, office.roster, tenant, office.now()):
+    for message in messages(office.state, office.roster.lines, tenant, office.now()):
         if page.last and message.name <= page.last:
             continue
         if len(answer.queues) == page.size:
@@ -44,15 +44,15 @@ async def get_queue(request: Any, call: Call) -> pb.Queue:
     tenant, policy, profile = names.parts_of(request.name, "tenants/*/queues/*/*")
     office = call.office
     if (tenant, policy) in office.state.policies:
-        for message in messages(office.state, office.roster, tenant, office.now(), policy):
+        for message in messages(office.state, office.roster.lines, tenant, office.now(), policy):
             if message.profile == profile:
                 return message
     raise not_found("queue", request.name)
 
 
-def messages(state: State, roster: Roster, tenant: str, now: int, policy: str = "") -> Iterator[pb.Queue]:
+def messages(state: State, lines: Mapping[Queue, Line], tenant: str, now: int, policy: str = "") -> Iterator[pb.Queue]:
     """The queues of a tenant, or of one of its policies, in the order of their names."""
-    found = [view for view in queue_views(state, roster, tenant, now) if policy in ("", view.policy)]
+    found = [view for view in queue_views(state, lines, tenant, now) if policy in ("", view.policy)]
     for view in sorted(found, key=lambda view: view.policy + "/" + view.profile):
         yield _message(state, view)
 
