@@ -48,6 +48,7 @@ def test_a_golden_record_has_a_value_in_every_field_so_that_none_can_change_unse
 LATER_FIELDS: dict[str, set[str]] = {
     "group.applied.v1": {"on_behalf"},
     "job.admitted.v1": {"contained", "mig", "on_behalf_of", "rules", "submitted_by"},
+    "job.rejected.v1": {"contained", "on_behalf_of", "preemptible", "request", "submitted_by"},
     "job.requeued.v1": {"avoid", "avoid_until", "may_overlap"},
     "lease.granted.v1": {"over_budget"},
     "node.registered.v1": {"levels", "reads"},

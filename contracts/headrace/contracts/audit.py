@@ -75,10 +75,11 @@ class VerifyReport(Value, frozen=True, kw_only=True):
     """What was looked at, and what was found. Counts are of records, where they are not called `facts`.
 
     `through`: the last record read. `voids`: void records by node. `recomputed` were decided again, `decision_facts` are their facts;
-    `other_engines`: decisions of other software, by its name; `observed`: what follows from more than the ledger holds (wishes of people,
-    observations of nodes), by writer; `late`: made on a record too far back. `folded`: decisions were followed up to there, and no further
-    because of `stopped`, where it says something. `seals` of the key `key` hold, and cover the records up to `sealed_through`. `found`: how
-    many findings there are, of which `findings` are the first.
+    `judged`: those of them that are verdicts of admission, judged again as far as the ledger says what was wished; `untold`: verdicts that
+    only the wish itself could tell, by reason. `other_engines`: decisions of other software, by its name; `observed`: what follows from
+    more than the ledger holds (documents as people wrote them, observations of nodes), by writer; `late`: made on a record too far back.
+    `folded`: decisions were followed up to there, and no further because of `stopped`, where it says something. `seals` of the key `key`
+    hold, and cover the records up to `sealed_through`. `found`: how many findings there are, of which `findings` are the first.
     """
 
     through: int = 0
@@ -87,6 +88,8 @@ class VerifyReport(Value, frozen=True, kw_only=True):
     voids: dict[str, int] = {}
     recomputed: int = 0
     decision_facts: int = 0
+    judged: int = 0
+    untold: dict[str, int] = {}
     other_engines: dict[str, int] = {}
     observed: dict[str, int] = {}
     late: int = 0

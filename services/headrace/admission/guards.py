@@ -24,14 +24,32 @@ def against_rules(group: Group | None, wish: JobWish) -> Rejection | None:
     """Why the group's runtime rules forbid the job: deny beats allow, and an empty list of what is allowed allows everything."""
     if group is None:
         return None
-    rules = group.runtime
-    image, command = wish.image, wish.command[0]
-    if (rule := _broken(image, rules.allow_images, rules.deny_images)) is not None:
-        what = f"image {image[:200]}" if image else "a job without an image"
-        return Rejection(RejectReason.RUNTIME_RULE, f"image: group {group.name} does not allow {what}: {rule}")
+    if (forbidden := against_image(group, wish.image)) is not None:
+        return forbidden
+    rules, command = group.runtime, wish.command[0]
     if (rule := _broken(command, rules.allow_commands, rules.deny_commands)) is not None:
         return Rejection(RejectReason.RUNTIME_RULE, f"command: group {group.name} does not allow {command[:200]}: {rule}")
     return _forbidden_names(group, wish)
+
+
+def against_image(group: Group | None, image: str) -> Rejection | None:
+    """Why the group's rules forbid an image, or, where it is empty, a job without one."""
+    if group is None:
+        return None
+    rule = _broken(image, group.runtime.allow_images, group.runtime.deny_images)
+    if rule is None:
+        return None
+    what = f"image {image[:200]}" if image else "a job without an image"
+    return Rejection(RejectReason.RUNTIME_RULE, f"image: group {group.name} does not allow {what}: {rule}")
+
+
+def has_rules(group: Group | None) -> bool:
+    """Whether there is anything that the group's rules could forbid."""
+    if group is None:
+        return False
+    rules = group.runtime
+    images, commands = (*rules.allow_images, *rules.deny_images), (*rules.allow_commands, *rules.deny_commands)
+    return bool(images or commands or rules.deny_env or rules.secrets)
 
 
 def _forbidden_names(group: Group, wish: JobWish) -> Rejection | None:

@@ -22,17 +22,20 @@ from headrace.domain.queueing.closings import GOING, pool_closing, queue_closing
 from headrace.domain.requests import asked_by, make_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import PolicyProfile, Profile
     from headrace.contracts.wishes import JobText, JobWish
     from headrace.domain.state import PolicyState, State
 
+    Queue = tuple[PolicyState, Profile]
+
 ID_AGE_MAX = 1 * DAY
 ID_AHEAD_MAX = 5 * MINUTE
 RETRY_AFTER = 10_000_000
 LABELS_MAX = 64
+NAME_MAX, MESSAGE_MAX = 256, 512
 AFTER_MAX = 100
 TRACE_MAX = 128
 """A longer one is no traceparent, and is not carried on."""
@@ -79,6 +82,21 @@ def acting(state: State, asker: Asker, user: str, now: int) -> Asker:
     return asker._replace(user=user, by=f"{asker.tenant}.{asker.user}")
 
 
+class Asked(NamedTuple):
+    """What the tests that look at numbers have to know of a job. `request`: what it asks of the profile, empty for all of it."""
+
+    request: Amounts
+    preemptible: bool
+    contained: bool
+
+
+class Turned(NamedTuple):
+    """Why a job is turned away, and after how many microseconds it may be tried again, where that helps."""
+
+    rejection: Rejection
+    retry_after: int | None = None
+
+
 class _Read(NamedTuple):
     """What a well-formed wish says, in our own terms."""
 
@@ -118,28 +136,24 @@ def judge(
     `pending`: jobs already admitted in this batch for the policy, `fresh` for the tenant; `batch`: keys of jobs admitted in it, on which
     others may depend; `seal(tenant, job, text)`: the job's text as it stands in the record.
     """
-    key = job_key(asker.tenant, asker.user, wish.id)
-    digest = wish_digest(asker, wish)
+    key, digest = job_key(asker.tenant, asker.user, wish.id), wish_digest(asker, wish)
     if isinstance(read := _read(state, asker, wish, now, batch), Rejection):
-        return _rejected(key, asker, wish, digest, read)
-    if isinstance(queue := _queue(state, asker, now), Rejection):
-        return _rejected(key, asker, wish, digest, queue)
+        return _rejected(key, asker, wish, digest, Turned(read))
+    if isinstance(queue := queue_of(state, asker, now), Rejection):
+        return _rejected(key, asker, wish, digest, Turned(queue))
     policy, profile = queue
     group = state.group(asker.tenant, policy.document.group)
     wish = with_defaults(rules := rules_of(group), wish)
-    forbidden = _not_on_behalf(asker, wish) or against_rules(group, wish)
+    forbidden = not_on_behalf(asker, wish.on_behalf_of) or against_rules(group, wish)
     if forbidden is not None:
-        return _rejected(key, asker, wish, digest, forbidden)
-    amounts = _within_profile(state, profile, read.request or default_request(rules, dict(asked_by(state, profile))))
-    if isinstance(amounts, Rejection):
-        return _rejected(key, asker, wish, digest, amounts)
-    contained, beyond = bool(wish.image), _beyond(policy, asker)
-    request = make_request(amounts, profile.replicas, profile, profile.mig, contained=contained)
-    if (never := never_fits(state, policy, profile, request, preemptible=wish.preemptible, beyond=beyond)) is not None:
-        return _rejected(key, asker, wish, digest, never)
-    crowded = _too_many(policy, pending) or too_fast(state, asker.tenant, now, fresh)
-    if crowded is not None:
-        return _rejected(key, asker, wish, digest, *crowded)
+        return _rejected(key, asker, wish, digest, Turned(forbidden))
+    wanted = read.request or default_request(rules, dict(asked_by(state, profile)))
+    asked = Asked(wanted, wish.preemptible, contained=bool(wish.image))
+    amounts = amounts_of(state, asker, queue, asked)
+    if isinstance(amounts, Turned):
+        return _rejected(key, asker, wish, digest, amounts, asked)
+    if (crowded := too_many(state, policy, now, pending=pending, fresh=fresh)) is not None:
+        return _rejected(key, asker, wish, digest, crowded, asked)
     text = text_of(rules, wish)
     return f.JobAdmittedV1(
         job=key,
@@ -160,8 +174,19 @@ def judge(
         trace=wish.trace if len(wish.trace) <= TRACE_MAX else "",
         submitted_by=asker.by,
         rules=uses(rules, wish, text),
-        contained=contained,
+        contained=asked.contained,
     )
+
+
+def amounts_of(state: State, asker: Asker, queue: Queue, asked: Asked) -> Amounts | Turned:
+    """What one replica takes, as far as the profile gives it and it could ever run."""
+    policy, profile = queue
+    amounts = _within_profile(state, profile, asked.request)
+    if isinstance(amounts, Rejection):
+        return Turned(amounts)
+    request = make_request(amounts, profile.replicas, profile, profile.mig, contained=asked.contained)
+    never = never_fits(state, policy, profile, request, preemptible=asked.preemptible, beyond=_beyond(policy, asker))
+    return amounts if never is None else Turned(never)
 
 
 def _beyond(policy: PolicyState, asker: Asker) -> bool:
@@ -169,37 +194,42 @@ def _beyond(policy: PolicyState, asker: Asker) -> bool:
     return asker.user in policy.document.beyond_limit
 
 
-def _too_many(policy: PolicyState, pending: int) -> tuple[Rejection, int] | None:
-    """Why no more may wait in the policy, and when to try again (R14)."""
-    most, name = policy.document.max_pending, policy.document.name
+def too_many(state: State, policy: PolicyState, now: int, *, pending: int, fresh: int) -> Turned | None:
+    """Why no more may wait in the policy, or come from its tenant now, and when to try again (R14)."""
+    most, name, tenant = policy.document.max_pending, policy.document.name, policy.document.tenant
     if policy.pending + pending < most:
-        return None
+        found = too_fast(state, tenant, now, fresh)
+        return None if found is None else Turned(*found)
     message = f"{most} jobs are pending in policy {name}; try again in 10 s"
-    return Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER
+    return Turned(Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER)
 
 
-def _not_on_behalf(asker: Asker, wish: JobWish) -> Rejection | None:
+def not_on_behalf(asker: Asker, user: str) -> Rejection | None:
     """A service account acts for a member of the queue's group, where that group trusts it to (`acting`)."""
-    if wish.on_behalf_of in ("", asker.user):
+    if user in ("", asker.user):
         return None
-    message = (
-        f"on_behalf_of: {asker.user} may not submit for {wish.on_behalf_of[:63]} here; the group has to name it in on_behalf"
-    )
+    message = f"on_behalf_of: {asker.user} may not submit for {user[:63]} here; the group has to name it in on_behalf"
     return Rejection(RejectReason.NOT_ALLOWED, message)
 
 
 def _rejected(
-    key: str, asker: Asker, wish: JobWish, digest: str, rejection: Rejection, retry_after: int | None = None
+    key: str, asker: Asker, wish: JobWish, digest: str, turned: Turned, asked: Asked | None = None
 ) -> f.JobRejectedV1:
+    (reason, message), retry_after = turned
     return f.JobRejectedV1(
         job=key,
         policy=asker.policy,
         profile=asker.profile,
-        reason=rejection.reason,
-        message=rejection.message[:512],
-        name=wish.name[:256],
+        reason=reason,
+        message=message[:MESSAGE_MAX],
+        name=wish.name[:NAME_MAX],
         digest=digest,
         retry_after=retry_after,
+        submitted_by=asker.by,
+        on_behalf_of=wish.on_behalf_of[:63] if not_on_behalf(asker, wish.on_behalf_of) is not None else "",
+        request=None if asked is None else asked.request,
+        preemptible=asked is None or asked.preemptible,
+        contained=asked is not None and asked.contained,
     )
 
 
@@ -224,8 +254,8 @@ def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection
         time_limit = parse_duration(wish.time_limit) if wish.time_limit else None
     except DurationError as error:
         return _malformed(f"time_limit: {error}")
-    if not now - ID_AGE_MAX <= job_id_time(wish.id) <= now + ID_AHEAD_MAX:
-        return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")
+    if (too_old := id_too_old(wish.id, now)) is not None:
+        return too_old
     if len(wish.after) > AFTER_MAX:
         return _malformed(f"after: at most {AFTER_MAX} jobs")
     after = []
@@ -238,6 +268,13 @@ def _read(state: State, asker: Asker, wish: JobWish, now: int, batch: Collection
             return _malformed(f"after: {dependency.when!r} is no condition; write ok or any")
         after.append(Dependency(job=other, when=dependency.when))
     return _Read(request, time_limit, tuple(after))
+
+
+def id_too_old(job_id: str, now: int) -> Rejection | None:
+    """Why an id is none of today (R14)."""
+    if now - ID_AGE_MAX <= job_id_time(job_id) <= now + ID_AHEAD_MAX:
+        return None
+    return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")
 
 
 def _wrong_text(wish: JobWish) -> str:
@@ -254,18 +291,23 @@ def _wrong_text(wish: JobWish) -> str:
         return f"env: at most {TEXT_MAX} characters in all"
     if len(encode(text_of(NO_RULES, wish))) > 3 * TEXT_MAX:
         return f"command, env, secret_env, image, workdir, on_abort: at most {3 * TEXT_MAX} bytes in all"
-    if len(wish.labels) > LABELS_MAX or any(len(k) > 63 or len(v) > 256 for k, v in wish.labels.items()):
+    return wrong_figures(wish.labels, wish.name, wish.priority, wish.retries)
+
+
+def wrong_figures(labels: Mapping[str, str], name: str, priority: int, retries: int) -> str:
+    """What is wrong with the fields that stand in the record as they were wished; empty where nothing is."""
+    if len(labels) > LABELS_MAX or any(len(k) > 63 or len(v) > 256 for k, v in labels.items()):
         return f"labels: at most {LABELS_MAX}, names of 63 and values of 256 characters"
-    if len(wish.name) > 256:
-        return "name: at most 256 characters"
-    if not -PRIORITY_MAX <= wish.priority <= PRIORITY_MAX:
+    if len(name) > NAME_MAX:
+        return f"name: at most {NAME_MAX} characters"
+    if not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
         return f"priority: between -{PRIORITY_MAX} and {PRIORITY_MAX}"
-    if not 0 <= wish.retries <= RETRIES_MAX:
+    if not 0 <= retries <= RETRIES_MAX:
         return f"retries: between 0 and {RETRIES_MAX}"
     return ""
 
 
-def _queue(state: State, asker: Asker, now: int) -> tuple[PolicyState, Profile] | Rejection:
+def queue_of(state: State, asker: Asker, now: int) -> Queue | Rejection:
     """Known tenant, user and queue; the user may use the queue (R12)."""
     if not state.has_tenant(asker.tenant):
         return Rejection(RejectReason.UNKNOWN_TENANT, f"there is no tenant {asker.tenant}")

@@ -13,6 +13,8 @@ from headrace.contracts.documents import RuntimeRules
 from headrace.contracts.wishes import JobText
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Group
     from headrace.contracts.wishes import JobWish
@@ -52,10 +54,29 @@ def text_of(rules: RuntimeRules, wish: JobWish) -> JobText:
 
 def uses(rules: RuntimeRules, wish: JobWish, text: JobText) -> tuple[str, ...]:
     """What the rules gave the job, a line each, for the record; no value of a variable is in it."""
-    image = (f"image {rules.default_image} by default",) if rules.default_image and wish.image == rules.default_image else ()
-    return (
-        *image,
-        *(f"env {name} set" for name in sorted(rules.env)),
-        *(f"secret {name} from {text.secrets[name]}" for name in sorted(text.secrets)),
-        *(f"mount {mount.target}{' read-only' if mount.read_only else ''}" for mount in rules.mounts),
-    )
+    image = (_image(rules),) if rules.default_image and wish.image == rules.default_image else ()
+    return (*image, *_variables(rules), *_secrets(text.secrets), *_mounts(rules))
+
+
+def uses_told(rules: RuntimeRules, *, contained: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """What the rules give every job, and what they may have given one of which it is known only whether it has an image."""
+    given = {name: rules.secrets[name] for name in rules.give_secrets if name in rules.secrets}
+    always = {*_variables(rules), *_secrets(given), *_mounts(rules)}
+    image = {_image(rules)} if rules.default_image and contained else set()
+    return frozenset(always), frozenset(always | image | set(_secrets(rules.secrets)))
+
+
+def _image(rules: RuntimeRules) -> str:
+    return f"image {rules.default_image} by default"
+
+
+def _variables(rules: RuntimeRules) -> tuple[str, ...]:
+    return tuple(f"env {name} set" for name in sorted(rules.env))
+
+
+def _secrets(references: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"secret {name} from {references[name]}" for name in sorted(references))
+
+
+def _mounts(rules: RuntimeRules) -> tuple[str, ...]:
+    return tuple(f"mount {mount.target}{' read-only' if mount.read_only else ''}" for mount in rules.mounts)

@@ -84,6 +84,8 @@ class Verifier:
             voids={writer.removeprefix(NODE_WRITER): count for writer, count in sorted(voids.items())},
             recomputed=0 if decisions is None else decisions.recomputed,
             decision_facts=0 if decisions is None else decisions.decision_facts,
+            judged=0 if decisions is None else decisions.judged,
+            untold={} if decisions is None else dict(sorted(decisions.untold.items())),
             other_engines={} if decisions is None else dict(sorted(decisions.others.items())),
             observed={} if decisions is None else dict(sorted(decisions.observed.items())),
             late=0 if decisions is None else decisions.late,

@@ -4,8 +4,8 @@ Naive meaning: for each record of a deciding service, fold the ledger through it
 and compare. All that is folded once, because the deciders leave the state as it is: messages are read so far ahead that whatever was
 decided on a prefix is known when the fold stands there.
 
-Only records of this engine's version are compared. What a service knew besides the ledger is no part of it: the wishes of people
-(admission, governance) and the silence of nodes (`node.lost`).
+Only records of this engine's version are compared. What a service knew besides the ledger is no part of it: what administrators wrote
+(governance), the silence of nodes (`node.lost`), and of the wishes of people whatever is not in the verdict (`admission.review`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from headrace.admission.review import Review
 from headrace.allocator.decide import Allocator
 from headrace.audit.findings import at
 from headrace.contracts.audit import Finding
@@ -22,13 +23,14 @@ from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.facts import NodeLostV1
 from headrace.contracts.levels import read_back
 from headrace.contracts.subjects import NODE_WRITER
-from headrace.contracts.writers import ALLOCATOR, AUDIT, PREEMPTION
+from headrace.contracts.writers import ADMISSION, ALLOCATOR, AUDIT, PREEMPTION
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.preemption.decide import PreemptionWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.admission.review import Objection
     from headrace.audit.findings import Findings
     from headrace.audit.verify_chains import Head
     from headrace.contracts.facts import AnyFact
@@ -51,6 +53,8 @@ class Decider(Protocol):
 
 DECIDERS: dict[str, Callable[[State], Decider]] = {ALLOCATOR: Allocator, PREEMPTION: PreemptionWatch}
 """Whose decisions follow from the ledger alone."""
+JUDGED = frozenset({*DECIDERS, ADMISSION})
+"""Whose records are looked at again, on what they were decided on."""
 OBSERVED = (NodeLostV1,)
 """What they state that follows from more."""
 
@@ -63,6 +67,10 @@ class Decisions:
         self.recomputed = 0
         self.decision_facts = 0
         self.facts = 0
+        self.judged = 0
+        """Facts of admission that were judged again."""
+        self.untold: Counter[str] = Counter()
+        """Those that only the wish could tell, by reason."""
         self.others: Counter[str] = Counter()
         self.observed: Counter[str] = Counter()
         self.late = 0
@@ -85,7 +93,7 @@ class Decisions:
         if self.broken:
             return
         self._ahead.append(message)
-        if head is not None and head.by in DECIDERS and head.engine == self._engine:
+        if head is not None and head.by in JUDGED and head.engine == self._engine:
             self._expect(message, head.as_of)
         if len(self._ahead) > AHEAD:
             self._fold()
@@ -129,7 +137,7 @@ class Decisions:
 
     def _count(self, record: Record) -> None:
         self.facts += len(record.facts)
-        if record.by in DECIDERS:
+        if record.by in JUDGED:
             if record.engine != self._engine:
                 self.others[record.engine] += 1
         elif record.by != AUDIT and not record.by.startswith(NODE_WRITER):
@@ -144,6 +152,8 @@ class Decisions:
                 continue  # folding it will say so
             if record.by in DECIDERS:
                 self._compare(message.sequence, record)
+            elif record.by == ADMISSION:
+                self._review(message.sequence, record)
 
     def _compare(self, sequence: int, record: Record) -> None:
         """What a decider remembers are memos, so one that remembers nothing decides where the two differ."""
@@ -156,6 +166,28 @@ class Decisions:
         computed = read_back(decider.decide(record.now), level)
         if not _same(recorded, computed):
             self._findings.add(_difference(sequence, record, recorded, computed))
+
+    def _review(self, sequence: int, record: Record) -> None:
+        """The verdicts of admission, as far as the ledger says what was wished."""
+        review = Review(self.ledger.state, record)
+        self.recomputed += 1
+        self.decision_facts += review.judged
+        self.judged += review.judged
+        self.untold += review.untold
+        if review.objections:
+            self._findings.add(_objected(sequence, record, review.objections))
+
+
+def _objected(sequence: int, record: Record, objections: list[Objection]) -> Finding:
+    more = f" (and {len(objections) - 1} more like it)" if len(objections) > 1 else ""
+    return Finding(
+        kind="decision",
+        sequence=sequence,
+        through=sequence,
+        text=f"record {sequence} of {record.by}, decided on record {record.as_of}: {objections[0].why}{more}",
+        recorded=_shown(Counter(_written(each.fact) for each in objections)),
+        computed=_shown(Counter(_written(each.instead) for each in objections if each.instead is not None)),
+    )
 
 
 def _same(recorded: tuple[AnyFact, ...], computed: tuple[AnyFact, ...]) -> bool:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from headrace.admission.decide import REFUSALS_STATED, Admission
 from headrace.admission.judge import Asker, wish_digest
+from headrace.admission.review import Review
 from headrace.bus.memory import MemoryLog
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
@@ -74,8 +75,10 @@ class Judging:
         assert differences(snapshot(state), before) == []
         assert self.anew().decide(self.told.now) == facts
         if facts:
-            assert len(encode(Record(by="admission", now=0, engine="0.1.0", as_of=0, facts=facts))) <= RECORD_BYTES_MAX
+            stated = Record(by="admission", now=self.told.now, engine="0.1.0", as_of=state.sequence, facts=facts)
+            assert len(encode(stated)) <= RECORD_BYTES_MAX
             assert len(facts) <= RECORD_FACTS_MAX
+            assert Review(state, stated).objections == []
             self.told.say(*facts, by="admission")
         return facts
 

@@ -4,12 +4,14 @@ import msgspec
 import pytest
 
 from headrace.admission.judge import Asker, acting, judge, wish_digest
+from headrace.admission.review import Review
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import make_job_id
+from headrace.contracts.records import Record
 from headrace.contracts.wishes import After, JobText, JobWish
 from tests.unit.allocator.history import START, History, gpus, policy, profile
 from tests.unit.domain.snapshot import differences, snapshot
@@ -69,9 +71,11 @@ def seal(tenant: str, job: str, text: JobText) -> str:
 
 
 def judged(told: History, asker: Asker = ANN, *, pending: int = 0, batch: tuple[str, ...] = (), **wished: object):
-    """The fact about a wish, which leaves the state alone."""
+    """The fact about a wish, which leaves the state alone; who judges it again by the fact alone has no objection."""
     before = snapshot(told.state)
     fact = judge(told.state, asker, msgspec.structs.replace(WISH, **wished), told.now, pending=pending, batch=batch, seal=seal)
+    if not (pending or batch):
+        assert Review(told.state, Record(by="admission", now=told.now, engine="", as_of=0, facts=(fact,))).objections == []
     assert differences(snapshot(told.state), before) == []
     return fact
 

@@ -11,8 +11,11 @@ from headrace.audit.findings import Findings
 from headrace.audit.verify_chains import head_of
 from headrace.audit.verify_decisions import Decisions
 from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU_UNITS
 from headrace.simulate.world import ENGINE
 from tests.unit.audit.ledgers import SCENARIOS, of, played, rechained, record, rewritten
+
+DECIDING = ("allocator", "preemption", "admission")
 
 
 def made_again(messages, engine=ENGINE):
@@ -32,9 +35,11 @@ def found(decisions):
 def test_the_deciders_decide_the_same_on_every_scenario(name):
     messages = played(name)
     decisions = made_again(messages)
-    stated = [record(message) for message in messages if message.subject in ("hr.ledger.allocator", "hr.ledger.preemption")]
+    stated = [record(message) for message in messages if message.subject.removeprefix("hr.ledger.") in DECIDING]
     assert (found(decisions), decisions.broken, decisions.recomputed) == ([], "", len(stated))
-    assert decisions.decision_facts == sum(len(each.facts) for each in stated)
+    assert decisions.decision_facts + decisions.untold.total() == sum(len(each.facts) for each in stated)
+    verdicts = sum(len(each.facts) for each in stated if each.by == "admission")
+    assert decisions.judged + decisions.untold.total() == verdicts
     assert decisions.folded == len(messages)
 
 
@@ -69,13 +74,37 @@ def test_the_order_of_facts_in_a_round_is_none(written):
 
 def test_other_software_is_counted_and_not_judged(written):
     decisions = made_again(written, "headrace/99")
-    decided = len(of(written, "allocator")) + len(of(written, "preemption"))
+    decided = sum(len(of(written, by)) for by in DECIDING)
     assert (decisions.recomputed, dict(decisions.others), found(decisions)) == (0, {ENGINE: decided}, [])
 
 
 def test_what_people_wished_is_counted_by_who_took_it_down(written):
-    observed = made_again(written).observed
-    assert observed == {"admission": len(of(written, "admission")), "governance": len(of(written, "governance"))}
+    assert made_again(written).observed == {"governance": len(of(written, "governance"))}
+
+
+@pytest.mark.parametrize(
+    ("forged", "why"),
+    [
+        (lambda fact: structs.replace(fact, request={"gpu": 99 * GPU_UNITS}), "would be rejected: BEYOND_PROFILE"),
+        (lambda fact: structs.replace(fact, policy="none"), "would be rejected: UNKNOWN_QUEUE"),
+        (lambda fact: structs.replace(fact, replicas=2), "its replicas would be otherwise"),
+        (
+            lambda fact: f.JobRejectedV1(
+                job=fact.job, policy=fact.policy, profile=fact.profile, reason="UNKNOWN_TENANT", message="there is no tenant"
+            ),
+            "is rejected with UNKNOWN_TENANT, and would not be for that",
+        ),
+    ],
+)
+def test_a_forged_verdict_of_admission_is_found_and_located(written, forged, why):
+    place = of(written, "admission")[1]
+    honest = record(written[place]).facts
+    facts = tuple(forged(fact) if isinstance(fact, f.JobAdmittedV1) else fact for fact in honest)
+    messages = rechained([*written[:place], rewritten(written[place], facts=facts), *written[place + 1 :]])
+    first = made_again(messages)._findings.in_order()[0]
+    assert (first.kind, first.sequence, first.through) == ("decision", place + 1, place + 1)
+    assert why in first.text
+    assert first.recorded[0]["job"] == next(fact.job for fact in honest if isinstance(fact, f.JobAdmittedV1))
 
 
 def test_a_lost_node_is_an_observation(written):
@@ -92,10 +121,11 @@ def test_decisions_stop_where_there_is_no_prefix_to_stand_on(written):
 
 def test_a_decision_on_a_prefix_that_is_long_gone_is_counted_and_not_judged(written, monkeypatch):
     monkeypatch.setattr(verify_decisions, "AHEAD", 2)
-    first, second, place = of(written, "allocator")[:3]
+    place = of(written, "allocator")[2]
+    before = sum(at < place for by in DECIDING for at in of(written, by))
     late = rewritten(written[place], as_of=1)
     decisions = made_again([*written[:place], late])
-    assert (found(decisions), decisions.late, decisions.recomputed) == ([], 1, len([first, second]))
+    assert (found(decisions), decisions.late, decisions.recomputed) == ([], 1, before)
 
 
 def test_what_was_stored_long_enough_ago_is_folded_without_waiting_for_more(written):

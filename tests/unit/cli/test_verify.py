@@ -104,8 +104,10 @@ def test_everything_that_a_report_says_is_told_to_people():
         voids={"n1": 2},
         recomputed=3,
         decision_facts=5,
+        judged=2,
+        untold={"MALFORMED": 3, "RUNTIME_RULE": 1},
         other_engines={"headrace/9": 4},
-        observed={"admission": 1},
+        observed={"governance": 1},
         late=6,
         seals=2,
         sealed_through=6,
@@ -120,8 +122,12 @@ def test_everything_that_a_report_says_is_told_to_people():
         "seals      2 hold, through record 6; the 3 behind it have none yet; key K",
         "void       2 records of nodes count for nothing (n1: 2)",
         "decisions  3 made again, 5 of 20 facts",
+        (
+            "           of them 2 verdicts of admission, as far as the ledger says what was wished; "
+            "4 that only the wish itself could tell (MALFORMED: 3, RUNTIME_RULE: 1)"
+        ),
         f"           4 by headrace/9: not to be made again by {ENGINE}",
-        "           1 that follow from more than the ledger holds (admission: 1)",
+        "           1 that follow from more than the ledger holds (governance: 1)",
         "           6 on records too far back",
         "           followed through record 8 and no further: a hole",
         "found      2, the first 1 of them:",

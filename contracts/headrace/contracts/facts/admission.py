@@ -48,7 +48,12 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
 
 
 class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):
-    """The job can never run, or not now in such numbers. `reason` is a `RejectReason`; `message` has the numbers and the way out."""
+    """The job can never run, or not now in such numbers. `reason` is a `RejectReason`; `message` has the numbers and the way out.
+
+    `submitted_by` as in `job.admitted`; `on_behalf_of`: for whom it was meant, where that is why it was turned away. `request`: what was
+    asked of the profile for one replica, empty for all that it gives, and with it `preemptible` and `contained`; none where it was turned
+    away before anybody looked at that.
+    """
 
     job: str
     policy: str
@@ -58,6 +63,11 @@ class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):
     name: str = ""
     digest: str = ""
     retry_after: int | None = None
+    submitted_by: str = ""
+    on_behalf_of: str = ""
+    request: dict[str, int] | None = None
+    preemptible: bool = True
+    contained: bool = False
 
 
 class WishRefusedV1(Fact, frozen=True, kw_only=True, tag="wish.refused.v1"):

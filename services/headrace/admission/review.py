@@ -1,0 +1,299 @@
+"""What admission stated, judged again by somebody who has the ledger and not the wishes. Pure.
+
+Naive meaning: on the state that a record was decided on, go through its facts in their order, judge each again as far as the ledger says
+what was wished, and tell what comes out otherwise.
+
+What only the wish said is in no record, and nothing is guessed of it: the job's text (command, variables, image: sealed, or never written
+where it was turned away), so whether its group's rules allow them; how amounts and times were spelt; why a message could not be read;
+which content came first under an id; whom the door had let in. Nor can it be seen here that a wish was left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from headrace.admission.decide import REFUSALS_STATED, REQUEUED_FROM
+from headrace.admission.guards import against_image, has_rules
+from headrace.admission.judge import (
+    MESSAGE_MAX,
+    Asked,
+    Asker,
+    Turned,
+    acting,
+    amounts_of,
+    id_too_old,
+    known_digest,
+    not_on_behalf,
+    queue_of,
+    too_many,
+    wrong_figures,
+)
+from headrace.admission.runtime import rules_of, uses_told
+from headrace.contracts import facts as f
+from headrace.contracts.durations import SECOND
+from headrace.contracts.ids import IdError, job_key
+from headrace.contracts.reasons import RejectReason
+from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
+from headrace.domain.queueing.admissible import Rejection
+from headrace.domain.requests import asked_by
+from headrace.domain.state import FINAL
+
+if TYPE_CHECKING:
+    from headrace.contracts.amounts import Amounts
+    from headrace.contracts.documents import Profile
+    from headrace.contracts.facts import AnyFact
+    from headrace.contracts.records import Record
+    from headrace.domain.state import PolicyState, State
+
+EARLIER = frozenset({RejectReason.UNKNOWN_TENANT, RejectReason.UNKNOWN_QUEUE, RejectReason.QUEUE_DELETED})
+"""Reasons that follow from who asks for which queue alone."""
+
+
+class Objection(NamedTuple):
+    """A fact that does not follow, why not, and what would have been stated in its place, where that is known."""
+
+    fact: AnyFact
+    why: str
+    instead: AnyFact | None = None
+
+
+class _Made(NamedTuple):
+    """What profile and rules make of a job."""
+
+    request: Amounts
+    mig: str
+    replicas: int
+    contained: bool
+    rules: tuple[str, ...]
+
+
+class Review:
+    """Judges one record.
+
+    `objections`: what does not follow; `judged`: facts that were judged again; `untold`: by reason, those that only the wish could tell.
+    """
+
+    def __init__(self, state: State, record: Record) -> None:
+        self.objections: list[Objection] = []
+        self.judged = 0
+        self.untold: Counter[str] = Counter()
+        self._state = state
+        self._now = record.now
+        self._known: set[str] = set()
+        self._fresh: Counter[str] = Counter()
+        self._refused: Counter[tuple[str, str]] = Counter()
+        self._kinds: dict[tuple[object, ...], Turned | _Made] = {}
+        self._wish = state.judged
+        self._counts = any(isinstance(fact, f.RefusalsCountedV1) for fact in record.facts)
+        for fact in record.facts:
+            self._judge(fact)
+
+    def _judge(self, fact: AnyFact) -> None:
+        before = sum(self.untold.values())
+        match fact:
+            case f.JobAdmittedV1():
+                self._admitted(fact)
+            case f.JobRejectedV1():
+                self._rejected(fact)
+            case f.WishRefusedV1():
+                self._wish_refused(fact)
+            case f.JobCancelRequestedV1():
+                self._cancel(fact)
+            case f.JobRequeueRequestedV1():
+                self._requeue(fact)
+            case f.RefusalsCountedV1():
+                self._counted(fact)
+            case f.WishesJudgedV1():
+                if fact.through <= self._state.judged:
+                    self._object(fact, f"wishes through {self._state.judged} had been judged already")
+            case _:
+                return
+        self.judged += sum(self.untold.values()) == before
+
+    def _object(self, fact: AnyFact, why: str, instead: AnyFact | None = None) -> None:
+        self.objections.append(Objection(fact, why, instead))
+
+    def _is_known(self, key: str) -> bool:
+        return key in self._known or known_digest(self._state, key) is not None
+
+    def _admitted(self, fact: f.JobAdmittedV1) -> None:
+        tenant, user, job_id = fact.job.split(".")
+        asker = Asker(tenant, user, fact.policy, fact.profile, fact.submitted_by)
+        if self._is_known(fact.job):
+            self._object(fact, f"job {fact.job} had been judged already (R14)")
+            return
+        again = self._admitted_again(fact, asker, job_id)
+        if isinstance(again, Turned):
+            (reason, message), retry_after = again
+            instead = f.JobRejectedV1(
+                job=fact.job,
+                policy=fact.policy,
+                profile=fact.profile,
+                reason=reason,
+                message=message[:MESSAGE_MAX],
+                name=fact.name,
+                digest=fact.digest,
+                retry_after=retry_after,
+                submitted_by=fact.submitted_by,
+            )
+            self._object(fact, f"job {fact.job} is admitted, and would be rejected: {reason}, {message}", instead)
+        elif again != fact:
+            others = ", ".join(name for name in fact.__struct_fields__ if getattr(fact, name) != getattr(again, name))
+            self._object(fact, f"job {fact.job} is admitted, and its {others} would be otherwise", again)
+        self._known.add(fact.job)
+        self._fresh.update((tenant, f"{tenant}/{fact.policy}"))
+
+    def _admitted_again(self, fact: f.JobAdmittedV1, asker: Asker, job_id: str) -> Turned | f.JobAdmittedV1:
+        """Why an admitted job would not be; else the fact as it would be stated."""
+        if wrong := wrong_figures(fact.labels, fact.name, fact.priority, fact.max_retries) or self._wrong_after(fact, asker):
+            return Turned(Rejection(RejectReason.MALFORMED, wrong))
+        if (too_old := id_too_old(job_id, self._now)) is not None:
+            return Turned(too_old)
+        kind = (asker, tuple(fact.request.items()), fact.preemptible, fact.contained, fact.rules)
+        made = self._kinds.get(kind)  # of which a record often has many
+        if made is None:
+            made = self._kinds[kind] = self._made(fact, asker)
+        if isinstance(made, Turned):
+            return made
+        policy = self._state.policies[asker.tenant, asker.policy]
+        if (crowded := self._too_many(asker, policy)) is not None:
+            return crowded
+        stated = (fact.request, fact.mig, fact.replicas, fact.contained, fact.rules)
+        return fact if made == stated else structs.replace(fact, **made._asdict())
+
+    def _made(self, fact: f.JobAdmittedV1, asker: Asker) -> Turned | _Made:
+        """What is judged of all jobs of its kind alike, while the state is the same."""
+        queue = queue_of(self._state, asker, self._now)
+        if isinstance(queue, Rejection):
+            return Turned(queue)
+        policy, profile = queue
+        group = self._state.group(asker.tenant, policy.document.group)
+        rules = rules_of(group)
+        contained = fact.contained or bool(rules.default_image)
+        if not contained and (forbidden := against_image(group, "")) is not None:
+            return Turned(forbidden)
+        asked = Asked(_as_asked(self._state, profile, fact.request), fact.preemptible, contained)
+        amounts = amounts_of(self._state, asker, queue, asked)
+        if isinstance(amounts, Turned):
+            return amounts
+        always, perhaps = uses_told(rules, contained=contained)
+        lines = fact.rules if always <= set(fact.rules) <= perhaps else tuple(sorted(always))
+        return _Made(amounts, profile.mig, profile.replicas, contained, lines)
+
+    def _wrong_after(self, fact: f.JobAdmittedV1, asker: Asker) -> str:
+        for other in fact.after:
+            is_ours = other.job.startswith(asker.tenant + ".") and other.when in ("ok", "any")
+            # a wish that was refused and only counted is known to those behind it in the record, and named nowhere
+            if not is_ours or not (self._counts or self._is_known(other.job)):
+                return f"after: no job {other.job[:200]} is known"
+        return ""
+
+    def _too_many(self, asker: Asker, policy: PolicyState) -> Turned | None:
+        pending, fresh = self._fresh[f"{asker.tenant}/{asker.policy}"], self._fresh[asker.tenant]
+        return too_many(self._state, policy, self._now, pending=pending, fresh=fresh)
+
+    def _rejected(self, fact: f.JobRejectedV1) -> None:
+        tenant, user, job_id = fact.job.split(".")
+        asker = Asker(tenant, user, fact.policy, fact.profile, fact.submitted_by)
+        self._refuse((tenant, user), fact)
+        if self._is_known(fact.job):
+            self._object(fact, f"job {fact.job} had been judged already (R14)")
+            return
+        self._known.add(fact.job)
+        again = self._verdict(fact, asker, job_id)
+        if again is None:
+            self.untold[fact.reason] += 1
+        elif not isinstance(again, Turned):
+            self._object(fact, f"job {fact.job} is rejected with {fact.reason}, and would not be for that: {again}")
+        elif (fact.reason, fact.message, fact.retry_after) != (
+            again.rejection.reason,
+            again.rejection.message[:MESSAGE_MAX],
+            again.retry_after,
+        ):
+            (reason, message), retry_after = again
+            instead = structs.replace(fact, reason=reason, message=message[:MESSAGE_MAX], retry_after=retry_after)
+            why = f"job {fact.job} is rejected with {fact.reason}, and would be with {reason}: {message}"
+            self._object(fact, why, instead)
+
+    def _verdict(self, fact: f.JobRejectedV1, asker: Asker, job_id: str) -> Turned | str | None:
+        """Why it would be turned away; a text, where it would not; None where only the wish can tell."""
+        reason, too_old = fact.reason, id_too_old(job_id, self._now)
+        if reason == RejectReason.MALFORMED and fact.request is None:
+            return None
+        if too_old is not None or reason == RejectReason.ID_TOO_OLD:
+            return "its id is of today" if too_old is None else Turned(too_old)
+        queue = queue_of(self._state, asker, self._now)
+        if isinstance(queue, Rejection):
+            return Turned(queue)
+        if fact.request is not None:
+            asked = Asked(fact.request, fact.preemptible, fact.contained)
+            amounts = amounts_of(self._state, asker, queue, asked)
+            found = amounts if isinstance(amounts, Turned) else self._too_many(asker, queue[0])
+            return "what it asks for fits, and so many may wait" if found is None else found
+        if fact.on_behalf_of and acting(self._state, asker, fact.on_behalf_of, self._now) == asker:
+            forbidden = not_on_behalf(asker, fact.on_behalf_of)
+            return "it is its own" if forbidden is None else Turned(forbidden)
+        group = self._state.group(asker.tenant, queue[0].document.group)
+        if reason == RejectReason.RUNTIME_RULE:
+            return None if has_rules(group) else "its group forbids nothing"
+        return "it may use the queue" if reason in EARLIER or reason == RejectReason.NOT_ALLOWED else None
+
+    def _wish_refused(self, fact: f.WishRefusedV1) -> None:
+        self._refuse(asker_of(fact.subject), fact)
+        if fact.wish <= self._state.judged or fact.wish < self._wish:
+            self._object(fact, f"wish {fact.wish} had been judged already")
+            return
+        self._wish = fact.wish
+        key = _without_job(fact)
+        if not key or self._counts:
+            self.untold[fact.reason] += 1
+        elif self._is_known(key):
+            self._object(fact, f"it says that there is no job {key}, and there is")
+
+    def _cancel(self, fact: f.JobCancelRequestedV1) -> None:
+        job = self._state.jobs.get(fact.job)
+        if not (fact.job in self._known or self._counts or (job is not None and job.state not in FINAL)):
+            self._object(fact, f"job {fact.job} is not there to be cancelled")
+
+    def _requeue(self, fact: f.JobRequeueRequestedV1) -> None:
+        job = self._state.jobs.get(fact.job)
+        if job is None or job.state not in REQUEUED_FROM or job.attempt != fact.attempt:
+            self._object(fact, f"attempt {fact.attempt} of job {fact.job} is not there to be requeued (R29)")
+
+    def _refuse(self, who: tuple[str, str], fact: AnyFact) -> None:
+        """One refusal more that is stated by itself (R14)."""
+        if self._stated(who) >= REFUSALS_STATED:
+            self._object(
+                fact, f"it is refusal {self._stated(who) + 1} of {who[1]} in a second, and would only be counted (R14)"
+            )
+        self._refused[who] += 1
+
+    def _counted(self, fact: f.RefusalsCountedV1) -> None:
+        if self._stated((fact.tenant, fact.user)) < REFUSALS_STATED or fact.count < 1:
+            self._object(
+                fact, f"refusals of {fact.user} are counted before {REFUSALS_STATED} have been stated in a second (R14)"
+            )
+
+    def _stated(self, who: tuple[str, str]) -> int:
+        second, stated = self._state.refusals.get(who, (0, 0))
+        return self._refused[who] + (stated if second == self._now // SECOND else 0)
+
+
+def _as_asked(state: State, profile: Profile, amounts: Amounts) -> Amounts:
+    """A wish that would have come to these amounts of one replica."""
+    given = asked_by(state, profile)
+    kept = {key: amount for key, amount in amounts.items() if not (profile.mig and amount == given.get(key))}
+    return kept | {key: 0 for key in given if key not in amounts}
+
+
+def _without_job(fact: f.WishRefusedV1) -> str:
+    """The key of the job of which a refusal says that it is not there; empty where it says something else."""
+    subject, _ = split_by(fact.subject)
+    try:
+        tenant, user, job_id = (parse_cancel if subject.startswith("hr.cancel.") else parse_requeue)(subject)
+    except IdError:
+        return ""
+    return job_key(tenant, user, job_id) if fact.message == f"{user} has no job {job_id}" else ""
