@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from headrace.admission import decide as deciding
 from headrace.admission.decide import Admission
+from headrace.admission.judge import judge
 from headrace.bus.jetstream import JetStreamLog
 from headrace.contracts import facts as f
 from headrace.domain.fold.apply import HANDLERS
@@ -114,6 +117,14 @@ class TestWhatIsFound:
 
         monkeypatch.setattr(Admission, "_judge_message", careless)
         assert "was acknowledged and was never judged" in " ".join(found(1).violations)
+
+    def test_an_admission_that_gives_jobs_what_no_rule_gives_them(self, monkeypatch):
+        def generous(*asked, **more):
+            fact = judge(*asked, **more)
+            return structs.replace(fact, rules=("mount /home",)) if isinstance(fact, f.JobAdmittedV1) else fact
+
+        monkeypatch.setattr(deciding, "judge", generous)
+        assert "what was decided is not what would be decided" in found(1).violations[0]
 
 
 def test_a_run_that_fails_is_made_small(monkeypatch):

@@ -13,11 +13,16 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
+from headrace.audit.findings import Findings
+from headrace.audit.verify_chains import head_of
+from headrace.audit.verify_decisions import Decisions
 from headrace.bus.log import Message
+from headrace.contracts.audit import Finding
 from headrace.contracts.mig import charge
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.domain.snapshot import dump
 from headrace.domain.state import FINAL
+from headrace.service.engine import ENGINE
 from tests.properties.auditor import GPU_UNITS, SERVICES, Auditor
 from tests.simulation.books import disagreement
 
@@ -141,6 +146,8 @@ class Watch:
         differing = disagreement(messages, self.void)
         if differing:
             self.wrong(f"the books are not what adds up: {differing}")
+        for finding in decided_otherwise(messages):
+            self.wrong(f"what was decided is not what would be decided: {finding.text}")
         mine = dump(state)
         for name, fold in sorted(folds.items()):
             if fold.sequence != state.sequence:
@@ -153,6 +160,16 @@ class Watch:
             taken = [device.name for device in node.devices if device.nominated or device.free != GPU_UNITS]
             if node.leases or taken or (node.cpu_free, node.memory_free) != (node.cpu, node.memory):
                 self.wrong(f"nothing runs, and of node {node.name} something is taken: {taken or sorted(node.leases)}")
+
+
+def decided_otherwise(messages: list[Message]) -> tuple[Finding, ...]:
+    """What does not follow from what was recorded, as `audit verify` finds it."""
+    findings = Findings()
+    decisions = Decisions(ENGINE, findings)
+    for message in messages:
+        decisions.take(message, head_of(message.payload))
+    decisions.finish()
+    return findings.in_order()
 
 
 def _dearest(violation: str) -> bool:
