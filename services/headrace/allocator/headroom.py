@@ -89,33 +89,27 @@ class Needs:
 
 
 class Ceiling:
-    """Which requests fit into what the sums of a pool leave: `over_capacity` for all of them. Bands as in `Gauges`."""
+    """Which requests fit into what the sums of a pool leave: `over_capacity` for all of them."""
 
-    __slots__ = ("_bands", "_fitting", "_governed", "_pool", "_version")
+    __slots__ = ("_bounded", "_governed", "_pool", "_version")
 
     def __init__(self, pool: PoolState) -> None:
         self._pool = pool
         self._governed = pool.governed
         self._version = -1
-        self._fitting = EVERY
-        self._bands: list[tuple[str, int, int]] = []
+        self._bounded: list[str] = []
 
     def read(self, needs: Needs) -> int:
         """The requests for which enough is left of every key that the pool bounds."""
         pool = self._pool
-        if self._version == needs.version and self._governed == pool.governed:
-            for key, least, below in self._bands:
-                if not least <= free_of(pool, key) < below:
-                    break
-            else:
-                return self._fitting
-        self._version, self._governed, self._fitting, self._bands = needs.version, pool.governed, EVERY, []
-        for key in needs.keys:
-            if is_bounded(pool, key):
-                fitting, least, below = needs.around(key, free_of(pool, key))
-                self._fitting &= fitting | needs.cut if key == GPU else fitting
-                self._bands.append((key, least, below))
-        return self._fitting
+        if self._version != needs.version or self._governed != pool.governed:
+            self._version, self._governed = needs.version, pool.governed
+            self._bounded = [key for key in needs.keys if is_bounded(pool, key)]
+        fitting = EVERY
+        for key in self._bounded:
+            enough = needs.fitting(key, free_of(pool, key))
+            fitting &= enough | needs.cut if key == GPU else enough
+        return fitting
 
 
 _LIMIT, _INSIDE, _FIRM = range(3)

@@ -54,14 +54,18 @@ class Candidate(NamedTuple):
 
 
 class Borrower:
-    """A policy among the borrowers. Its share (R15) is worked out when somebody asks for it, after it has come into doubt."""
+    """A policy among the borrowers. Its share (R15) is worked out when somebody asks for it, after it has come into doubt.
 
-    __slots__ = ("_is_known", "_policy", "_share", "_state", "lines")
+    `doubted`: all such policies; their lines may have to stand elsewhere, which is seen to when somebody looks.
+    """
 
-    def __init__(self, state: State, policy: PolicyState) -> None:
+    __slots__ = ("_doubted", "_is_known", "_policy", "_share", "_state", "lines")
+
+    def __init__(self, state: State, policy: PolicyState, doubted: dict[Borrower, None]) -> None:
         self.lines: list[Line] = []
         self._state = state
         self._policy = policy
+        self._doubted = doubted
         self._share = 0
         self._is_known = False
 
@@ -75,8 +79,13 @@ class Borrower:
     def doubt(self) -> None:
         """Its accounts have changed."""
         self._is_known = False
+        self._doubted[self] = None
+
+    def move(self) -> None:
+        """Have its lines stand where its share puts them now."""
+        share = self.share
         for line in self.lines:
-            line.doubt()
+            line.move(share)
 
 
 class Line:
@@ -112,14 +121,9 @@ class Line:
         self.requests = requests
         self._ladder.requests |= requests
 
-    def doubt(self) -> None:
-        """Its policy's share may be another now."""
-        if self.requests:
-            self._ladder.doubted[self] = None
-
-    def move(self) -> None:
-        """Stand where its policy's share puts it now."""
-        if self.requests and self._place != self.share:
+    def move(self, share: int) -> None:
+        """Stand where its policy's share, which is this now, puts it."""
+        if self.requests and self._place != share:
             self._leave()
             self._enter()
 
@@ -133,23 +137,16 @@ class Line:
 
 
 class Ladder:
-    """The borrowers of one static rank, by share. `requests`: all that they wait for, or more than that.
+    """The borrowers of one static rank, by share. `requests`: all that they wait for, or more than that."""
 
-    Those that are `doubted` may have to stand elsewhere; that is seen to when somebody looks.
-    """
-
-    __slots__ = ("doubted", "lines", "requests")
+    __slots__ = ("lines", "requests")
 
     def __init__(self) -> None:
-        self.doubted: dict[Line, None] = {}
         self.lines: list[tuple[int, int, Line]] = []
         self.requests = 0
 
     def best(self, feasible: int, allowed: Callable[[Post, int], int]) -> Candidate | None:
         """The first borrower: of the policies with the smallest share that want something feasible, whoever stands first in line."""
-        for line in self.doubted:
-            line.move()
-        self.doubted.clear()
         found: tuple[Place, Post, int] | None = None
         requests, least = 0, -1
         for share, _, line in self.lines:
@@ -174,11 +171,13 @@ class Board:
     """All candidates of one pool. `version` counts changes of who stands there with what request, not those of their order.
 
     `due`: the requests of heads that have waited long enough for something to be kept for them (R16), or more than those. `asking`: posts
-    that might take something back; `fresh`, those of them that may have requests that were never searched for (R23).
+    that might take something back; `fresh`, those of them that may have requests that were never searched for (R23). `doubted`: borrowers,
+    here and elsewhere, that may have to stand in another place.
     """
 
     __slots__ = (
         "_across",
+        "_doubted",
         "_inside",
         "_ladders",
         "_live",
@@ -199,8 +198,9 @@ class Board:
         "version",
     )
 
-    def __init__(self, pool: PoolState) -> None:
+    def __init__(self, pool: PoolState, doubted: dict[Borrower, None]) -> None:
         self.pool = pool
+        self._doubted = doubted
         self.name = pool.document.name
         self.version = 0
         self.inside = 0
@@ -342,6 +342,10 @@ class Board:
                     break
         if first is not None:
             return Candidate(first[3], asked.bit_length() - 1)
+        if self._doubted:
+            for borrower in self._doubted:
+                borrower.move()
+            self._doubted.clear()
         for static in self._order:
             ladder = self._ladders[static]
             if ladder.requests & feasible:

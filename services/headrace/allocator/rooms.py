@@ -83,7 +83,8 @@ class Rooms:
         """The best-ranked candidate of a pool that fits, and the stage at which it does."""
         keeping = self.keeping.get(board.name) if self.keeping else None
         if keeping is None:
-            best = board.best(self.fits(board), allowed)
+            fits = self.fits(board)
+            best = board.best(fits, allowed) if fits else None
             return None if best is None else (best, ())
         line = keeping.line()
         for length in range(len(line) + 1):

@@ -50,6 +50,7 @@ class Standings:
         self._shares: dict[tuple[str, str], Share] = {}
         self._lines: dict[PolicyState, dict[tuple[object, ...], Line]] = {}
         self._borrowers: dict[PolicyState, Borrower] = {}
+        self._doubted: dict[Borrower, None] = {}
         self._made = 0
         state.stale, state.pending.stale = {}, {}
 
@@ -102,6 +103,7 @@ class Standings:
         for memo in (self.barren, self.boards, self._strands, self._known, self._stands, self._shares, self._lines):
             memo.clear()
         self._borrowers.clear()
+        self._doubted = {}
         self._ordered = []
         self.needs = Needs()
         self._owners = owners_named(pool.document for pool in self._state.pools.values())
@@ -165,7 +167,7 @@ class Standings:
     def _board(self, pool: PoolState) -> Board:
         board = self.boards.get(pool.document.name)
         if board is None:
-            board = self.boards[pool.document.name] = Board(pool)
+            board = self.boards[pool.document.name] = Board(pool, self._doubted)
             for policy in self._state.policies.values():
                 self._measure(policy)
         return board
@@ -184,7 +186,7 @@ class Standings:
         line = lines.get((board.name, static))
         if line is None:
             self._made += 1
-            borrower = self._borrowers.setdefault(policy, Borrower(self._state, policy))
+            borrower = self._borrowers.setdefault(policy, Borrower(self._state, policy, self._doubted))
             line = lines[board.name, static] = Line(board.ladder(static), self._made, borrower)
         return line
 
