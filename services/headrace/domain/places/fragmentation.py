@@ -55,21 +55,45 @@ class Room(NamedTuple):
     opens: Opens
 
 
+class _Usable(NamedTuple):
+    """What the mix can use of some devices of one model.
+
+    `by_request`: each request, if cpu and memory suffice; `whole`: what is open in all. With so much `cpu` and `memory` they suffice for
+    everybody, and `idle` is what cannot be used, times the mix's whole weight.
+    """
+
+    by_request: tuple[int, ...]
+    whole: int
+    cpu: int
+    memory: int
+    idle: int
+
+
+class _Model:
+    """What is remembered of devices of one model, and the weights of the requests that may go to them; of the others nothing."""
+
+    __slots__ = ("amounts", "usable", "weights")
+
+    def __init__(self, weights: tuple[int, ...]) -> None:
+        self.weights = weights
+        self.usable: dict[Opens, _Usable] = {}
+        self.amounts: dict[tuple[int, int, Opens], int] = {}
+
+
 class Fragmentation:
     """Fragmentation for one mix: requests and their weights. With an empty mix nothing is fragmented, and all places are alike."""
 
     __slots__ = (
-        "_amounts",
         "_by_cpu",
         "_by_memory",
         "_cpus",
         "_memories",
+        "_models",
         "_most",
         "_shapes",
         "_steps",
-        "_usable",
+        "_ways",
         "_weights",
-        "_weights_on",
         "_whole",
     )
 
@@ -82,54 +106,54 @@ class Fragmentation:
         self._most = tuple(_AS_OFTEN * (shape.whole * GPU_UNITS + shape.fraction) for shape, _ in asked)
         self._whole = sum(weight for _, weight in mix)
         self._steps = [units * self._whole for units in _STEPS]
-        self._amounts: dict[Room, int] = {}
-        self._usable: dict[Opens, tuple[int, ...]] = {}
         self._by_cpu: dict[int, tuple[int, ...]] = {}
         self._by_memory: dict[int, tuple[int, ...]] = {}
-        self._weights_on: dict[str, tuple[int, ...]] = {}
+        self._models: dict[str, _Model] = {}
+        self._ways: dict[tuple[Opens, int], list[tuple[int, Opens]]] = {}
 
     def amount(self, room: Room) -> int:
-        """Units that a request of the mix cannot use there, in expectation, times the mix's whole weight.
-
-        Remembered, because what a placement would make of one node is what another is, or becomes.
-        """
-        amount = self._amounts.get(room)
-        if amount is None:
-            if len(self._amounts) >= _REMEMBERED:
-                self._amounts.clear()
-            amount = self._amounts[room] = self._amount(*room)
-        return amount
+        """Units that a request of the mix cannot use there, in expectation, times the mix's whole weight."""
+        return self._amount(self._on(room.model), room.cpu, room.memory, room.opens)
 
     def score(self, room: Room, before: int, shape: Shape) -> tuple[int, int]:
         """0 (worst) to 99, and the open units of the device to take for a fraction: among equal drops the fullest; 0 for whole ones.
 
         `before` is the room's own amount; the shape fits there.
         """
-        model, cpu, memory, opens = room
+        name, cpu, memory, opens = room
         if not self._whole:
             return 0, next(units for units in opens if units >= shape.fraction) if shape.fraction else 0
-        cpu, memory = cpu - shape.cpu, memory - shape.memory
+        model, cpu, memory = self._on(name), cpu - shape.cpu, memory - shape.memory
         if not shape.fraction:
-            least, device = self.amount(Room(model, cpu, memory, _without(opens, shape.whole))), 0
+            least, device = self._amount(model, cpu, memory, _without(opens, shape.whole)), 0
         else:
-            least, device = min(
-                (self.amount(Room(model, cpu, memory, _less(opens, units, shape.fraction))), units)
-                for units in set(opens)
-                if units >= shape.fraction
-            )
+            ways = self._ways.get((opens, shape.fraction)) or self._remember_ways(opens, shape.fraction)
+            least, device = min([(self._amount(model, cpu, memory, after), units) for units, after in ways])
         return bisect_right(self._steps, before - least), device
 
-    def _amount(self, model: str, cpu: int, memory: int, opens: Opens) -> int:
-        usable = self._usable.get(opens)
-        if usable is None:
-            usable = self._remember_usable(opens)
-        weights = self._weights_on.get(model)
-        if weights is None:
-            weights = self._remember_weights(model)
-        by_cpu = self._by_cpu.get(cpu) or self._bounds(cpu, self._cpus, self._by_cpu)
-        by_memory = self._by_memory.get(memory) or self._bounds(memory, self._memories, self._by_memory)
-        used: int = sum(map(mul, weights, map(min, usable, by_cpu, by_memory)))
-        return usable[-1] * self._whole - used
+    def _on(self, name: str) -> _Model:
+        model = self._models.get(name)
+        if model is None:
+            pairs = zip(self._shapes, self._weights, strict=True)
+            weights = tuple(weight if not shape.models or name in shape.models else 0 for shape, weight in pairs)
+            model = self._models[name] = _Model(weights)
+        return model
+
+    def _amount(self, model: _Model, cpu: int, memory: int, opens: Opens) -> int:
+        """Remembered, because what a placement would make of one node is what another is, or becomes."""
+        usable = model.usable.get(opens) or self._remember_usable(model, opens)
+        if cpu >= usable.cpu and memory >= usable.memory:
+            return usable.idle
+        key = cpu, memory, opens
+        amount = model.amounts.get(key)
+        if amount is None:
+            by_cpu = self._by_cpu.get(cpu) or self._bounds(cpu, self._cpus, self._by_cpu)
+            by_memory = self._by_memory.get(memory) or self._bounds(memory, self._memories, self._by_memory)
+            used: int = sum(map(mul, model.weights, map(min, usable.by_request, by_cpu, by_memory)))
+            if len(model.amounts) >= _REMEMBERED:
+                model.amounts.clear()
+            amount = model.amounts[key] = usable.whole * self._whole - used
+        return amount
 
     def _bounds(self, left: int, needs: tuple[int, ...], known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
         """What each request could use with so much cpu, or memory, whatever else there is: `_AS_OFTEN` times what that suffices for.
@@ -141,24 +165,28 @@ class Fragmentation:
         bounds = known[left] = tuple(map(mul, self._most, map(floordiv, repeat(_MANY * (2 * left + 1)), needs)))
         return bounds
 
-    def _remember_usable(self, opens: Opens) -> tuple[int, ...]:
-        """What each request can use of these devices, and last what is open in all."""
-        whole, parts = opens.count(GPU_UNITS), dict[tuple[int, int], int]()
+    def _remember_usable(self, model: _Model, opens: Opens) -> _Usable:
+        whole, total, parts = opens.count(GPU_UNITS), sum(opens), dict[tuple[int, int], int]()
         for devices, fraction in {(shape.whole, shape.fraction) for shape in self._shapes}:
             fitting = [units for units in opens if units >= fraction] if fraction else [GPU_UNITS] * whole * (whole >= devices)
             parts[devices, fraction] = sum(fitting)
-        if len(self._usable) >= _REMEMBERED:
-            self._usable.clear()
-        remembered = *(parts[shape.whole, shape.fraction] for shape in self._shapes), sum(opens)
-        self._usable[opens] = remembered
-        return remembered
+        by_request = tuple(parts[shape.whole, shape.fraction] for shape in self._shapes)
+        times = [-(-units // most) for units, most in zip(by_request, self._most, strict=True)]
+        cpu = max((often * shape.cpu for often, shape in zip(times, self._shapes, strict=True)), default=0)
+        memory = max((often * shape.memory for often, shape in zip(times, self._shapes, strict=True)), default=0)
+        if len(model.usable) >= _REMEMBERED:
+            model.usable.clear()
+        idle = total * self._whole - sum(map(mul, model.weights, by_request))
+        usable = model.usable[opens] = _Usable(by_request, total, cpu, memory, idle)
+        return usable
 
-    def _remember_weights(self, model: str) -> tuple[int, ...]:
-        """The weights of the requests that may go to this model; of the others nothing."""
-        pairs = zip(self._shapes, self._weights, strict=True)
-        remembered = tuple(weight if not shape.models or model in shape.models else 0 for shape, weight in pairs)
-        self._weights_on[model] = remembered
-        return remembered
+    def _remember_ways(self, opens: Opens, fraction: int) -> list[tuple[int, Opens]]:
+        """The devices that a fraction can take, by what is open on them, and what is open everywhere when it has."""
+        if len(self._ways) >= _REMEMBERED:
+            self._ways.clear()
+        fitting = sorted({units for units in opens if units >= fraction})
+        ways = self._ways[opens, fraction] = [(units, _less(opens, units, fraction)) for units in fitting]
+        return ways
 
 
 def _without(opens: Opens, whole: int) -> Opens:

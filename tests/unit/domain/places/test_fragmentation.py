@@ -107,4 +107,8 @@ def test_what_is_remembered_has_an_end(kept, monkeypatch):
     judge = Fragmentation(mix)
     rooms = [Room("H100", 8, 8, tuple(sorted((units, HALF)))) for units in range(0, GPU_UNITS, 999)]
     assert [judge.amount(room) for room in rooms] == [by_definition(room, mix) for room in rooms]
-    assert len(judge._usable) <= kept
+    judge.score(rooms[0], judge.amount(rooms[0]), Shape(0, HALF, 0, 0, ()))
+    assert (
+        max(len(memo) for memo in (judge._ways, judge._by_cpu, judge._models["H100"].usable, judge._models["H100"].amounts))
+        <= kept
+    )
