@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +35,7 @@ from headrace.contracts.orders import LogsAnswer, StartOrder
 from headrace.contracts.subjects import node_writer
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
@@ -80,8 +80,7 @@ class Hands:
     def __init__(self, node: Node, journal: Journal, state: Callable[[AnyFact], None]) -> None:
         self._node, self._journal, self._state = node, journal, state
         self._loop = asyncio.get_running_loop()
-        self._inbox: deque[v.Event] = deque()
-        self._performing = False
+        self._inbox = Inbox(node, lambda action: self._performs[type(action)](action))
         self._ends: dict[str, asyncio.TimerHandle] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._performs: dict[type[v.Action], Callable[[Any], None]] = {
@@ -102,16 +101,7 @@ class Hands:
 
     def handle(self, event: v.Event) -> None:
         """Something happened."""
-        self._inbox.append(event)
-        if self._performing:
-            return
-        self._performing = True
-        try:
-            while self._inbox:
-                for action in self._node.step(self._inbox.popleft()):
-                    self._performs[type(action)](action)
-        finally:
-            self._performing = False
+        self._inbox.handle(event)
 
     def _spawn(self, action: v.Spawn) -> None:
         order = action.order

@@ -6,7 +6,6 @@ What `headrace.node_executor.executor` does with processes and files, `Hands` do
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.orders import LogsAnswer, StartOrder
 from headrace.contracts.subjects import node_writer
 from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.journal import Journal, Open
@@ -40,8 +40,7 @@ class Hands:
         self.node, self.machine, self.journal, self._state, self.now = node, machine, journal, state, now
         self._process = current()
         self._loop = asyncio.get_running_loop()
-        self._inbox: deque[v.Event] = deque()
-        self._performing = False
+        self._inbox = Inbox(node, lambda action: self._performs[type(action)](action))
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._performs: dict[type[v.Action], Callable[[Any], None]] = {
@@ -66,16 +65,7 @@ class Hands:
 
     def handle(self, event: v.Event) -> None:
         """Something happened."""
-        self._inbox.append(event)
-        if self._performing:
-            return
-        self._performing = True
-        try:
-            while self._inbox:
-                for action in self.node.step(self._inbox.popleft()):
-                    self._performs[type(action)](action)
-        finally:
-            self._performing = False
+        self._inbox.handle(event)
 
     def halt(self) -> None:
         """The executor is to end its jobs and go."""

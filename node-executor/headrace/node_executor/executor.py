@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, ClassVar
@@ -25,6 +24,7 @@ from headrace.node_executor.cgroups import starved
 from headrace.node_executor.checkpoints import Checkpoint
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
+from headrace.node_executor.core.inbox import Inbox
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.core.phases import Phase
 from headrace.node_executor.enforcement import Entered
@@ -59,8 +59,7 @@ class Executor:
         self._state = state
         self._now = now
         self._loop = asyncio.get_running_loop()
-        self._inbox: deque[v.Event] = deque()
-        self._performing = False
+        self._inbox = Inbox(node, self._perform)
         self._waiting: dict[str, StartOrder] = {}
         self._untidy: list[Held] = []
         self._held: dict[str, Held] = {}
@@ -79,16 +78,7 @@ class Executor:
 
     def handle(self, event: v.Event) -> None:
         """Something happened."""
-        self._inbox.append(event)
-        if self._performing:
-            return
-        self._performing = True
-        try:
-            while self._inbox:
-                for action in self._node.step(self._inbox.popleft()):
-                    self._perform(action)
-        finally:
-            self._performing = False
+        self._inbox.handle(event)
         if self._node.finished:
             self.finished.set()
 

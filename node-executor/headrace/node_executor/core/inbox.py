@@ -1,0 +1,34 @@
+"""What happens to a node goes in one at a time: what a step's actions bring about waits until all of them are performed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.node_executor.core import vocabulary as v
+    from headrace.node_executor.core.node import Node
+
+
+class Inbox:
+    """Events for `node`; what it asks for is given to `perform`, in order."""
+
+    def __init__(self, node: Node, perform: Callable[[v.Action], None]) -> None:
+        self._node = node
+        self._perform = perform
+        self._events: deque[v.Event] = deque()
+        self._at_it = False
+
+    def handle(self, event: v.Event) -> None:
+        """Something happened: at once, or when what happened before it has been dealt with."""
+        self._events.append(event)
+        if self._at_it:
+            return
+        self._at_it = True
+        try:
+            while self._events:
+                for action in self._node.step(self._events.popleft()):
+                    self._perform(action)
+        finally:
+            self._at_it = False
