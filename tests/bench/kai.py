@@ -8,16 +8,12 @@ of its victims has been told. Impossible: a job larger than the cluster, from it
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
-import os
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 from fleet import Group
-from stage import Stage, done, progress, quantile, stage
+from stage import Stage, done, perform, progress, quantile, stage
 
 from headrace.client.wishing import make_wish
 
@@ -117,12 +113,18 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
 
 def show(runs: list[dict[str, Any]]) -> None:
     """One line for each figure, beside the goal and what is published."""
+    published = (runs[-1]["jobs"], runs[-1]["gang"]) == (NODES * GPUS, GANG * GPUS)
     for name, values in summary(runs).items():
+        beside = (
+            f"KAI {PUBLISHED[name]:,.0f}: {PUBLISHED[name] / statistics.median(values):,.0f} times"
+            if published
+            else "not KAI's shapes"
+        )
         unit = name.rpartition("_")[2]
         what = SAID[name].format(**runs[-1])
         print(
             f"P10 {what:<52} {statistics.median(values):>9,.1f} [{min(values):,.1f} - {max(values):,.1f}] {unit:<2}"
-            f"   (goal {GOALS[name]:,.0f}; KAI {PUBLISHED[name]:,.0f}: {PUBLISHED[name] / statistics.median(values):,.0f} times)"
+            f"   (goal {GOALS[name]:,.0f}; {beside})"
         )
     middle = statistics.median(value for run in runs for value in run["reclaim_ms"])
     print(f"    reclaim of one GPU, p50 {middle:.1f} ms; CPU of the fill {runs[-1]['fill_cpu_s']} s", flush=True)
@@ -134,16 +136,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=NODES, help="with 8 GPUs each")
     parser.add_argument("--gang", type=int, default=GANG, help="replicas of the gang, 8 GPUs each")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of reclaiming one GPU, and of refusing")
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write the figures into this file as well")
-    arguments = parser.parse_args()
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; signals are those that nodes pass on to jobs, which are simulated"
+    perform(
+        parser,
+        "signals are those that nodes pass on to jobs, which are simulated",
+        lambda asked: play(asked.nodes, asked.gang, asked.samples),
+        lambda _, runs: show(runs),
     )
-    runs = [asyncio.run(play(arguments.nodes, arguments.gang, arguments.samples)) for _ in range(arguments.runs)]
-    show(runs)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

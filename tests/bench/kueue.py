@@ -16,11 +16,10 @@ import os
 import statistics
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleet import Group
-from stage import Stage, done, progress, quantile, stage
+from stage import Stage, perform, progress, quantile, stage
 
 from headrace.client.wishing import make_wish
 
@@ -260,17 +259,12 @@ def main() -> None:
     parser.add_argument(
         "--min-runtime", default="0s", help="of every policy: nobody is preempted before (default: 0s, as in Kueue)"
     )
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write the figures into this file as well")
-    arguments = parser.parse_args()
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; nodes and jobs are simulated, as in Kueue's own measurement"
+    perform(
+        parser,
+        "nodes and jobs are simulated, as in Kueue's own measurement",
+        lambda asked: play(asked.scenario, asked.min_runtime),
+        lambda asked, runs: show(asked.scenario, runs),
     )
-    runs = [asyncio.run(play(arguments.scenario, arguments.min_runtime)) for _ in range(arguments.runs)]
-    done()
-    show(arguments.scenario, runs)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

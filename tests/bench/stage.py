@@ -6,14 +6,17 @@ of the queues now and then.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fleet import Group
 from installation import cpu_seconds, installation
@@ -219,3 +222,28 @@ def done() -> None:
     """Nothing is being measured: a line of figures follows."""
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+Run = dict[str, Any]
+"""The figures of one run, by name."""
+
+
+def perform(
+    parser: argparse.ArgumentParser,
+    conditions: str,
+    play: Callable[[argparse.Namespace], Awaitable[Run]],
+    show: Callable[[argparse.Namespace, list[Run]], None],
+) -> None:
+    """Play a scenario as often as the command line asks, show what it took, and write it down where the command line says.
+
+    `conditions`: what a reader of the figures has to know.
+    """
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write the figures into this file as well")
+    arguments = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; {conditions}")
+    runs = [asyncio.run(play(arguments)) for _ in range(arguments.runs)]
+    done()
+    show(arguments, runs)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")

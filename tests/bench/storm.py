@@ -7,16 +7,13 @@ durably and signalled. The preemptors are jobs of `--each` GPUs on one node, so 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 import os
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 from fleet import Group
-from stage import done, progress, stage
+from stage import done, perform, progress, stage
 
 from headrace.client.wishing import make_wish
 
@@ -99,16 +96,12 @@ def main() -> None:
     parser.add_argument("--victims", type=int, default=VICTIMS)
     parser.add_argument("--gpus", type=int, default=GPUS, help="of each node")
     parser.add_argument("--each", type=int, default=EACH, help="GPUs that one preemptor takes, on one node")
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write the figures into this file as well")
-    arguments = parser.parse_args()
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; signals are those that nodes pass on to jobs, which are simulated"
+    perform(
+        parser,
+        "signals are those that nodes pass on to jobs, which are simulated",
+        lambda asked: play(asked.victims, asked.gpus, asked.each),
+        lambda _, runs: show(runs),
     )
-    runs = [asyncio.run(play(arguments.victims, arguments.gpus, arguments.each)) for _ in range(arguments.runs)]
-    show(runs)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
