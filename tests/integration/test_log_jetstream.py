@@ -24,9 +24,8 @@ from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREA
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-
     from headrace.bus.connection import Connection
+    from headrace.bus.parsing import Delivered
 
     from .conftest import Logins, NatsServer
 
@@ -153,11 +152,11 @@ async def test_a_message_lost_on_the_way_is_fetched_again(operator: Connection, 
     arrive = jetstream_reader.JetStreamReader._arrive
     lost: list[str] = []
 
-    async def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: Msg) -> None:
+    def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: Delivered) -> None:
         if message.data == b"7" and not lost:
             lost.append(message.reply)
             return
-        await arrive(reader, generation, message)
+        arrive(reader, generation, message)
 
     monkeypatch.setattr(jetstream_reader.JetStreamReader, "_arrive", losing)
     await _fill(operator, LEDGER, (b"%d" % n for n in range(20)))
@@ -174,11 +173,11 @@ async def test_the_last_message_lost_on_the_way_is_noticed_by_a_heartbeat(
     arrive = jetstream_reader.JetStreamReader._arrive
     lost: list[str] = []
 
-    async def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: Msg) -> None:
+    def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: Delivered) -> None:
         if message.data == b"2" and not lost:
             lost.append(message.reply)
             return
-        await arrive(reader, generation, message)
+        arrive(reader, generation, message)
 
     monkeypatch.setattr(jetstream_reader.JetStreamReader, "_arrive", losing)
     await _fill(operator, LEDGER, (b"0", b"1", b"2"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -18,6 +18,7 @@ import msgspec
 from nats import errors
 
 from headrace.bus.connection import Connection
+from headrace.bus.guard import Publication
 from headrace.bus.log import LogRefused, Message, WrongLast
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SUBMIT_STREAM
@@ -49,7 +50,7 @@ class Said:
     __slots__ = ("_client", "data", "headers", "reply", "subject")
 
     def __init__(self, client: Client, subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
-        self._client, self.subject, self.reply, self.data, self.headers = client, subject, reply, data, headers
+        self._client, self.subject, self.reply, self.data, self.headers = client, subject, reply, data, headers or {}
 
     async def respond(self, data: bytes) -> None:
         """Answer it."""
@@ -217,6 +218,19 @@ class Client:
         self._routes.clear()
         self.network.listens(self, subject)
         return subscription
+
+    async def listen(self, subject: str, listener: Callable[[Any], None]) -> Subscription:
+        """The same, without waiting."""
+
+        async def hear(said: Said) -> None:
+            listener(said)
+
+        return await self.subscribe(subject, hear)
+
+    async def publish_all(self, messages: Iterable[Publication]) -> None:
+        """One after the other."""
+        for message in messages:
+            await self.publish(message.subject, message.payload, headers=message.headers)
 
     def forget(self, subscription: Subscription) -> None:
         """It is heard no more."""

@@ -22,7 +22,7 @@ from headrace.contracts.reach import ping_interval, servers
 from headrace.contracts.trust import trust
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
+    from headrace.bus.parsing import Delivered
 
 ASK_TIMEOUT = 3.0
 """Seconds an answer may take; a durable append under a busy disk takes well under one."""
@@ -51,13 +51,13 @@ class Connection(GuardedClient):
         self.closed_for_good = asyncio.Event()
         self._asked = 0
         self._inbox = ""
-        self._unanswered: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
+        self._unanswered: dict[str, tuple[str, asyncio.Future[Delivered]]] = {}
         self._watchers: dict[Callable[[], None], None] = {}
         self._last_complaint = ""
 
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float | None = None
-    ) -> Msg:
+    ) -> Delivered:
         """The answer to a request.
 
         Raises `LogUnavailable` where nobody listens, the server is away or goes away, or nothing comes `within` that many
@@ -72,17 +72,21 @@ class Connection(GuardedClient):
             raise LogUnavailable(f"nobody listens on {subject}: is that stream or service there?")
         return answer
 
-    async def _ask_once(self, subject: str, payload: bytes, headers: Mapping[str, str] | None, within: float) -> Msg:
+    async def _ask_once(self, subject: str, payload: bytes, headers: Mapping[str, str] | None, within: float) -> Delivered:
         if not self.is_connected:
             raise LogUnavailable("NATS is away")
         self._asked += 1
         token = str(self._asked)
-        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Delivered] = loop.create_future()
         self._unanswered[token] = (subject, future)
         try:
             await self.publish(subject, payload, reply=self._inbox + token, headers=dict(headers) if headers else None)
-            async with asyncio.timeout(within):
+            timer = loop.call_later(within, _time_up, future)
+            try:
                 return await future
+            finally:
+                timer.cancel()
         except TimeoutError:
             raise LogUnavailable(f"no answer on {subject} within {within:g} s") from None
         except errors.MaxPayloadError:
@@ -119,9 +123,9 @@ class Connection(GuardedClient):
         self.options["max_reconnect_attempts"] = -1
         self.several = len(servers(url)) > 1
         self._inbox = f"{self.new_inbox()}."
-        await self.subscribe(self._inbox + "*", cb=self._answered, pending_msgs_limit=0, pending_bytes_limit=0)
+        await self.listen(self._inbox + "*", self._answered)
 
-    async def _answered(self, message: Msg) -> None:
+    def _answered(self, message: Delivered) -> None:
         waiting = self._unanswered.get(message.subject[len(self._inbox) :])
         if waiting is not None and not waiting[1].done():
             waiting[1].set_result(message)
@@ -186,6 +190,11 @@ def _address(connection: Connection) -> str:
     return f"{url.hostname}:{url.port}" if url else ""
 
 
-def _unheard(answer: Msg) -> bool:
+def _time_up(future: asyncio.Future[Delivered]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
+
+
+def _unheard(answer: Delivered) -> bool:
     """The server's own answer: nobody listens there."""
-    return bool(answer.headers) and not answer.data and (answer.headers or {}).get("Status") == _NO_RESPONDERS
+    return not answer.data and answer.headers.get("Status") == _NO_RESPONDERS

@@ -117,7 +117,7 @@ class JetStreamLog:
         """See `Log.get`. Any replica answers; one that does not have it yet is not believed."""
         wish = b'{"seq":%d}' % sequence
         answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._look_within)
-        headers = answer.headers or {}
+        headers = answer.headers
         if "Nats-Sequence" not in headers:
             return await self._look(wish)
         stamped = _microseconds(headers["Nats-Time-Stamp"])

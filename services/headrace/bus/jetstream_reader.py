@@ -23,13 +23,13 @@ import structlog
 from nats import errors
 
 from headrace.bus.connection import Connection
-from headrace.bus.guard import Headers
 from headrace.bus.log import LogBroken, LogError, LogUnavailable, Message, Stored
 from headrace.bus.wakeup import Wakeup
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
+
+    from headrace.bus.parsing import Delivered
 
 BUFFER_MESSAGES = 65_536
 """Messages kept for a slow reader before the rest is asked for again; many small ones fit into the server's window."""
@@ -82,15 +82,14 @@ _created = msgspec.json.Decoder(_Created)
 M = TypeVar("M", Message, Stored)
 
 
-def as_message(sequence: int, delivered: Msg, time: int) -> Message:
+def as_message(sequence: int, delivered: Delivered, time: int) -> Message:
     """A delivery as readers of facts see it; `time` in nanoseconds."""
     return Message(sequence, delivered.subject, time // 1_000, delivered.data)
 
 
-def as_stored(sequence: int, delivered: Msg, time: int) -> Stored:
+def as_stored(sequence: int, delivered: Delivered, time: int) -> Stored:
     """A delivery whole."""
-    headers = delivered.headers
-    return Stored(sequence, delivered.subject, time, headers.raw if isinstance(headers, Headers) else b"", delivered.data)
+    return Stored(sequence, delivered.subject, time, delivered.raw, delivered.data)
 
 
 class JetStreamReader(Generic[M]):
@@ -102,7 +101,7 @@ class JetStreamReader(Generic[M]):
         stream: str,
         after: int,
         state: Callable[[], Awaitable[State]],
-        told: Callable[[int, Msg, int], M],
+        told: Callable[[int, Delivered, int], M],
         *,
         begins_late: bool,
         buffer_messages: int = BUFFER_MESSAGES,
@@ -110,7 +109,7 @@ class JetStreamReader(Generic[M]):
         self._connection = connection
         self._stream = stream
         self._state = state
-        self._told: Callable[[int, Msg, int], M] = told
+        self._told: Callable[[int, Delivered, int], M] = told
         self._begins_late = begins_late
         self._buffer_messages = buffer_messages
         self._buffer: deque[M] = deque()
@@ -148,6 +147,7 @@ class JetStreamReader(Generic[M]):
         while not self._buffer:
             if self._closed:
                 raise LogUnavailable("this reader has been closed")
+            await self._release()
             left = SILENCE if deadline is None else min(SILENCE, deadline - loop.time())
             if not self._intact:
                 await self._ask_again(left)
@@ -219,9 +219,7 @@ class JetStreamReader(Generic[M]):
         self._flow = None
         inbox = self._connection.new_inbox()
         try:
-            self._subscription = await self._connection.subscribe(
-                inbox, cb=partial(self._arrive, self._generation), pending_msgs_limit=0, pending_bytes_limit=0
-            )
+            self._subscription = await self._connection.listen(inbox, partial(self._arrive, self._generation))
         except errors.Error as error:
             raise LogUnavailable(f"NATS is away: {error}") from error
         self._intact = True
@@ -252,14 +250,14 @@ class JetStreamReader(Generic[M]):
             "num_replicas": 1,
         }
 
-    async def _arrive(self, generation: int, message: Msg) -> None:
+    def _arrive(self, generation: int, message: Delivered) -> None:
         """One delivery. Whoever stored the message chose its headers, so only the reply subject says what it is."""
         if generation != self._generation or not self._intact:
             return
         self._heard = asyncio.get_running_loop().time()
         reply = message.reply
         if not reply.startswith(_ACK_PREFIX):
-            await self._control(message)
+            self._control(message)
             return
         tokens = reply.split(".")
         base = 5 if len(tokens) == _TOKENS_WITHOUT_DOMAIN else 7
@@ -279,9 +277,9 @@ class JetStreamReader(Generic[M]):
             if self._wakeup.asleep:
                 self._wakeup.ring()
 
-    async def _control(self, message: Msg) -> None:
+    def _control(self, message: Delivered) -> None:
         """A heartbeat, or the server's question whether it may send more."""
-        headers = message.headers or {}
+        headers = message.headers
         delivered = headers.get("Nats-Last-Consumer")
         if delivered is not None and int(delivered) != self._place - 1:
             self._lose("a delivery was lost")
@@ -289,7 +287,7 @@ class JetStreamReader(Generic[M]):
         question = message.reply or headers.get("Nats-Consumer-Stalled")
         if question:
             self._flow = _Flow(self._next - 1, question)
-            await self._release()
+            self._wakeup.ring()
 
     async def _release(self) -> None:
         """Let the server go on once what it sent before it asked has been handed out."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from nats import errors
-from nats.aio.msg import Msg
 
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused, LogUnavailable
+from headrace.bus.parsing import Delivered
 
 
 class Wired(Connection):
@@ -28,8 +28,8 @@ class Wired(Connection):
             raise self.error
         self.sent.append((subject, payload, reply, headers))
 
-    async def answer(self, reply: str, data: bytes = b"", headers: dict[str, str] | None = None) -> None:
-        await self._answered(Msg(self, reply, "", data, headers))
+    def answer(self, reply: str, data: bytes = b"", raw: bytes = b"") -> None:
+        self._answered(Delivered(reply, "", data, raw))
 
 
 async def _asked(wired: Wired, count: int = 1) -> None:
@@ -43,7 +43,7 @@ async def test_answers_find_their_questions_whatever_their_order() -> None:
     await _asked(wired, 3)
     for subject, payload, reply, headers in reversed(wired.sent):
         assert (subject, headers) == ("hr.a", None)
-        await wired.answer(reply, b"to " + payload)
+        wired.answer(reply, b"to " + payload)
     assert [(await question).data for question in asking] == [b"to 0", b"to 1", b"to 2"]
     assert wired._unanswered == {}
 
@@ -52,8 +52,8 @@ async def test_an_answer_that_comes_too_late_or_to_nobody_is_dropped() -> None:
     wired = Wired()
     with pytest.raises(LogUnavailable, match=r"no answer on hr.a within 0.001 s"):
         await wired.ask("hr.a", within=0.001)
-    await wired.answer(wired.sent[0][2])
-    await wired.answer("_INBOX_x.a.999")
+    wired.answer(wired.sent[0][2])
+    wired.answer("_INBOX_x.a.999")
     assert wired._unanswered == {}
 
 
@@ -62,7 +62,7 @@ async def test_a_question_nobody_hears_is_told_so() -> None:
     asking = asyncio.ensure_future(wired.ask("hr.a"))
     for asked in (1, 2):
         await _asked(wired, asked)
-        await wired.answer(wired.sent[-1][2], headers={"Status": "503"})
+        wired.answer(wired.sent[-1][2], raw=b"NATS/1.0 503\r\n\r\n")
     with pytest.raises(LogUnavailable, match="nobody listens on hr.a"):
         await asking
     assert len(wired.sent) == 2
@@ -72,9 +72,9 @@ async def test_a_question_that_nobody_heard_is_asked_once_more() -> None:
     wired = Wired()
     asking = asyncio.ensure_future(wired.ask("hr.a", b"what"))
     await _asked(wired)
-    await wired.answer(wired.sent[0][2], headers={"Status": "503"})
+    wired.answer(wired.sent[0][2], raw=b"NATS/1.0 503\r\n\r\n")
     await _asked(wired, 2)
-    await wired.answer(wired.sent[1][2], b"that")
+    wired.answer(wired.sent[1][2], b"that")
     assert (await asking).data == b"that"
     assert [sent[:2] for sent in wired.sent] == [("hr.a", b"what"), ("hr.a", b"what")]
 
@@ -109,7 +109,7 @@ async def test_a_forbidden_subject_refuses_its_questions_and_no_others() -> None
     await wired._complained(errors.Error('nats: permissions violation for publish to "$js.api.info"'))
     with pytest.raises(LogRefused, match="may not publish"):
         await forbidden
-    await wired.answer(wired.sent[1][2], b"well")
+    wired.answer(wired.sent[1][2], b"well")
     assert (await allowed).data == b"well"
 
 

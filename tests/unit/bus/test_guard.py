@@ -1,89 +1,83 @@
-"""Bytes that nats-py cannot read become something it can, one message at a time."""
+"""The client of nats-py, safe and quick: what goes out in one piece, and errors it does not know. What comes in: `test_parsing`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from nats import errors
 from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.protocol.parser import Parser
 
-from headrace.bus.guard import GuardedClient
+from headrace.bus.guard import GuardedClient, Publication
+from headrace.bus.parsing import Delivered
 
 
-class Listening(GuardedClient):
-    """A client without a wire: what the parser hands on is kept."""
+class Wired(GuardedClient):
+    """A connected client whose wire is a list."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.arrived: list[Msg] = []
+        self._status = Client.CONNECTED
+        self._max_payload = 100
+        self.sent: list[bytes] = []
 
-    def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> None:
-        self.arrived.append(super()._build_message(sid, subject, reply, data, headers))
+    async def _send_command(self, cmd: bytes, priority: bool = False) -> None:
+        self.sent.append(cmd)
 
-
-@pytest.fixture
-def client() -> Listening:
-    listening = Listening()
-    listening._subs[1] = listening_subscription(listening)
-    return listening
+    async def _flush_pending(self, force_flush: bool = False) -> None:
+        return
 
 
-def listening_subscription(client: Listening) -> Any:
-    from nats.aio.subscription import Subscription
-
-    return Subscription(client, 1, "hr.>")
-
-
-@pytest.mark.parametrize(
-    ("line", "subject", "reply"),
-    [
-        (b"MSG hr.a 1 2\r\nhi\r\n", "hr.a", ""),
-        (b"MSG hr.a 1 _INBOX.x 2\r\nhi\r\n", "hr.a", "_INBOX.x"),
-        (b"MSG hr.a\x0cb 1 r\x0b 2\r\nhi\r\n", "hr.a\x0cb", "r\x0b"),
-        (b"MSG hr.\xff\x85 1 2\r\nhi\r\n", "hr.\ufffd\ufffd", ""),
-        (b"MSG hr.\xc3\xa9 1 2\r\nhi\r\n", "hr.é", ""),
-    ],
-)
-async def test_every_subject_the_server_forwards_arrives(client: Listening, line: bytes, subject: str, reply: str) -> None:
-    await Parser(client).parse(line)
-    assert [(m.subject, m.reply, m.data, m.headers) for m in client.arrived] == [(subject, reply, b"hi", None)]
+async def test_many_messages_go_out_in_one_piece() -> None:
+    client = Wired()
+    await client.publish_all([Publication("hr.a", b"one", {"Nats-Msg-Id": "1.1"}), Publication("hr.b", b"", {})])
+    await client.publish_all([])
+    head = b"NATS/1.0\r\nNats-Msg-Id: 1.1\r\n\r\n"
+    assert client.sent == [
+        b"HPUB hr.a %d %d\r\n%bone\r\n" % (len(head), len(head) + 3, head) + b"HPUB hr.b 12 12\r\nNATS/1.0\r\n\r\n\r\n"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("block", "headers"),
+    ("message", "error"),
     [
-        (b"NATS/1.0\r\nA: b\r\n\r\n", {"A": "b"}),
-        (b"NATS/1.0\r\nA:b\r\nB:\t\xff:c \r\nC D: e\r\n\xc3\xa9: f\r\nG\x0bH: h\r\nI\r\n\r\n", {"A": "b", "B": "\ufffd:c"}),
-        (b"NATS/1.0\r\n\r\n", {}),
-        (b"NATS/1.0 503\r\n\r\n", {"Status": "503"}),
-        (b"NATS/1.0 \xff\xff\xff bad\r\n\r\n", {}),
-        (b"NATS/1.0 100 \xff\r\nA: b\r\n\r\n", {}),
-        (b"NATS/1.0", {}),
-        (b"garbage", {}),
+        (Publication("hr.a", b"x" * 101, {}), errors.MaxPayloadError),
+        (Publication("hr a", b"", {}), errors.BadSubjectError),
+        (Publication("hr.a\r\nPUB hr.b", b"", {}), errors.BadSubjectError),
+        (Publication("", b"", {}), errors.BadSubjectError),
+        (Publication("hr.a", b"", {"A": "b\r\nC: d"}), errors.BadHeaderError),
     ],
 )
-async def test_headers_that_cannot_be_read_are_none(client: Listening, block: bytes, headers: dict[str, str] | None) -> None:
-    wire = b"HMSG hr.a\x0c 1 %d %d\r\n%bhi\r\nMSG hr.b 1 2\r\nok\r\n" % (len(block), len(block) + 2, block)
-    await Parser(client).parse(wire)
-    assert [(m.subject, m.data, m.headers) for m in client.arrived] == [("hr.a\x0c", b"hi", headers), ("hr.b", b"ok", None)]
+async def test_where_one_cannot_be_sent_none_is(message: Publication, error: type[Exception]) -> None:
+    client = Wired()
+    with pytest.raises(error):
+        await client.publish_all([Publication("hr.a", b"", {}), message])
+    assert client.sent == []
 
 
-async def test_a_line_that_arrives_in_pieces_is_put_together(client: Listening) -> None:
-    parser = Parser(client)
-    for piece in (b"MSG hr.a 1", b" 2\r", b"\nh", b"i\r\n"):
-        await parser.parse(piece)
-    assert [m.data for m in client.arrived] == [b"hi"]
+async def test_nothing_is_published_while_the_server_is_away() -> None:
+    client = Wired()
+    client._status = Client.RECONNECTING
+    with pytest.raises(errors.ConnectionClosedError):
+        await client.publish_all([Publication("hr.a", b"", {})])
+    assert client.sent == []
+
+
+async def test_who_listens_is_known_before_the_first_message_can_come_and_forgotten_where_that_fails() -> None:
+    client, heard = Wired(), list[Delivered]()
+    subscription = await client.listen("hr.a", heard.append)
+    assert client.listeners == {subscription._id: heard.append}
+    await subscription.unsubscribe()
+    client._status = Client.CLOSED
+    with pytest.raises(errors.ConnectionClosedError):
+        await client.listen("hr.a", heard.append)
+    assert client.listeners == {}
 
 
 async def test_a_socket_that_is_closed_while_somebody_publishes_is_an_error_of_the_connection(
-    client: Listening, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def closed(*_: object) -> None:
         raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
 
     monkeypatch.setattr(Client, "publish", closed)
     with pytest.raises(errors.ConnectionClosedError):
-        await client.publish("hr.x", b"")
+        await Wired().publish("hr.x", b"")

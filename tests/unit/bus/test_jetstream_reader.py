@@ -13,8 +13,9 @@ from headrace.bus import jetstream_reader
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import JetStreamReader, as_message
 from headrace.bus.log import LogBroken, LogUnavailable
+from headrace.bus.parsing import Delivered
 
-Deliver = Callable[[Any], Awaitable[None]]
+Deliver = Callable[[Delivered], None]
 
 
 class Server:
@@ -39,8 +40,8 @@ class Server:
     def new_inbox(self) -> str:
         return f"_INBOX_x.{len(self.starts)}"
 
-    async def subscribe(self, _inbox: str, cb: Deliver, **_limits: int) -> Any:
-        self.deliver = cb
+    async def listen(self, _inbox: str, listener: Deliver) -> Any:
+        self.deliver = listener
 
         async def unsubscribe() -> None:
             return
@@ -62,13 +63,17 @@ class Server:
     async def state(self) -> Any:
         return self
 
-    async def message(self, sequence: int, place: int, tokens: str = "$JS.ACK.LEDGER.c", headers: Any = None) -> None:
+    def message(self, sequence: int, place: int, tokens: str = "$JS.ACK.LEDGER.c", raw: bytes = b"") -> None:
         reply = f"{tokens}.1.{sequence}.{place}.{sequence}000.0"
-        await self.deliver(SimpleNamespace(subject="hr.ledger.x", reply=reply, data=b"%d" % sequence, headers=headers))
+        self.deliver(Delivered("hr.ledger.x", reply, b"%d" % sequence, raw))
 
-    async def control(self, reply: str = "", **headers: str) -> None:
-        names = {key.replace("_", "-"): value for key, value in headers.items()}
-        await self.deliver(SimpleNamespace(subject="_INBOX", reply=reply, data=b"", headers={"Status": "100"} | names))
+    def control(self, reply: str = "", **headers: str) -> None:
+        self.deliver(Delivered("_INBOX", reply, b"", _raw("NATS/1.0 100", **headers)))
+
+
+def _raw(first: str, **headers: str) -> bytes:
+    named = (f"{name.replace('_', '-')}: {value}" for name, value in headers.items())
+    return "\r\n".join((first, *named, "", "")).encode()
 
 
 def _reader(server: Server, after: int = 0, *, begins_late: bool = False, buffer: int = 100) -> JetStreamReader:
@@ -86,8 +91,8 @@ async def test_deliveries_become_messages_with_their_stamp() -> None:
     server = Server(last=2)
     reader = _reader(server)
     assert await _sequences(reader) == []
-    await server.message(1, 1)
-    await server.message(2, 2, tokens="$JS.ACK.domain.hash.LEDGER.c")
+    server.message(1, 1)
+    server.message(2, 2, tokens="$JS.ACK.domain.hash.LEDGER.c")
     assert reader.buffered == 2
     assert await reader.batch(wait=0) == [(1, "hr.ledger.x", 1, b"1"), (2, "hr.ledger.x", 2, b"2")]
     assert server.starts == [1]
@@ -97,12 +102,12 @@ async def test_a_lost_delivery_is_asked_for_again_from_the_first_message_not_yet
     server = Server(last=3)
     reader = _reader(server)
     await _sequences(reader)
-    await server.message(1, 1)
-    await server.message(3, 3)
-    await server.message(4, 4)  # behind the loss: not taken
+    server.message(1, 1)
+    server.message(3, 3)
+    server.message(4, 4)  # behind the loss: not taken
     assert await _sequences(reader) == [1]
     assert await _sequences(reader) == []
-    await server.message(2, 1)
+    server.message(2, 1)
     assert (await _sequences(reader), server.starts) == ([2], [1, 2])
 
 
@@ -113,7 +118,7 @@ async def test_a_late_delivery_of_an_earlier_consumer_is_not_taken() -> None:
     earlier = server.deliver
     server.came_back()
     await _sequences(reader)
-    await earlier(SimpleNamespace(subject="x", reply="$JS.ACK.LEDGER.c.1.1.1.0.0", data=b"", headers=None))
+    earlier(Delivered("x", "$JS.ACK.LEDGER.c.1.1.1.0.0", b""))
     assert (reader.buffered, server.starts) == (0, [1, 1])
 
 
@@ -122,7 +127,7 @@ async def test_a_full_buffer_takes_no_more_and_loses_nothing() -> None:
     reader = _reader(server, buffer=2)
     await _sequences(reader)
     for n in (1, 2, 3, 4):
-        await server.message(n, n)
+        server.message(n, n)
     assert (reader.buffered, await _sequences(reader, 1), await _sequences(reader), await _sequences(reader)) == (
         2,
         [1],
@@ -136,10 +141,10 @@ async def test_a_heartbeat_that_counts_more_deliveries_than_came_shows_a_loss() 
     server = Server(last=9)
     reader = _reader(server)
     await _sequences(reader)
-    await server.message(1, 1)
-    await server.control(Nats_Last_Consumer="1")
+    server.message(1, 1)
+    server.control(Nats_Last_Consumer="1")
     assert await _sequences(reader) == [1]
-    await server.control(Nats_Last_Consumer="2")
+    server.control(Nats_Last_Consumer="2")
     assert (await _sequences(reader), server.starts) == ([], [1, 2])
 
 
@@ -147,7 +152,7 @@ async def test_a_message_that_looks_like_a_heartbeat_is_a_message() -> None:
     server = Server(last=9)
     reader = _reader(server)
     await _sequences(reader)
-    await server.message(1, 1, headers={"Status": "100", "Nats-Last-Consumer": "999", "Nats-Consumer-Stalled": "hr.x"})
+    server.message(1, 1, raw=_raw("NATS/1.0 100", Nats_Last_Consumer="999", Nats_Consumer_Stalled="hr.x"))
     assert (await _sequences(reader), server.published) == ([1], [])
 
 
@@ -155,16 +160,16 @@ async def test_the_server_may_send_more_when_what_it_sent_has_been_handed_out() 
     server = Server(last=9)
     reader = _reader(server)
     await _sequences(reader)
-    await server.control(reply="$JS.FC.1")
-    assert server.published == ["$JS.FC.1"]
-    await server.message(1, 1)
-    await server.message(2, 2)
-    await server.control(reply="$JS.FC.2")
-    await server.message(3, 3)
+    server.control(reply="$JS.FC.1")
+    assert (await _sequences(reader), server.published) == ([], ["$JS.FC.1"])
+    server.message(1, 1)
+    server.message(2, 2)
+    server.control(reply="$JS.FC.2")
+    server.message(3, 3)
     assert (await _sequences(reader, 1), server.published) == ([1], ["$JS.FC.1"])
     assert (await _sequences(reader, 1), server.published) == ([2], ["$JS.FC.1", "$JS.FC.2"])
-    await server.message(4, 4)
-    await server.control(Nats_Last_Consumer="4", Nats_Consumer_Stalled="$JS.FC.3")
+    server.message(4, 4)
+    server.control(Nats_Last_Consumer="4", Nats_Consumer_Stalled="$JS.FC.3")
     assert (await _sequences(reader), server.published[2:]) == ([3, 4], ["$JS.FC.3"])
 
 
@@ -172,10 +177,10 @@ async def test_a_later_message_than_the_one_asked_for_is_a_gap_only_when_asked_f
     server = Server(last=9)
     reader = _reader(server)
     await _sequences(reader)
-    await server.message(1, 1)
-    await server.message(3, 2)  # perhaps the consumer's fault
+    server.message(1, 1)
+    server.message(3, 2)  # perhaps the consumer's fault
     assert (await _sequences(reader), await _sequences(reader), server.starts) == ([1], [], [1, 2])
-    await server.message(3, 1)  # asked for 2, the server has only 3
+    server.message(3, 1)  # asked for 2, the server has only 3
     with pytest.raises(LogBroken, match="after 1 comes 3"):
         await _sequences(reader)
 
@@ -202,7 +207,7 @@ async def test_one_of_several_servers_may_not_know_yet_what_has_been_read_and_is
     assert await _sequences(reader) == []
     server.last_seq = 4
     assert await _sequences(reader) == []
-    await server.message(4, 1)
+    server.message(4, 1)
     assert await _sequences(reader) == [4]
     server.last_seq = 3
     server.came_back()
@@ -216,16 +221,16 @@ async def test_a_stream_that_is_purged_on_purpose_is_read_from_its_front_also_in
     server = Server(last=9, first=5)
     reader = _reader(server, begins_late=True)
     await _sequences(reader)
-    await server.message(5, 1)
+    server.message(5, 1)
     assert await _sequences(reader) == [5]
     server.first_seq = 8
-    await server.message(8, 2)
+    server.message(8, 2)
     assert await _sequences(reader) == []
-    await server.message(8, 1)
+    server.message(8, 1)
     assert (await _sequences(reader), server.starts) == ([8], [5, 8])
-    await server.message(10, 2)
+    server.message(10, 2)
     await _sequences(reader)
-    await server.message(10, 1)
+    server.message(10, 1)
     with pytest.raises(LogBroken, match="after 8 comes 10"):
         await _sequences(reader)
 
@@ -242,7 +247,7 @@ async def test_messages_that_come_while_the_consumer_is_made_are_taken() -> None
     server = Server(last=9)
 
     async def at_once() -> None:
-        await server.message(1, 1)
+        server.message(1, 1)
 
     server.on_create = at_once
     reader = _reader(server)

@@ -15,7 +15,7 @@ from headrace.contracts.queries import Answer
 from headrace.contracts.subjects import query
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
+    from headrace.bus.parsing import Delivered
 
 WITHIN = 1.0
 ASKED_EVERY = 0.002
@@ -27,7 +27,7 @@ _STATUS = query("admission", "status", "default", "governance")
 class Wire(Protocol):
     """What is needed of a connection."""
 
-    async def ask(self, subject: str, payload: bytes = b"", headers: None = None, within: float = WITHIN) -> Msg:
+    async def ask(self, subject: str, payload: bytes = b"", headers: None = None, within: float = WITHIN) -> Delivered:
         """The answer; raises `LogError`."""
 
 
