@@ -25,7 +25,7 @@ from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from headrace.bus.connection import Connection
-    from headrace.bus.parsing import Delivered
+    from headrace.bus.delivered import Delivered
 
     from .conftest import Logins, NatsServer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -18,7 +18,6 @@ import msgspec
 from nats import errors
 
 from headrace.bus.connection import Connection
-from headrace.bus.guard import Publication
 from headrace.bus.log import LogRefused, Message, WrongLast
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_STREAM, SUBMIT_STREAM
@@ -226,11 +225,6 @@ class Client:
             listener(said)
 
         return await self.subscribe(subject, hear)
-
-    async def publish_all(self, messages: Iterable[Publication]) -> None:
-        """One after the other."""
-        for message in messages:
-            await self.publish(message.subject, message.payload, headers=message.headers)
 
     def forget(self, subscription: Subscription) -> None:
         """It is heard no more."""

@@ -22,7 +22,7 @@ from headrace.contracts.reach import ping_interval, servers
 from headrace.contracts.trust import trust
 
 if TYPE_CHECKING:
-    from headrace.bus.parsing import Delivered
+    from headrace.bus.delivered import Delivered
 
 ASK_TIMEOUT = 3.0
 """Seconds an answer may take; a durable append under a busy disk takes well under one."""

@@ -3,23 +3,22 @@
 Strategy: the server forwards any byte in a subject that is no blank, and any header block; nats-py 2.16 reads neither. A form
 feed in a subject makes its parser give up the connection, bytes that are no UTF-8 (in a subject or in a status line) end its
 read loop for good; stored in a stream, such a message would come again after each restart. Here lines are split at blanks
-only, as the server does (`parsing`), subjects that are no text arrive with U+FFFD (no token, so whoever judges them refuses), and
+only, as the server does, subjects that are no text arrive with U+FFFD (no token, so whoever judges them refuses), and
 headers that cannot be read are none. And a socket that breaks while somebody publishes is an error of the connection.
 
-What is heard directly (`listen`) skips the library's queue and task for each subscription, and many messages go out as one (`publish_all`).
+What is heard directly (`listen`) skips the library's queue and task for each subscription.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nats import errors
 from nats.aio.client import Client
 from nats.protocol import parser
 
-from headrace.bus.parsing import Delivered, Listener, QuickParser, read_headers
+from headrace.bus.delivered import Delivered, Listener, read_headers
 
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
@@ -31,21 +30,12 @@ parser.HMSG_RE = re.compile(rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t
 _PLAIN = b"NATS/1.0\r\n"
 
 
-class Publication(NamedTuple):
-    """One message to be published, with its headers."""
-
-    subject: str
-    payload: bytes
-    headers: Mapping[str, str]
-
-
 class GuardedClient(Client):
     """The client of nats-py, for processes that read what strangers publish."""
 
     def __init__(self) -> None:
         super().__init__()
         self.listeners: dict[int, Listener] = {}
-        self._ps = QuickParser(self)
 
     async def listen(self, subject: str, listener: Listener) -> Subscription:
         """Subscribe, and have `listener` called for each message as it is read: it must not take long, and cannot wait."""
@@ -61,20 +51,6 @@ class GuardedClient(Client):
         """As the library's; where the socket has just been closed, uvloop raises an error that the library does not know."""
         try:
             await super().publish(subject, payload, reply, headers)
-        except RuntimeError as error:
-            raise errors.ConnectionClosedError from error
-
-    async def publish_all(self, messages: Iterable[Publication]) -> None:
-        """Publish these, in order, in one piece. Raises what `publish` does, and has sent nothing then."""
-        pieces = [_command(message, self._max_payload) for message in messages]
-        if not pieces:
-            return
-        if not self.is_connected:
-            raise errors.ConnectionClosedError
-        self.stats["out_msgs"] += len(pieces)
-        try:
-            await self._send_command(b"".join(pieces))
-            await self._flush_pending()
         except RuntimeError as error:
             raise errors.ConnectionClosedError from error
 
@@ -99,20 +75,6 @@ class GuardedClient(Client):
             return read_headers(headers) if headers.startswith(_PLAIN) else await super()._process_headers(headers) or {}
         except (ValueError, IndexError):
             return {}
-
-
-def _command(message: Publication, bytes_max: int) -> bytes:
-    """What is sent for one message."""
-    subject, payload, headers = message
-    if len(payload) > bytes_max:
-        raise errors.MaxPayloadError
-    told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    if not subject.isprintable() or " " in subject or not subject:
-        raise errors.BadSubjectError
-    if told.count("\r") + told.count("\n") != 2 * len(headers):
-        raise errors.BadHeaderError
-    head = f"NATS/1.0\r\n{told}\r\n".encode()
-    return f"HPUB {subject} {len(head)} {len(head) + len(payload)}\r\n".encode() + head + payload + b"\r\n"
 
 
 def _as_text(raw: bytes) -> bytes:

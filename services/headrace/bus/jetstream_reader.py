@@ -29,7 +29,7 @@ from headrace.bus.wakeup import Wakeup
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
-    from headrace.bus.parsing import Delivered
+    from headrace.bus.delivered import Delivered
 
 BUFFER_MESSAGES = 65_536
 """Messages kept for a slow reader before the rest is asked for again; many small ones fit into the server's window."""

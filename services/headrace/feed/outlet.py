@@ -16,7 +16,6 @@ import msgspec
 import structlog
 from nats import errors
 
-from headrace.bus.guard import Publication
 from headrace.bus.jetstream import MESSAGE_ID
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.streams import FEED_MESSAGES
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from headrace.feed.facts_out import Outgoing
 
 WINDOW = 256
+YIELD_EVERY = 32
+"""Messages written before orders and questions get their turn."""
 RETRY = 0.2
 
 _log = structlog.get_logger("headrace.feed")
@@ -45,8 +46,8 @@ class Answered(Protocol):
 class Wire(Protocol):
     """What is needed of a connection (`headrace.bus.connection`)."""
 
-    async def publish_all(self, messages: Iterable[Publication]) -> None:
-        """Send these, in order, and hear of nothing."""
+    async def publish(self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None) -> None:
+        """Send, and hear of nothing."""
 
     async def ask(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float | None = None
@@ -110,8 +111,11 @@ class Outlet:
             await self._wakeup.sleep(None)
 
     async def _publish(self, window: list[Outgoing]) -> None:
-        *others, last = window
-        await self._wire.publish_all(Publication(message.subject, message.payload, _id(message)) for message in others)
+        for count, message in enumerate(window[:-1], 1):
+            await self._wire.publish(message.subject, message.payload, headers=_id(message))
+            if not count % YIELD_EVERY:
+                await asyncio.sleep(0)
+        last = window[-1]
         ack = decode((await self._wire.ask(last.subject, last.payload, _id(last))).data, _Ack)
         if ack.error is not None:
             raise LogUnavailable(f"FEED does not take it: {ack.error.description}")

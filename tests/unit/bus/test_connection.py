@@ -9,8 +9,8 @@ import pytest
 from nats import errors
 
 from headrace.bus.connection import Connection
+from headrace.bus.delivered import Delivered
 from headrace.bus.log import LogRefused, LogUnavailable
-from headrace.bus.parsing import Delivered
 
 
 class Wired(Connection):

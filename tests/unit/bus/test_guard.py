@@ -1,4 +1,4 @@
-"""The client of nats-py, safe and quick: what goes out in one piece, and errors it does not know. What comes in: `test_parsing`."""
+"""The client of nats-py, safe: who listens directly, and errors it does not know. What comes in: `test_delivered`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from nats import errors
 from nats.aio.client import Client
 
-from headrace.bus.guard import GuardedClient, Publication
-from headrace.bus.parsing import Delivered
+from headrace.bus.delivered import Delivered
+from headrace.bus.guard import GuardedClient
 
 
 class Wired(GuardedClient):
@@ -24,41 +24,6 @@ class Wired(GuardedClient):
 
     async def _flush_pending(self, force_flush: bool = False) -> None:
         return
-
-
-async def test_many_messages_go_out_in_one_piece() -> None:
-    client = Wired()
-    await client.publish_all([Publication("hr.a", b"one", {"Nats-Msg-Id": "1.1"}), Publication("hr.b", b"", {})])
-    await client.publish_all([])
-    head = b"NATS/1.0\r\nNats-Msg-Id: 1.1\r\n\r\n"
-    assert client.sent == [
-        b"HPUB hr.a %d %d\r\n%bone\r\n" % (len(head), len(head) + 3, head) + b"HPUB hr.b 12 12\r\nNATS/1.0\r\n\r\n\r\n"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("message", "error"),
-    [
-        (Publication("hr.a", b"x" * 101, {}), errors.MaxPayloadError),
-        (Publication("hr a", b"", {}), errors.BadSubjectError),
-        (Publication("hr.a\r\nPUB hr.b", b"", {}), errors.BadSubjectError),
-        (Publication("", b"", {}), errors.BadSubjectError),
-        (Publication("hr.a", b"", {"A": "b\r\nC: d"}), errors.BadHeaderError),
-    ],
-)
-async def test_where_one_cannot_be_sent_none_is(message: Publication, error: type[Exception]) -> None:
-    client = Wired()
-    with pytest.raises(error):
-        await client.publish_all([Publication("hr.a", b"", {}), message])
-    assert client.sent == []
-
-
-async def test_nothing_is_published_while_the_server_is_away() -> None:
-    client = Wired()
-    client._status = Client.RECONNECTING
-    with pytest.raises(errors.ConnectionClosedError):
-        await client.publish_all([Publication("hr.a", b"", {})])
-    assert client.sent == []
 
 
 async def test_who_listens_is_known_before_the_first_message_can_come_and_forgotten_where_that_fails() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from headrace.bus import jetstream_reader
 from headrace.bus.connection import Connection
+from headrace.bus.delivered import Delivered
 from headrace.bus.jetstream_reader import JetStreamReader, as_message
 from headrace.bus.log import LogBroken, LogUnavailable
-from headrace.bus.parsing import Delivered
 
 Deliver = Callable[[Delivered], None]
 

@@ -30,9 +30,8 @@ class FakeFeed:
             self._known.add(headers["Nats-Msg-Id"])
             self.stored.append(subject)
 
-    async def publish_all(self, messages):
-        for message in messages:
-            self._store(message.subject, message.headers)
+    async def publish(self, subject, payload=b"", reply="", headers=None):
+        self._store(subject, headers)
 
     async def ask(self, subject, payload=b"", headers=None):
         self.asked += 1

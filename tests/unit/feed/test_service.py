@@ -42,10 +42,6 @@ class FakeConnection:
         else:
             self.published.append((subject, payload))
 
-    async def publish_all(self, messages):
-        for message in messages:
-            await self.publish(message.subject, message.payload, headers=message.headers)
-
     async def ask(self, subject, payload=b"", headers=None):
         await self.publish(subject, payload, headers=headers)
         return SimpleNamespace(data=b"{}")

@@ -15,7 +15,7 @@ from headrace.contracts.queries import Answer
 from headrace.contracts.subjects import query
 
 if TYPE_CHECKING:
-    from headrace.bus.parsing import Delivered
+    from headrace.bus.delivered import Delivered
 
 WITHIN = 1.0
 ASKED_EVERY = 0.002

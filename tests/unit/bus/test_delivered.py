@@ -1,4 +1,4 @@
-"""Bytes from the wire become messages, in whichever pieces they come, the short way and the long one alike."""
+"""Bytes from the wire become messages, in whichever pieces they come, for who listens directly and for who has a queue alike."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.protocol.parser import Parser
 
+from headrace.bus.delivered import Delivered
 from headrace.bus.guard import GuardedClient
-from headrace.bus.parsing import Delivered, QuickParser
 
 DIRECT, QUEUED = 1, 2
 
@@ -59,7 +59,7 @@ def _told(client: Listening) -> list[tuple[str, str, bytes, dict[str, str]]]:
 )
 async def test_every_subject_the_server_forwards_arrives(sid: int, line: bytes, subject: str, reply: str) -> None:
     client = Listening()
-    await QuickParser(client).parse(line % sid)
+    await Parser(client).parse(line % sid)
     assert _told(client) == [(subject, reply, b"hi", {})]
 
 
@@ -79,11 +79,11 @@ async def test_every_subject_the_server_forwards_arrives(sid: int, line: bytes, 
 async def test_headers_that_cannot_be_read_are_none(sid: int, block: bytes, headers: dict[str, str]) -> None:
     client = Listening()
     wire = b"HMSG hr.a\x0c %d %d %d\r\n%bhi\r\nMSG hr.b %d 2\r\nok\r\n" % (sid, len(block), len(block) + 2, block, sid)
-    await QuickParser(client).parse(wire)
+    await Parser(client).parse(wire)
     assert _told(client) == [("hr.a\x0c", "", b"hi", headers), ("hr.b", "", b"ok", {})]
 
 
-async def test_what_comes_in_pieces_of_any_size_is_put_together_as_the_library_does() -> None:
+async def test_what_comes_in_pieces_of_any_size_is_put_together() -> None:
     block = b"NATS/1.0\r\nA: b\r\n\r\n"
     wire = b"".join(
         (
@@ -91,7 +91,7 @@ async def test_what_comes_in_pieces_of_any_size_is_put_together_as_the_library_d
             b"PING\r\n",
             b"HMSG hr.b 2 _INBOX.x %d %d\r\n%b\r\n\r\n\r\n" % (len(block), len(block) + 4, block),
             b"+OK\r\n",
-            b"MSG  hr.c  1  0\r\n\r\n",  # more blanks than one: the long way
+            b"MSG  hr.c  1  0\r\n\r\n",  # more blanks than one
             b"MSG hr.d 7 2\r\nno\r\n",  # nobody's
             b"HMSG hr.e 1 %d %d\r\n%b\r\n" % (len(block), len(block), block),
             b"MSG hr.f 2 1\r\nx\r\n",
@@ -99,14 +99,13 @@ async def test_what_comes_in_pieces_of_any_size_is_put_together_as_the_library_d
     )
     told = []
     for size in (1, 2, 3, 7, 20, 1_000):
-        for make in (Parser, QuickParser):
-            client = Listening()
-            parser = make(client)
-            for begin in range(0, len(wire), size):
-                await parser.parse(wire[begin : begin + size])
-            assert not parser.buf
-            told.append(_told(client))
-    assert told == [told[0]] * 12
+        client = Listening()
+        parser = Parser(client)
+        for begin in range(0, len(wire), size):
+            await parser.parse(wire[begin : begin + size])
+        assert not parser.buf
+        told.append(_told(client))
+    assert told == [told[0]] * 6
     assert [message[0] for message in told[0]] == ["hr.a", "PING", "hr.b", "hr.c", "hr.e", "hr.f"]
 
 
@@ -119,12 +118,12 @@ async def test_a_listener_that_fails_goes_on_hearing() -> None:
             raise ValueError("no")
 
     client.listeners[DIRECT] = listen
-    await QuickParser(client).parse(b"MSG hr.a 1 1\r\na\r\nMSG hr.a 1 1\r\nb\r\n")
+    await Parser(client).parse(b"MSG hr.a 1 1\r\na\r\nMSG hr.a 1 1\r\nb\r\n")
     assert (heard, [str(error) for error in client.errors]) == ([b"a", b"b"], ["no"])
 
 
 async def test_who_listens_no_more_is_not_called() -> None:
     client = Listening()
     client._remove_sub(DIRECT)
-    await QuickParser(client).parse(b"MSG hr.a 1 1\r\na\r\n")
+    await Parser(client).parse(b"MSG hr.a 1 1\r\na\r\n")
     assert client.arrived == []
