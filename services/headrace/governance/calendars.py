@@ -81,5 +81,7 @@ def next_renewal(state: State) -> int | None:
 
 
 def _in_use(state: State) -> list[str]:
+    if not state.terms.calendars:
+        return []
     named = zones_of(policy.document for policy in state.terms.timed.values())
     return sorted(named & state.terms.calendars.keys())

@@ -58,7 +58,8 @@ class PreemptionWatch:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _answers(self, now: int, room: RecordRoom) -> Iterator[AnyFact]:
-        for name in sorted(self.state.pools):
+        searched = [name for name, pool in self.state.pools.items() if pool.search is not None]
+        for name in sorted(searched):
             pool = self.state.pools[name]
             asked = pool.search
             if asked is None or asked.proposal is not None or asked.job.state is not JobState.PENDING:

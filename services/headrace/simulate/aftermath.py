@@ -48,8 +48,9 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.DeviceDrainedV1,
     f.DeviceReturnedV1,
 )
-STATED = (*_WISHES, *_SUPPLY, *WRITTEN, *REMOVED)
+STATED: frozenset[type[Fact]] = frozenset((*_WISHES, *_SUPPLY, *WRITTEN, *REMOVED))
 """What is said again. How a drained object came to its end is not: that follows."""
+_LOOKED_AT = (f.LeaseGrantedV1, f.CheckpointRegisteredV1, f.LeaseSuspendedV1, f.LeaseEndedV1)
 
 
 @dataclass(slots=True, eq=False)
@@ -92,11 +93,11 @@ class Aftermath:
 
     def note(self, record: Record, state: State) -> None:
         """One more record, and the fold of all up to it."""
-        stated = tuple(fact for fact in record.facts if isinstance(fact, STATED) and not self._follows(fact))
+        stated = [fact for fact in record.facts if type(fact) in STATED and not self._follows(fact)]
         if stated:
-            self.moments.append(Moment(at=max(0, state.now - self.start), stated=stated, by=record.by))
+            self.moments.append(Moment(at=max(0, state.now - self.start), stated=tuple(stated), by=record.by))
         for fact in record.facts:
-            if isinstance(fact, f.LeaseGrantedV1 | f.CheckpointRegisteredV1 | f.LeaseSuspendedV1 | f.LeaseEndedV1):
+            if isinstance(fact, _LOOKED_AT):
                 job = state.jobs.get(fact.job)
                 if job is not None and job.attempt == fact.attempt:
                     self._look(fact, job, state.now)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from headrace.simulate.scenario import Nodes, Submit
 
 
+HEARD: frozenset[type] = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1})
+"""Facts about which nodes do something."""
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """One lease that runs on a simulated node. `ends` is when, microseconds of virtual time; None: not by itself."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.contracts.facts import AnyFact
     from headrace.domain.state import JobRecord, State
 
@@ -18,26 +20,6 @@ Queue = tuple[str, str, str]
 """(tenant, policy, profile)."""
 
 PREEMPTED, SUCCEEDED = "preempted", "succeeded"
-
-
-NOTED: frozenset[type] = frozenset(
-    {
-        f.JobAdmittedV1,
-        f.JobRejectedV1,
-        f.JobDismissedV1,
-        f.LeaseGrantedV1,
-        f.LeaseStartedV1,
-        f.CheckpointRegisteredV1,
-        f.LeaseEndedV1,
-        f.LeaseRevokedV1,
-        f.LeaseSuspendedV1,
-        f.ResumeOrderedV1,
-        f.JobRequeuedV1,
-        f.JobEndedV1,
-        f.PreemptionOrderedV1,
-    }
-)
-"""Facts that say something to an outcome."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +61,7 @@ class Outcome:
     _unsaved_since: dict[str, int] = field(default_factory=dict)
     _undone: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _to_start: dict[str, int] = field(default_factory=dict)
+    _means: dict[type, Callable[[Any, int], None]] = field(init=False)
 
     def begin(self, now: int) -> None:
         """What is there when the run begins, at log time `now`: jobs that wait, and leases that are held."""
@@ -106,34 +89,29 @@ class Outcome:
             for lease in job.leases.values():
                 self._undone[job.key] += lease.amounts.get(GPU, 0) * max(0, (lease.suspended_at or now) - saved)
 
-    def note(self, fact: AnyFact, at: int) -> None:  # noqa: C901  # one case for each sort of news
+    def __post_init__(self) -> None:
+        """What each sort of news means."""
+        self._means = {
+            f.JobAdmittedV1: self._admitted,
+            f.JobRejectedV1: self._rejected,
+            f.JobDismissedV1: self._dismissed,
+            f.LeaseGrantedV1: self._granted,
+            f.LeaseStartedV1: self._started,
+            f.CheckpointRegisteredV1: self._saved,
+            f.LeaseEndedV1: self._left,
+            f.LeaseRevokedV1: self._left,
+            f.LeaseSuspendedV1: self._suspended,
+            f.ResumeOrderedV1: self._resumed,
+            f.JobRequeuedV1: self._requeued,
+            f.JobEndedV1: self._ended,
+            f.PreemptionOrderedV1: self._ordered,
+        }
+
+    def note(self, fact: AnyFact, at: int) -> None:
         """One fact of the run, at log time `at`."""
-        match fact:
-            case f.JobAdmittedV1():
-                self.tales[fact.job] = self._tale(fact, at)
-            case f.JobRejectedV1():
-                self._rejected(fact, at)
-            case f.JobDismissedV1():
-                self._dismissed(fact)
-            case f.LeaseGrantedV1():
-                self._granted(fact, at)
-            case f.LeaseStartedV1():
-                self._started(fact, at)
-            case f.CheckpointRegisteredV1():
-                self._saved(fact, at)
-            case f.LeaseEndedV1() | f.LeaseRevokedV1():
-                self._parked.pop((fact.job, fact.rank), None)
-                self._release(fact.job, fact.rank, at)
-            case f.LeaseSuspendedV1():
-                self._suspended(fact, at)
-            case f.ResumeOrderedV1():
-                self._resumed(fact.job, at)
-            case f.JobRequeuedV1():
-                self._cut_short(fact.job)
-            case f.JobEndedV1():
-                self._ended(fact)
-            case f.PreemptionOrderedV1():
-                self._ordered(fact)
+        means = self._means.get(type(fact))
+        if means is not None:
+            means(fact, at)
 
     def end(self, at: int) -> None:
         """The run is over: what is still held was used until now."""
@@ -144,6 +122,13 @@ class Outcome:
         tenant = fact.job.split(".")[0]
         policy = self.state.policies.get((tenant, fact.policy))
         return Tale((tenant, fact.policy, fact.profile), "" if policy is None else policy.document.group, at)
+
+    def _admitted(self, fact: f.JobAdmittedV1, at: int) -> None:
+        self.tales[fact.job] = self._tale(fact, at)
+
+    def _left(self, fact: f.LeaseEndedV1 | f.LeaseRevokedV1, at: int) -> None:
+        self._parked.pop((fact.job, fact.rank), None)
+        self._release(fact.job, fact.rank, at)
 
     def _release(self, job: str, rank: int, at: int) -> None:
         held, tale = self._held.pop((job, rank), None), self.tales.get(job)
@@ -159,10 +144,13 @@ class Outcome:
             self._release(fact.job, fact.rank, at)
             self._parked[fact.job, fact.rank] = held.units
 
-    def _resumed(self, job: str, at: int) -> None:
+    def _resumed(self, fact: f.ResumeOrderedV1, at: int) -> None:
         """All its leases hold again."""
-        for key in [key for key in self._parked if key[0] == job]:
+        for key in [key for key in self._parked if key[0] == fact.job]:
             self._held[key] = _Held(self._parked.pop(key), at)
+
+    def _requeued(self, fact: f.JobRequeuedV1, _at: int) -> None:
+        self._cut_short(fact.job)
 
     def _cut_short(self, job: str) -> None:
         """The attempt is to be done again, or will never be: what it had not saved is lost."""
@@ -175,7 +163,7 @@ class Outcome:
             tale = self.tales[fact.job] = self._tale(fact, at)
             tale.refused, tale.over = fact.reason, True
 
-    def _dismissed(self, fact: f.JobDismissedV1) -> None:
+    def _dismissed(self, fact: f.JobDismissedV1, _at: int) -> None:
         tale = self.tales.get(fact.job)
         if tale is not None:
             tale.refused, tale.over = fact.reason, True
@@ -202,14 +190,14 @@ class Outcome:
             self._unsaved_since[fact.job] = at
             self._undone.pop(fact.job, None)
 
-    def _ended(self, fact: f.JobEndedV1) -> None:
+    def _ended(self, fact: f.JobEndedV1, _at: int) -> None:
         tale = self.tales.get(fact.job)
         if tale is not None:
             tale.over = True
             if fact.cause == PREEMPTED and fact.state != SUCCEEDED:
                 self._cut_short(fact.job)
 
-    def _ordered(self, fact: f.PreemptionOrderedV1) -> None:
+    def _ordered(self, fact: f.PreemptionOrderedV1, _at: int) -> None:
         for victim in fact.victims:
             if victim.job in self.tales:
                 self.tales[victim.job].preemptions += 1

@@ -21,7 +21,6 @@ from headrace.simulate.difference import Side, called, difference
 from headrace.simulate.happenings import Refused
 from headrace.simulate.machines import Run
 from headrace.simulate.names import numbered
-from headrace.simulate.outcome import NOTED as OUTCOME_NOTES
 from headrace.simulate.outcome import Outcome
 from headrace.simulate.scenario import Scenario
 from headrace.simulate.toll import NOTED as TOLL_NOTES
@@ -71,30 +70,25 @@ class _Player:
         self.world = world
         self._outcome = Outcome(world.state)
         self._toll = Toll(world.state, keys)
-        self._began = world.now
+        self._began = self._due = world.now
+        self._step = 1
+        self._progress: Progress = _ignore
         self._outcome.begin(world.now)
         self._toll.begin(world.now)
         world.listeners.append(self._hear)
 
     def _hear(self, fact: AnyFact, now: int) -> None:
-        kind = type(fact)
-        if kind in OUTCOME_NOTES:
-            self._outcome.note(fact, now)
-        if kind in TOLL_NOTES:
+        if now >= self._due:
+            self._due = now + self._step
+            self._progress((now - self._began) // self._step)
+        self._outcome.note(fact, now)
+        if type(fact) in TOLL_NOTES:
             self._toll.note(fact, now)
 
     def play(self, until: int, progress: Progress) -> int:
         """To the end of the timeline, and on until nothing is left to happen; log time there."""
         step = max(1, (until - self._began) // 1_000)
-        due = self._began + step
-
-        def look(_fact: AnyFact, now: int) -> None:
-            nonlocal due
-            if now >= due:
-                due = now + step
-                progress((now - self._began) // step)
-
-        self.world.listeners.append(look)
+        self._progress, self._step, self._due = progress, step, self._began + step
         self.world.settle()
         for _ in self.world.play(until - self.world.start):
             pass

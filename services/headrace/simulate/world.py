@@ -36,7 +36,7 @@ from headrace.governance.zones import known_zones, offsets_of
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.again import Never
 from headrace.simulate.happenings import AUTHOR, Refused, happen
-from headrace.simulate.machines import Machines
+from headrace.simulate.machines import HEARD, Machines
 from headrace.simulate.names import entitled_member, find_policy, numbered
 
 if TYPE_CHECKING:
@@ -79,14 +79,6 @@ class _Decider(Protocol):
     def decide(self, now: int) -> Iterable[AnyFact]: ...
 
 
-class _Rest(NamedTuple):
-    """When somebody had nothing to say: until one of these is another, there is nothing to ask."""
-
-    sequence: int
-    now: int
-    wishes: int
-
-
 class World:
     """One run. `history` holds everything stated, `names` the key of each job by its name in the file.
 
@@ -119,12 +111,12 @@ class World:
         self.preemption = PreemptionWatch(self.state)
         self.governance = Governance(self.state, ZONES)
         self._turns: tuple[tuple[str, _Decider], ...] = (
-            (ADMISSION, self.admission),
             (ALLOCATOR, self.allocator),
             (PREEMPTION, self.preemption),
             (GOVERNANCE, self.governance),
         )
-        self._rests: dict[str, _Rest] = {}
+        self._rests: dict[str, tuple[int, int]] = {}
+        """Behind which record, and when, somebody had nothing to say: until one of these is another, there is nothing to ask."""
         self.machines = Machines()
         self.otherwise: frozenset[Name] = frozenset()
         """Objects that changes have written or removed: what was really written about them is passed over."""
@@ -218,17 +210,20 @@ class World:
 
         Who had nothing to say is asked again when something is new: a decision is a function of state and time.
         """
+        state, rests = self.state, self._rests
         for _ in range(ROUNDS_MAX):
             spoken = self._nodes_speak()
+            if self.admission.waiting and self.append(ADMISSION, self.admission.decide(self.now)):
+                spoken = True
             for by, decider in self._turns:
-                rest = _Rest(self.state.sequence, self.now, len(self.admission.waiting))
-                if self._rests.get(by) == rest:
+                rest = state.sequence, self.now
+                if rests.get(by) == rest:
                     continue
                 facts = decider.decide(self.now)
                 if facts:
                     spoken = self.append(by, facts)
                 else:
-                    self._rests[by] = rest
+                    rests[by] = rest
             if not spoken:
                 return
         raise Unrest(f"no rest after {ROUNDS_MAX} rounds at {format_duration(self.now - self.start)}")
@@ -251,29 +246,31 @@ class World:
         stated = tuple(facts)
         if not stated:
             return False
+        state, now = self.state, self.now
         last, prev = self.ledger.last_of(by)
         record = Record(
             by=by,
-            now=max(self.now, self.state.now),
+            now=max(now, state.now),
             engine=ENGINE,
-            as_of=self.state.sequence,
+            as_of=state.sequence,
             prev="" if by.startswith("node.") else prev,
             facts=stated,
         )
         if self.long:
-            sequence = self.state.sequence + 1
-            self.state.writers[by] = (sequence, "")
-            fold(self.state, record, sequence)
+            sequence = state.sequence + 1
+            state.writers[by] = (sequence, "")
+            fold(state, record, sequence)
         else:
             sequence = self.log.append_now(ledger(by), encode(record), last)
             (message,) = self.log.messages_after(sequence - 1)
             if self.ledger.read(message) is None:
                 raise AssertionError(self.ledger.void_reason)
-            self.history.append(Stated(sequence, self.now - self.start, by, stated))
+            self.history.append(Stated(sequence, now - self.start, by, stated))
         for _, fact in spelled_out(stated):
-            self.machines.hear(fact, self.now)
+            if type(fact) in HEARD:
+                self.machines.hear(fact, now)
             for hear in self.listeners:
-                hear(fact, self.state.now)
+                hear(fact, state.now)
         return True
 
     def change(self, changes: Changes) -> None:
