@@ -18,6 +18,7 @@ WORLD = {
 
 SHELLS = (
     "headrace.bus",  # everything asynchronous starts here
+    "headrace.wire",  # the connection to NATS
     "headrace.health",  # answers over HTTP
     "headrace.archive",  # reads and writes files
     "headrace.service",  # the loop around a pure decider

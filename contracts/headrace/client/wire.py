@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from nats import errors
-from nats.aio.client import Client
+
+from headrace.wire.returning import ReturningClient
 
 EXPIRED = "authentication expired"
 
 
-class Wire(Client):
+class Wire(ReturningClient):
     """The client of nats-py, which for its own part would close for good when the server says that the time is over."""
 
     async def _process_err(self, err_msg: str) -> None:

@@ -15,10 +15,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from nats import errors
-from nats.aio.client import Client
 from nats.protocol import parser
 
 from headrace.bus.delivered import Delivered, Listener, read_headers
+from headrace.wire.returning import ReturningClient
 
 if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
@@ -30,7 +30,7 @@ parser.HMSG_RE = re.compile(rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t
 _PLAIN = b"NATS/1.0\r\n"
 
 
-class GuardedClient(Client):
+class GuardedClient(ReturningClient):
     """The client of nats-py, for processes that read what strangers publish."""
 
     def __init__(self) -> None:
