@@ -125,6 +125,7 @@ def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer
     """All that a node should be running, and the stops in progress on it; together they are all leases it holds. `now`: the log's time."""
     leases = _leases_on(state, node)
     last_record, last_digest = state.writers.get(node_writer(node), (0, ""))
+    known = state.nodes.get(node)
     return NodeAnswer(
         node=node,
         through=state.sequence,
@@ -132,6 +133,7 @@ def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer
         last_record=last_record,
         last_digest=last_digest,
         now=now,
+        lost=known is not None and known.status == "lost",
         starts=tuple(_start(state, lease.job, lease, text_of(lease.job)) for lease in leases if lease.job.stop is None),
         stops=tuple(_stop(lease.job, lease, lease.job.stop) for lease in leases if lease.job.stop is not None),
     )

@@ -236,5 +236,11 @@ def test_the_whole_answer_lists_starts_stops_and_the_last_record_of_the_node(hal
     )
 
 
+def test_a_node_that_was_given_up_is_told_so(hall):
+    """R32: it need not have noticed."""
+    hall.say("preemption", f.NodeLostV1(node="gpu01", silent_for=60 * SECOND))
+    assert [answer(hall.state, node, text_of).lost for node in ("gpu01", "gpu02")] == [True, False]
+
+
 def test_a_node_that_nobody_knows_has_nothing_to_run(hall):
     assert answer(hall.state, "gpu99", text_of) == NodeAnswer(node="gpu99", through=2, last_record=0)

@@ -11,7 +11,7 @@ from headrace.contracts.facts import NodeLostV1
 from headrace.contracts.orders import Heartbeat
 from headrace.preemption import service
 from headrace.preemption.decide import NODE_TIMEOUT
-from headrace.preemption.service import Heartbeats
+from headrace.preemption.service import LAPSE, Heartbeats
 from headrace.service import deciding
 from tests.unit.service.bus import START, Bus, running, until
 
@@ -26,6 +26,7 @@ def beat(node, at=0):
 def bus(monkeypatch):
     bus = Bus()
     monkeypatch.setattr(service, "steady_clock", lambda: bus.now - START)
+    monkeypatch.setattr(service, "LAPSE", 100 * NODE_TIMEOUT)  # the clock goes on in leaps, and nobody has slept
     monkeypatch.setattr(deciding, "wall_clock", bus.clock)
     monkeypatch.setattr(deciding, "JetStreamLog", bus.log)
     monkeypatch.setattr(deciding.Snapshots, "over", bus.over)
@@ -58,6 +59,41 @@ class TestHeartbeats:
         bus.now += 7 * SECOND
         assert beats.silence("n1") == 7 * SECOND
 
+    async def test_while_we_sleep_nobody_is_silent(self, bus, beats, monkeypatch):
+        """A process that was stopped for a minute finds heartbeats that it has not read yet."""
+        monkeypatch.setattr(service, "LAPSE", LAPSE)
+        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        bus.now += LAPSE
+        assert beats.silence("n1") == LAPSE
+        bus.now += 2 * NODE_TIMEOUT
+        assert beats.silence("n1") == LAPSE
+        bus.now += SECOND
+        assert beats.silence("n1") == LAPSE + SECOND
+
+    async def test_while_we_are_not_connected_nobody_is_silent(self, bus):
+        connected = [True]
+        beats = Heartbeats(lambda: connected[0])
+        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        bus.now += SECOND
+        beats.look()
+        connected[0] = False
+        bus.now += 2 * NODE_TIMEOUT
+        beats.look()
+        connected[0] = True
+        bus.now += 3 * SECOND
+        assert beats.silence("n1") == 4 * SECOND
+
+    async def test_looking_now_and_then_is_being_awake(self, bus, beats, monkeypatch):
+        monkeypatch.setattr(service, "LAPSE", LAPSE)
+        monkeypatch.setattr(service, "LOOK_EVERY", 0)
+        await self.hear(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
+        async with running(beats.keep_looking()):
+            for _ in range(6):
+                bus.now += LAPSE
+                seen = beats._looked
+                await until(lambda seen=seen: beats._looked > seen)
+        assert beats.silence("n1") == 6 * LAPSE
+
     @pytest.mark.parametrize(
         ("subject", "payload"),
         [
@@ -83,6 +119,19 @@ async def test_a_node_that_falls_silent_is_lost_and_one_that_beats_is_not(bus):
         bus.register("new")
         await until(lambda: bus.stated("preemption"))
     assert bus.stated("preemption") == [NodeLostV1(node="silent", silent_for=NODE_TIMEOUT)]
+
+
+async def test_one_that_was_stopped_for_long_loses_no_node_when_it_goes_on(bus, monkeypatch):
+    """R32: its own sleep is not the nodes' silence."""
+    monkeypatch.setattr(service, "LAPSE", LAPSE)
+    bus.hall("n1")
+    async with running(service.main(bus.service("preemption"))):
+        await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
+        await bus.send(BEATS, "hr.telemetry.n1.heartbeat", beat("n1"))
+        bus.now += 2 * NODE_TIMEOUT
+        bus.register("n2")
+        await asyncio.sleep(0.05)
+        assert bus.stated("preemption") == []
 
 
 async def test_a_jump_of_the_wall_clock_loses_no_node_by_itself(bus, monkeypatch):

@@ -90,11 +90,15 @@ class Node:
         self._obey(orders.starts, orders.stops, event.at, out)
 
     def was_answered(self, event: Answered, out: Actions) -> None:
-        """All that should be running. What runs and is not in it is stopped, unless the answer is older than its grant."""
+        """All that should be running. What runs and is not in it is stopped, unless the answer is older than its grant.
+
+        A node that was given up although it lives says again what it is, once nothing of what was taken from it runs any more (R32).
+        """
         answer = event.answer
         if answer.node != self.registration.node or answer.through < self.through:
             return
         self.through, self.answered = answer.through, True
+        self.registering = self.registering or answer.lost
         named = {order.lease for order in answer.starts} | {order.lease for order in answer.stops}
         self.closed = {lease: at for lease, at in self.closed.items() if lease in named or at > self.through}
         self._obey(answer.starts, answer.stops, event.at, out)

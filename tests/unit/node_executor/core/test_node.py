@@ -37,8 +37,10 @@ def registered(at: int, *holding: str) -> NodeRegisteredV1:
     return NodeRegisteredV1(node="gpu01", devices=REGISTRATION.devices, cpu=8000, memory=65536, holding=holding, at=at)
 
 
-def answer(through: int, *starts: StartOrder, stops: tuple[StopOrder, ...] = (), at: int = 0, to: str = "gpu01") -> v.Answered:
-    return v.Answered(at, NodeAnswer(node=to, through=through, last_record=0, starts=starts, stops=stops))
+def answer(
+    through: int, *starts: StartOrder, stops: tuple[StopOrder, ...] = (), at: int = 0, to: str = "gpu01", lost: bool = False
+) -> v.Answered:
+    return v.Answered(at, NodeAnswer(node=to, through=through, last_record=0, lost=lost, starts=starts, stops=stops))
 
 
 def push(through: int, *starts: StartOrder, stops: tuple[StopOrder, ...] = (), at: int = 0, to: str = "gpu01") -> v.Pushed:
@@ -110,6 +112,24 @@ def test_a_lease_that_an_answer_leaves_out_is_stopped_as_revoked_and_the_node_re
     one.step(v.Started(1, LEASE, "simulated"))
     deadline = REVOKED.term_grace + 100
     assert one.step(answer(10, at=100)) == [v.Tell(LEASE, "revoked", "", deadline, deadline)]
+    one.step(v.Told(100, LEASE, hooked=False))
+    one.step(v.Exited(200, LEASE, 143))
+    assert one.step(v.DevicesFree(300, LEASE))[-1] == v.State(registered(300))
+
+
+def test_a_node_that_was_given_up_although_it_lives_says_again_what_it_is() -> None:
+    """R32: nothing ran on it, so that nothing is taken from it, and it noticed no silence of its own."""
+    one = node()
+    assert one.step(answer(10, at=100, lost=True)) == [v.State(registered(100))]
+    assert one.step(answer(11, at=200)) == []
+
+
+def test_what_was_taken_from_a_node_that_was_given_up_ends_before_it_says_again_what_it_is(make_order) -> None:
+    one = node()
+    one.step(push(10, make_order(granted=10)))
+    one.step(v.Started(1, LEASE, "simulated"))
+    deadline = REVOKED.term_grace + 100
+    assert one.step(answer(12, at=100, lost=True)) == [v.Tell(LEASE, "revoked", "", deadline, deadline)]
     one.step(v.Told(100, LEASE, hooked=False))
     one.step(v.Exited(200, LEASE, 143))
     assert one.step(v.DevicesFree(300, LEASE))[-1] == v.State(registered(300))
