@@ -10,6 +10,7 @@ from headrace.accounting.sums import Account
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Group
 from headrace.contracts.facts.fact import Fact
+from headrace.contracts.subjects import asker_of
 from headrace.domain.state import FINAL, JobRecord, JobState, NodeState, State
 
 ABOUT_MAX = 200
@@ -20,7 +21,10 @@ _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
 
 
 def about(fact: Fact) -> str:
-    """What a fact speaks of: the job key, else the node, else the document's name, `<tenant>/<name>` where it has a tenant."""
+    """What a fact speaks of: the job key, else the node, else the document's name, `<tenant>/<name>` where it has a tenant.
+
+    Of wishes that were refused and name no job: whose they were, `<tenant>.<user>`.
+    """
     describe = _ABOUT.get(type(fact))
     if describe is None:
         describe = _ABOUT[type(fact)] = _description(type(fact))
@@ -48,7 +52,10 @@ def _document_name(document: Any) -> str:
     return f"{tenant}/{name}" if tenant else str(name)
 
 
-_ABOUT: dict[type[Fact], Callable[[Any], str]] = {}
+_ABOUT: dict[type[Fact], Callable[[Any], str]] = {
+    f.WishRefusedV1: lambda fact: ".".join(filter(None, asker_of(fact.subject))),
+    f.RefusalsCountedV1: lambda fact: f"{fact.tenant}.{fact.user}",
+}
 
 
 def job_row(job: JobRecord, account: Account) -> JobRow:

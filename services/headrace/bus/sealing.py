@@ -87,6 +87,10 @@ class Keyring:
         except InvalidTag:
             raise SealBroken(f"a text of {owner} has been changed, or was sealed for something else than {aad}") from None
 
+    def has(self, owner: str) -> bool:
+        """Whether there is a key of a person, or of a tenant or anybody in it."""
+        return self._path(owner).exists() or ("." not in owner and any(self._directory.glob(f"{owner}.*.key")))
+
     def destroy(self, owner: str) -> None:
         """Erase everything ever sealed for a person, or for a tenant and all its people, for good; once more does no harm."""
         for path in (self._path(owner), *(() if "." in owner else self._directory.glob(f"{owner}.*.key"))):
@@ -130,10 +134,15 @@ class Keyring:
         return key
 
     def _path(self, owner: str) -> Path:
-        parts = owner.split(".")
-        if len(parts) > 2 or not all(map(is_token, parts)):
+        if not is_owner(owner):
             raise IdError(f"{owner!r} is no tenant, and nobody in one")
         return self._directory / f"{owner}.key"
+
+
+def is_owner(owner: str) -> bool:
+    """Whether somebody could have a key under that name."""
+    parts = owner.split(".")
+    return len(parts) <= 2 and all(map(is_token, parts))
 
 
 def _sync(directory: Path) -> None:

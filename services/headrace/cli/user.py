@@ -21,9 +21,9 @@ def add(nouns: Nouns) -> None:
         """headrace user erase alice --yes --reason 'asked to be forgotten'
         headrace user erase acme/alice --yes
 
-        No record is touched. The handle stays in the records and in files made of them, so let it be no name; audit, books and jobs show
-        the same pseudonym in its place. First take the person out of groups, and cancel their jobs. Backups from before hold the key:
-        destroy them.""",
+        No record is touched. The handle stays in the records, and in tables and files made of them, so let it be no name; audit, books,
+        jobs and FEED say the same pseudonym in its place, whatever moment they speak of (what FEED has said goes within 10 minutes).
+        First take the person out of groups, and cancel their jobs. Backups from before hold the key: destroy them.""",
     )
     verb.add_argument("name", metavar="[TENANT/]USER")
     verb.add_argument("--yes", action="store_true", help="do it: there is no way back")

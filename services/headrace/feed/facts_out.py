@@ -16,10 +16,10 @@ import msgspec
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
-from headrace.contracts.codec import encode
-from headrace.contracts.ids import IdError
 from headrace.contracts.implied import spelled_out
-from headrace.contracts.subjects import feed, parse_cancel, parse_requeue, parse_submit, split_by
+from headrace.contracts.subjects import asker_of, feed, split_by
+from headrace.views.pseudonyms import name as called
+from headrace.views.pseudonyms import written
 from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ OF_A_JOB: dict[type, _Shown] = {
 }
 """What the tenant of its job, and nobody else, hears of a fact."""
 
+_PEOPLE = frozenset({"user", "wish", "refusals"})  # their subjects end in somebody's handle
 HIDDEN = frozenset(
     {
         f.CalendarStatedV1,
@@ -190,8 +191,10 @@ class Projector:
     def _message(self, sequence: int, kind: object, at: int, piece: Piece) -> Outgoing:
         number = self._place.number + 1 if self._place.sequence == sequence else 1
         self._place = Place(sequence, number)
-        body = {"type": kind, "at": at, "sequence": sequence, "number": number, **piece.public}
-        return Outgoing(sequence, number, feed(piece.tenant, piece.noun, piece.verb, piece.name), encode(body))
+        tenant, noun, verb, name, public = piece
+        body = {"type": kind, "at": at, "sequence": sequence, "number": number, **public}
+        name = called(self._state, tenant, name) if noun in _PEOPLE else name
+        return Outgoing(sequence, number, feed(tenant, noun, verb, name), written(self._state, body, tenant))
 
     def tell_preemption(self, fact: f.PreemptionOrderedV1) -> Iterator[Piece]:
         """To the preemptor's tenant the whole plan, with others as a total; to each victim's tenant its own part."""
@@ -317,17 +320,11 @@ def _stop(_projector: Projector, fact: f.StopOrderedV1) -> tuple[Piece, ...]:
 
 
 def _wish_refused(_projector: Projector, fact: f.WishRefusedV1) -> tuple[Piece, ...]:
-    """To whoever may publish on that subject; where it is none, to nobody."""
-    parse = {"cancel": parse_cancel, "requeue": parse_requeue}.get(
-        fact.subject.removeprefix("hr.").partition(".")[0], parse_submit
-    )
+    """To whoever may publish on that subject; where it names nobody, to nobody."""
     subject, _ = split_by(fact.subject)
-    try:
-        tenant, user = parse(subject)[:2]
-    except IdError:
-        return ()
+    tenant, user = asker_of(subject)
     public = {"wish": fact.wish, "user": user, "subject": subject, "reason": fact.reason, "message": fact.message}
-    return (Piece(tenant, "wish", "refused", user, public),)
+    return (Piece(tenant, "wish", "refused", user, public),) if tenant else ()
 
 
 def _refusals(_projector: Projector, fact: f.RefusalsCountedV1) -> tuple[Piece, ...]:

@@ -12,7 +12,7 @@ from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.accounts import CALLOUT_USER, SERVICES
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.process import API, Service
-from headrace.bus.sealing import KEYS, Keyring
+from headrace.bus.sealing import KEYS, Keyring, is_owner
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, tree_of
@@ -84,7 +84,8 @@ async def main(service: Service) -> None:
     verifier = Verifier.of(service.data)
     desk = Desk(deciding, keys, texts, verifier)
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-    then = Then(Past(ledger, Snapshots.over(service.connection, ledger)), ledger, wall_clock)
+    erased = deciding.fold.state.tokens.erased
+    then = Then(Past(ledger, Snapshots.over(service.connection, ledger), erased=erased), ledger, wall_clock)
     raising = Raising(deciding, desk.decided, (*SERVICES, CALLOUT_USER))
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
@@ -95,7 +96,7 @@ async def main(service: Service) -> None:
     work = [deciding.run(handlers), raising.run()]
     address = os.environ.get(API)
     if address:
-        work.append(host(deciding, Hands(desk.decided, keys.sign, texts.destroy, verifier), ZONES, address))
+        work.append(host(deciding, Hands(desk.decided, keys.sign, texts, verifier), ZONES, address))
     await together(*work)
 
 
@@ -176,8 +177,10 @@ class Desk:
     async def erase(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """What a tenant's jobs ran, or who somebody is, is to be unreadable for ever: on record first, then the key goes."""
         request, called = decode(payload, EraseRequest), pseudonym(secrets.token_hex(4))
-        answer = await self.decided(erasing(request, _administrator(tenant, user), called))
-        await asyncio.to_thread(self._texts.destroy, owner_of(request))
+        owner = owner_of(request)
+        has_key = is_owner(owner) and await asyncio.to_thread(self._texts.has, owner)
+        answer = await self.decided(erasing(request, _administrator(tenant, user), called, has_key=has_key))
+        await asyncio.to_thread(self._texts.destroy, owner)
         return answer
 
     async def create_token(self, tenant: str, user: str, payload: bytes) -> TokenAnswer:

@@ -12,6 +12,7 @@ import msgspec
 from headrace.contracts.amounts import format_amount
 from headrace.contracts.past import Change, DiffView
 from headrace.domain.state import FINAL, HOLDING
+from headrace.views.pseudonyms import seen
 from headrace.views.replay import documents
 from headrace.views.roster import lines_of
 from headrace.views.shown import node_views, pool_views, state_of
@@ -51,7 +52,7 @@ def difference(before: State, after: State, tenant: str) -> DiffView:
         *_compared(_pools(before, tenant), _pools(after, tenant)),
         *_of_jobs(before, after, tenant),
     ]
-    return DiffView(
+    view = DiffView(
         before=before.sequence,
         before_now=before.now,
         after=after.sequence,
@@ -59,6 +60,7 @@ def difference(before: State, after: State, tenant: str) -> DiffView:
         changes=tuple(changes[:CHANGES_MAX]),
         more=max(0, len(changes) - CHANGES_MAX),
     )
+    return seen(after, view, tenant)
 
 
 def _compared(before: Mapping[tuple[str, str], Item], after: Mapping[tuple[str, str], Item]) -> Iterator[Change]:

@@ -10,6 +10,7 @@ from headrace.contracts.durations import format_duration, format_time
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.implied import spelled_out
 from headrace.contracts.queries import FactView
+from headrace.views.pseudonyms import told_of
 from headrace.views.visibility import SOMEBODY, hide_others
 
 if TYPE_CHECKING:
@@ -17,20 +18,21 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.records import Record
+    from headrace.domain.state import State
 
     Line = tuple[str, str]
     """What happened, and the rule by which."""
 
 
-def lines_of(record: Record, sequence: int, job: str) -> Iterator[FactView]:
-    """The lines of one record that are about `job`, in order."""
+def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[FactView]:
+    """The lines of one record that are about `job`, in order; who was erased goes by the name in the place of theirs."""
     for _, fact in spelled_out(record.facts):
         said = say(fact, job)
         if said is not None:
             text, rule = said
             kind = str(type(fact).__struct_config__.tag)
-            tenant = job.partition(".")[0]
-            yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=hide_others(text, tenant), rule=rule)
+            text = told_of(state, hide_others(text, job.partition(".")[0]), fact)
+            yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=text, rule=rule)
 
 
 def say(fact: AnyFact, job: str) -> Line | None:

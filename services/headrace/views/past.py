@@ -17,10 +17,13 @@ from headrace.domain.state import State
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.bus.log import Log
     from headrace.contracts.past import Point
     from headrace.service.snapshots import Name, Snapshots
 
+NOBODY: dict[tuple[str, str], str] = {}
 AT_ONCE = 2
 PIECE = 10
 """Records folded before orders get their turn."""
@@ -31,11 +34,22 @@ KEPT_FOR = 30.0
 
 
 class Past:
-    """Past states of one ledger. `at_once`: how many are worked out at the same time."""
+    """Past states of one ledger. `at_once`: how many are worked out at the same time.
 
-    def __init__(self, ledger: Log, snapshots: Snapshots | None = None, at_once: int = AT_ONCE) -> None:
+    `erased`: people of whom nothing is known any more, with their pseudonyms, as of now: so they are called in every past.
+    """
+
+    def __init__(
+        self,
+        ledger: Log,
+        snapshots: Snapshots | None = None,
+        at_once: int = AT_ONCE,
+        *,
+        erased: Mapping[tuple[str, str], str] = NOBODY,
+    ) -> None:
         self._ledger = ledger
         self._snapshots = snapshots
+        self._erased = erased
         self._left = at_once
         self._kept: tuple[tuple[int, int], State] | None = None
         self._letting_go: asyncio.TimerHandle | None = None
@@ -67,11 +81,13 @@ class Past:
             raise Refused("UNAVAILABLE", "other questions about the past are being answered; try again in a moment")
         self._left -= 1
         try:
-            return await self._fold(min(sequence, tip) or tip, None if sequence else at)
+            state = await self._fold(min(sequence, tip) or tip, None if sequence else at)
         except (LogError, LedgerBroken) as error:
             raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
         finally:
             self._left += 1
+        state.tokens.erased.update(self._erased)
+        return state
 
     async def _fold(self, last: int, at: int | None) -> State:
         fold = Ledger(await self.nearest(last, at))  # void records have been told of when they came

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from headrace.contracts.codec import encode
+from headrace.contracts.subjects import asker_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.domain.state import State
 
+T = TypeVar("T")
+
 Erased = tuple[tuple[str, str, str], ...]
 """(tenant, handle, pseudonym) of each."""
 
-_ONE = ("user", "handle", "service_account", "owner")
-_MANY = ("members", "admins", "service_accounts", "beyond_limit", "on_behalf")
+_ONE = ("user", "handle", "service_account", "owner", "on_behalf_of")
+_MANY = ("members", "admins", "service_accounts", "beyond_limit", "on_behalf", "submitters")
+_SENTENCE = "message"
+_NAMING = ("job", "subject", "user", "on_behalf_of")
+"""Fields that say of whom a sentence beside them speaks."""
+_ULID = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 
 
 def erased_of(state: State) -> Erased:
@@ -32,13 +43,42 @@ def name(state: State, tenant: str, handle: str) -> str:
 
 
 def told(state: State, text: str) -> str:
-    """A sentence, or a job's key, in which people stand with their tenant: `acme.alice`, `acme/alice`."""
+    """A sentence, a job's key or a subject of SUBMIT, in which people stand with their tenant: `acme.alice`, `acme/alice`."""
     return _told(erased_of(state), text) if state.tokens.erased else text
+
+
+def told_of(state: State, text: str, fact: object) -> str:
+    """A sentence about a fact, in which people of its job, or of the wish that it refuses, may stand by their handle alone."""
+    if not state.tokens.erased:
+        return text
+    said = {name: getattr(fact, name, "") for name in _NAMING}
+    return _sentence(erased_of(state), text, said, str(getattr(fact, "tenant", "")))
 
 
 def shown(state: State, value: Any, tenant: str = "") -> Any:
     """Any value of mappings, lists and texts. `tenant`: whose it is, where it does not say so itself."""
     return _shown(erased_of(state), state.tokens.erased, value, tenant) if state.tokens.erased else value
+
+
+def seen(state: State, view: T, tenant: str = "") -> T:
+    """A view, or a list of some, as it may be seen."""
+    if not state.tokens.erased or not may_name(state, encode(view)):
+        return view
+    made = _shown(erased_of(state), state.tokens.erased, msgspec.to_builtins(view), tenant)
+    if isinstance(view, list):
+        return type(view)(map(msgspec.convert, made, map(type, view)))
+    return msgspec.convert(made, type(view))
+
+
+def written(state: State, message: dict[str, Any], tenant: str) -> bytes:
+    """A message to a tenant as it may be seen."""
+    payload = encode(message)
+    return encode(shown(state, msgspec.to_builtins(message), tenant)) if may_name(state, payload) else payload
+
+
+def may_name(state: State, written: bytes) -> bool:
+    """Whether the handle of somebody who was erased stands in what was written, whoever is meant."""
+    return bool(state.tokens.erased) and _handles(erased_of(state)).search(written) is not None
 
 
 def _told(erased: Erased, text: str) -> str:
@@ -57,11 +97,34 @@ def _shown(erased: Erased, names: Mapping[tuple[str, str], str], value: Any, ten
     made = {key: _shown(erased, names, each, tenant) for key, each in value.items()}
     for key in _ONE:
         if isinstance(made.get(key), str):
-            made[key] = names.get((tenant, made[key]), made[key])
+            made[key] = names.get((tenant or _tenant_in(value), made[key]), made[key])
     for key in _MANY:
         if isinstance(made.get(key), list):
             made[key] = [names.get((tenant, each), each) if isinstance(each, str) else each for each in made[key]]
+    if isinstance(made.get(_SENTENCE), str):
+        made[_SENTENCE] = _sentence(erased, made[_SENTENCE], value, tenant)
     return made
+
+
+def _sentence(erased: Erased, text: str, said: Mapping[str, Any], tenant: str) -> str:
+    """The same with the handles of those people, and of the owner of any job of their tenant (`alice's 01jd...`)."""
+    text, tenant = _told(erased, text), tenant or _tenant_in(said)
+    people = {str(said.get(name, "")) for name in ("user", "on_behalf_of")} | {_user_in(said)}
+    for owner, handle, pseudonym in erased:
+        if owner == tenant:
+            end = r"(?![a-z0-9-])" if handle in people else rf"(?='s {_ULID})"
+            text = re.sub(rf"(?<![a-z0-9./-]){re.escape(handle)}{end}", pseudonym, text)
+    return text
+
+
+def _tenant_in(said: Mapping[str, Any]) -> str:
+    """Whose the job is, or the wish."""
+    return str(said.get("job", "")).partition(".")[0] or asker_of(str(said.get("subject", "")))[0]
+
+
+def _user_in(said: Mapping[str, Any]) -> str:
+    _, _, rest = str(said.get("job", "")).partition(".")
+    return rest.partition(".")[0] or asker_of(str(said.get("subject", "")))[1]
 
 
 @lru_cache(maxsize=8)
@@ -77,4 +140,11 @@ def _pattern(erased: Erased) -> re.Pattern[str]:
     each = "|".join(
         rf"(?:{re.escape(tenant)})(?=[./](?:{'|'.join(handles)})(?![a-z0-9-]))" for tenant, handles in tenants.items()
     )
-    return re.compile(rf"(?<![a-z0-9./-])({each})([./])([a-z0-9-]+)")
+    return re.compile(
+        rf"(?:(?<![a-z0-9./-])|(?<=hr\.submit\.)|(?<=hr\.cancel\.)|(?<=hr\.requeue\.)|(?<=\.by\.))({each})([./])([a-z0-9-]+)"
+    )
+
+
+@lru_cache(maxsize=8)
+def _handles(erased: Erased) -> re.Pattern[bytes]:
+    return re.compile(rb"(?<![a-z0-9-])(?:%s)(?![a-z0-9-])" % b"|".join(re.escape(handle).encode() for _, handle, _ in erased))

@@ -29,6 +29,7 @@ from headrace.service.answering import Refused
 from headrace.views import shown
 from headrace.views.lines import lines_of
 from headrace.views.past import Past
+from headrace.views.pseudonyms import seen
 from headrace.views.roster import Rejected
 from headrace.views.then import Then
 from headrace.views.visibility import reads_output
@@ -89,7 +90,7 @@ class Queries:
 
     def __init__(self, sources: Sources) -> None:
         self._from = sources
-        self._past = Past(sources.ledger, sources.snapshots)
+        self._past = Past(sources.ledger, sources.snapshots, erased=sources.state.tokens.erased)
         self._then = Then(self._past, sources.ledger, self._now)
 
     def handlers(self) -> dict[str, Handler]:
@@ -121,6 +122,7 @@ class Queries:
                 break
             if waits.looks > looks or not number % AT_ONCE:
                 await asyncio.sleep(0)
+        found = seen(self._from.state, found, tenant)
         if len(encode(found)) > MESSAGE_BYTES_MAX - ENVELOPE:
             raise Refused("INVALID", f"limit: {len(found)} jobs do not fit in one answer; ask for fewer")
         return found
@@ -128,7 +130,7 @@ class Queries:
     def job(self, tenant: str, user: str, payload: bytes) -> JobView:
         """One job with all its attempts."""
         job = self.find(tenant, user, _read(payload, JobRequest).job)
-        return _view(job, shown.Waits(self._from.state, self._now()), all_attempts=True)
+        return seen(self._from.state, _view(job, shown.Waits(self._from.state, self._now()), all_attempts=True), tenant)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
         """Why one job waits, or what became of it; now, or as it was behind a record or at a moment."""
@@ -139,7 +141,7 @@ class Queries:
         if 0 < request.sequence < state.sequence or 0 < request.at < now:
             return self._why_then(tenant, user, request)
         job = self.find(tenant, user, request.job)
-        return shown.rejected_why(job) if isinstance(job, Rejected) else shown.why_view(state, job, now)
+        return seen(state, shown.rejected_why(job) if isinstance(job, Rejected) else shown.why_view(state, job, now), tenant)
 
     async def _why_then(self, tenant: str, user: str, request: JobRequest) -> Answer:
         """The answer of the past, which says by itself which record it reflects."""
@@ -153,7 +155,7 @@ class Queries:
             if rejected is None or rejected.at > max(state.now, request.at):
                 raise Refused("NOT_FOUND", f"tenant {tenant} had no job {request.job} behind record {state.sequence}")
             view = shown.rejected_why(rejected)
-        return Answer(sequence=state.sequence, body=msgspec.Raw(encode(view)))
+        return Answer(sequence=state.sequence, body=msgspec.Raw(encode(seen(self._from.state, view, tenant))))
 
     async def facts(self, tenant: str, user: str, payload: bytes) -> list[FactView]:
         """The story of one job; of a very long one the middle is missing."""
@@ -166,7 +168,7 @@ class Queries:
             except LogError as error:
                 raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
             if message is not None:
-                lines += lines_of(decode_record(message.payload), sequence, key)
+                lines += lines_of(decode_record(message.payload), sequence, key, self._from.state)
         return lines
 
     async def logs(self, tenant: str, user: str, payload: bytes) -> LogsAnswer:

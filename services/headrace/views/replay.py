@@ -9,12 +9,15 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from headrace.contracts.amounts import JOB
 from headrace.contracts.document_writer import write_document
 from headrace.contracts.documents import KINDS
 from headrace.contracts.past import LeaseView, PastJob, PastView
 from headrace.contracts.queries import DocumentView
 from headrace.domain.state import FINAL, JobState
+from headrace.views.pseudonyms import seen, shown, told
 from headrace.views.roster import lines_of
 from headrace.views.shown import Waits, node_views, pool_views, queue_views, state_of
 from headrace.views.visibility import EVERYBODY, document_seen_by, hide_others
@@ -38,10 +41,10 @@ def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", lim
         sequence=state.sequence, now=state.now, tip=tip, jobs=jobs, next=keys[limit - 1] if len(keys) > limit else ""
     )
     if after:
-        return page
+        return replace(seen(state, page, tenant), next=page.next)
     lines = lines_of(state)
     tenants = sorted({owner for owner, _ in state.policies}) if tenant == EVERYBODY else [tenant]
-    return PastView(
+    whole = PastView(
         sequence=page.sequence,
         now=page.now,
         tip=tip,
@@ -51,8 +54,8 @@ def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", lim
         queues=tuple(view for owner in tenants for view in queue_views(state, lines, owner, now)),
         counts=dict(sorted(Counter(state_of(job) for job in _own(state, tenant)).items())),
         jobs=jobs,
-        next=page.next,
     )
+    return replace(seen(state, whole, tenant), next=page.next)
 
 
 def documents(state: State, tenant: str) -> Iterator[DocumentView]:
@@ -68,9 +71,9 @@ def documents(state: State, tenant: str) -> Iterator[DocumentView]:
                 found.append(
                     DocumentView(
                         kind=kind,
-                        name=f"{owner}/{name}" if owner else name,
+                        name=told(state, f"{owner}/{name}") if owner else name,
                         revision=written.revision,
-                        document=_in_order(write_document(document)),
+                        document=_in_order(shown(state, write_document(document), owner)),
                         closed=closing.mode if closing is not None else "",
                     )
                 )

@@ -21,7 +21,6 @@ from headrace.domain.state import HOLDING, JobState
 from headrace.domain.why.explain import explain
 from headrace.domain.why.foreseen import warning, warnings
 from headrace.domain.why.waits import wait_of
-from headrace.views import pseudonyms
 from headrace.views.roster import Line, Rejected
 from headrace.views.visibility import EVERYBODY, SOMEBODY, hide_others, sees_node, sees_pool
 
@@ -80,11 +79,11 @@ class Waits:
 
 def job_view(job: JobRecord, waits: Waits, *, all_attempts: bool) -> JobView:
     """A job, with all its attempts or the latest only."""
-    tenant, user, job_id = split_job_key(pseudonyms.told(waits.state, job.key))
+    tenant, user, job_id = split_job_key(job.key)
     reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
     return JobView(
         id=job_id,
-        job=f"{tenant}.{user}.{job_id}",
+        job=job.key,
         tenant=tenant,
         user=user,
         name=job.name,

@@ -16,8 +16,9 @@ from headrace.contracts.audit import AuditLine
 from headrace.contracts.codec import encode
 from headrace.contracts.durations import format_duration, format_time
 from headrace.contracts.implied import spelled_out
+from headrace.contracts.subjects import asker_of
 from headrace.views.lines import say
-from headrace.views.pseudonyms import shown, told
+from headrace.views.pseudonyms import shown, told, told_of
 from headrace.views.visibility import EVERYBODY, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterat
                 by=record.by,
                 type=type_of(fact),
                 about=told(state, hide_others(about(fact), tenant)),
-                text=told(state, hide_others(text, tenant)),
+                text=told_of(state, hide_others(text, tenant), fact),
                 rule=rule,
                 as_of=record.as_of,
                 engine=record.engine,
@@ -64,12 +65,22 @@ def type_of(fact: AnyFact) -> str:
 
 
 def about(fact: AnyFact) -> str:
-    """The job, else the node, else the object it speaks of."""
+    """The job, else the node, else the object it speaks of; of a wish that names no job, whose it was."""
+    if (asker := _asker(fact)) is not None:
+        return ".".join(asker)
     for name in ("job", "node"):
         if getattr(fact, name, ""):
             return str(getattr(fact, name))
     named = _named(fact)
     return "/".join(part for part in named if part)
+
+
+def _asker(fact: AnyFact) -> tuple[str, str] | None:
+    """(tenant, user) whose wishes were refused, where the fact is about no job."""
+    if isinstance(fact, f.WishRefusedV1):
+        tenant, user = asker_of(fact.subject)
+        return (tenant, user) if tenant else None
+    return (fact.tenant, fact.user) if isinstance(fact, f.RefusalsCountedV1) else None
 
 
 def _named(fact: AnyFact) -> tuple[str, str]:
@@ -108,7 +119,12 @@ def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
     node = state.nodes.get(getattr(fact, "node", ""))
     if node is not None:
         return sees_node(tenant, node)
-    return _named(fact)[0] == tenant
+    return _owner(fact) == tenant
+
+
+def _owner(fact: AnyFact) -> str:
+    """The tenant whose wish or object it speaks of; empty where it is nobody's."""
+    return (_asker(fact) or _named(fact))[0]
 
 
 def body(fact: AnyFact, tenant: str) -> dict[str, Any]:
@@ -123,7 +139,7 @@ def body(fact: AnyFact, tenant: str) -> dict[str, Any]:
         whole["victims"] = [victim for victim in whole["victims"] if victim["job"].startswith(f"{tenant}.")]
         if not fact.job.startswith(f"{tenant}."):
             whole.pop("places", None)
-    elif not jobs_in(fact) and _named(fact)[0] != tenant and not isinstance(fact, f.TenantAppliedV1):
+    elif not jobs_in(fact) and _owner(fact) != tenant and not isinstance(fact, f.TenantAppliedV1):
         return {}
     return dict(msgspec.json.decode(hide_others(encode(whole).decode(), tenant), type=dict[str, Any]))
 

@@ -92,7 +92,9 @@ def test_a_file_that_is_no_key_is_told_so(tmp_path: Path) -> None:
 def test_a_persons_key_goes_alone_and_a_tenants_with_those_of_all_its_people(tmp_path: Path) -> None:
     keyring = Keyring(tmp_path)
     alice, bob, other = (keyring.seal(owner, b"x", JOB) for owner in ("acme.alice", "acme.bob", "acme2.alice"))
+    assert [keyring.has(owner) for owner in ("acme.alice", "acme", "acme2", "acme.eve", "other")] == [True] * 3 + [False] * 2
     keyring.destroy("acme.alice")
+    assert [keyring.has(owner) for owner in ("acme.alice", "acme.bob", "acme")] == [False, True, True]
     with pytest.raises(KeyGone, match="the key of acme.alice"):
         keyring.open("acme.alice", alice, JOB)
     assert keyring.open("acme.bob", bob, JOB) == b"x"

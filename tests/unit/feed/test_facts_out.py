@@ -278,6 +278,37 @@ def test_what_is_nobodys_business_is_not_told(tell, fact):
     assert tell(fact) == {}
 
 
+def test_who_was_erased_is_heard_of_under_the_name_in_the_place_of_theirs(hall, tell):
+    hall.state.tokens.erased["acme", "alice"] = "erased-1"
+    wish = f.WishRefusedV1(wish=3, subject="hr.submit.acme.alice.dev.two", reason="MALFORMED", message="no JSON")
+    ended = f.JobEndedV1(job=MINE, attempt=1, state="cancelled", cause="cancelled")
+    assert tell(wish, ended, stop("preempted", MINE)) == {
+        "acme.wish.refused.erased-1": {
+            "wish": 3,
+            "user": "erased-1",
+            "subject": "hr.submit.acme.erased-1.dev.two",
+            "reason": "MALFORMED",
+            "message": "no JSON",
+        },
+        f"acme.job.ended.{ULID}": {
+            "job": f"acme.erased-1.{ULID}",
+            "attempt": 1,
+            "state": "cancelled",
+            "cause": "cancelled",
+            "exit_code": None,
+        },
+        f"acme.job.preempting.{ULID}": {
+            "job": f"acme.erased-1.{ULID}",
+            "attempt": 1,
+            "cause": "preempted",
+            "then": "requeue",
+            "callback_grace": 60,
+            "term_grace": 30,
+            "preemptor": f"acme.erased-1.{ULID}",
+        },
+    }
+
+
 def stop(cause, preemptor=""):
     ladder = Ladder(cause=cause, callback_grace=60, term_grace=30, then="requeue", preemptor=preemptor)
     return f.StopOrderedV1(job=MINE, attempt=1, ladder=ladder)

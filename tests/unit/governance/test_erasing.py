@@ -66,6 +66,20 @@ def test_who_has_jobs_or_rights_is_not_erased(busy):
     assert decision.error == f"user: group all, tenant default (admins) still names {user}; apply it without, then erase"
 
 
+def test_who_has_no_key_is_erased_where_the_ledger_speaks_of_them(busy):
+    def code(tenant, user=""):
+        return erasing(EraseRequest(tenant=tenant, user=user), "default.root", "x", has_key=False)(busy.state, 0).code
+
+    busy.write("users: [{tenant: acme, handle: ann}]")
+    key = busy.job("p/one", on="w1")
+    busy.release(key)
+    busy.write("groups: [{name: all, members: []}]")
+    busy.say(f.UserErasedV1(author="a.b", tenant="gone", handle="eve", pseudonym="x"))
+    known = [("default", ""), ("acme", ""), ("acme", "ann"), ("default", key.split(".")[1]), ("gone", "eve")]
+    assert [code(*each) for each in known] == [""] * 5
+    assert [code(*each) for each in (("acmee", ""), ("acme", "anne"), ("default", "eve"))] == ["NOT_FOUND"] * 3
+
+
 @pytest.mark.parametrize("user", ["../x", "*", "A"])
 def test_what_is_no_person_erases_nobody(busy, user):
     decision = erasing(EraseRequest(tenant="default", user=user), "default.root", "x")(busy.state, 0)

@@ -140,8 +140,10 @@ async def test_erasing_destroys_the_key_once_it_is_on_record(desk, site, tmp_pat
     with pytest.raises(KeyGone):
         texts.open("acme", sealed["acme"], "job")
     assert texts.open("other", sealed["other"], "job") == b"python train.py"
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match="no name"):
         await ask(desk, "erase", EraseRequest(tenant="../other"))
+    with pytest.raises(Refused, match="there is no othr"):
+        await ask(desk, "erase", EraseRequest(tenant="othr"))
     assert texts.open("acme", texts.seal("acme", b"new", "job"), "job") == b"new"
 
 

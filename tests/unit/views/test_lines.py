@@ -12,6 +12,7 @@ from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.queries import FactView
 from headrace.contracts.records import Record
+from headrace.domain.state import State
 from headrace.views.lines import lines_of
 
 ALICE = "acme.alice.01k00000000000000000000001"
@@ -28,19 +29,19 @@ def record(*facts):
 
 
 def said(fact, job=ALICE):
-    return [(line.text, line.rule) for line in lines_of(record(fact), 9, job)]
+    return [(line.text, line.rule) for line in lines_of(record(fact), 9, job, State())]
 
 
 def test_a_line_says_who_when_and_where():
     fact = f.JobEndedV1(job=ALICE, attempt=1, state="failed", cause="time_limit", exit_code=143)
-    assert list(lines_of(record(fact), 9, ALICE)) == [
+    assert list(lines_of(record(fact), 9, ALICE, State())) == [
         FactView(sequence=9, at=77, by="allocator", type="job.ended.v1", text="failed: time limit, exit code 143", rule="R30")
     ]
 
 
 def test_facts_about_others_say_nothing():
     others = (f.JobEndedV1(job=BOB, attempt=1, state="failed", cause="exited"), f.WishesJudgedV1(through=3))
-    assert list(lines_of(record(*others), 9, ALICE)) == []
+    assert list(lines_of(record(*others), 9, ALICE, State())) == []
 
 
 def test_the_example_follows_a_job_through_a_preemption(hall):
@@ -57,7 +58,7 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
     for message in hall.log.messages_after(0):
         from headrace.contracts.codec import decode_record
 
-        story += [line.text for line in lines_of(decode_record(message.payload), message.sequence, job)]
+        story += [line.text for line in lines_of(decode_record(message.payload), message.sequence, job, State())]
     assert story == [
         "admitted to dev/one: asks for gpu 1",
         "attempt 1 granted gpu 1 on gpu01 of pool hall (g0), inside the reservation",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from headrace.audit.keeper import Keeper
 from headrace.audit.pen import Pen
@@ -12,13 +13,18 @@ from headrace.audit.taking import Pace
 from headrace.bus.log import LogUnavailable
 from headrace.bus.memory import MemoryLog
 from headrace.bus.objects import MemoryObjects
+from headrace.contracts.codec import encode
 from headrace.contracts.past import Point
 from headrace.domain.snapshot import dump
+from headrace.domain.state import State
 from headrace.service.answering import Refused
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots
 from headrace.views import past as module
+from headrace.views.difference import difference
 from headrace.views.past import Past
+from headrace.views.replay import past_view
+from headrace.views.visibility import EVERYBODY
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4])
@@ -27,6 +33,18 @@ async def test_behind_a_record_is_what_was_true_then(hall, sequence):
         hall.admit(hall.job(number))
     state = await Past(hall.log).behind(sequence, 0, hall.state.sequence)
     assert (state.sequence, len(state.jobs)) == (sequence, max(0, sequence - (hall.state.sequence - 2)))
+
+
+async def test_who_was_erased_since_is_called_so_in_every_past(hall):
+    hall.admit(hall.job(1))
+    erased = {}
+    past = Past(hall.log, erased=erased)
+    erased["acme", "alice"] = "erased-1"  # later: the same that the fold has
+    state = await past.behind(hall.state.sequence, 0, hall.state.sequence)
+    view = past_view(state, EVERYBODY, hall.state.sequence, 0)
+    assert [job.job for job in view.jobs] == [hall.job(1).replace("alice", "erased-1")]
+    assert b"alice" not in encode(structs.replace(view, next=""))
+    assert b"alice" not in encode(difference(State(), state, EVERYBODY))
 
 
 async def test_at_a_moment_is_behind_the_last_record_stored_by_then(hall):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from headrace.contracts.codec import decode_record, encode
 from headrace.contracts.documents import User
-from headrace.contracts.facts import JobEndedV1, PreemptionOrderedV1, UserAppliedV1
+from headrace.contracts.facts import JobEndedV1, PreemptionOrderedV1, RefusalsCountedV1, UserAppliedV1, WishRefusedV1
 from headrace.contracts.records import Record
 from headrace.domain.state import State
 from headrace.views.telling import TYPES, about, body, jobs_in, lines_of, may_read, tell, type_of
@@ -97,3 +98,15 @@ def test_who_was_erased_is_told_under_the_name_in_the_place_of_theirs_and_what_i
     assert (applied.about, applied.text) == ("acme/erased-1", "acme.erased-1 writes user acme/erased-1")
     assert applied.fact["user"] == {"tenant": "acme", "handle": "erased-1"}
     assert (ended.about, ended.fact["job"]) == (f"acme.erased-1.{'0' * 26}",) * 2
+
+
+def test_a_wish_that_could_not_be_read_is_its_tenants_to_read_and_nobody_elses():
+    refused = WishRefusedV1(wish=7, subject="hr.submit.acme.alice.dev.two", reason="MALFORMED", message="it is no JSON")
+    counted = RefusalsCountedV1(tenant="acme", user="alice", reason="MALFORMED", count=9)
+    record = Record(by="admission", now=1, engine="x", as_of=0, facts=(refused, counted))
+    found = list(lines_of(record, 1, "acme", State()))
+    assert [(line.about, line.fact["reason"]) for line in found] == [("acme.alice", "MALFORMED")] * 2
+    assert list(lines_of(record, 1, "umbrella", State())) == []
+    nobodys = Record(by="admission", now=1, engine="x", as_of=0, facts=(structs.replace(refused, subject="hr.submit.ACME"),))
+    assert list(lines_of(nobodys, 1, "acme", State())) == []
+    assert [line.about for line in lines_of(nobodys, 1, EVERYBODY, State())] == [""]

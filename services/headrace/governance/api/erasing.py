@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from headrace.bus.sealing import is_owner
 from headrace.contracts.queries import EraseRequest
 from headrace.governance.api import names
 from headrace.governance.api.applying import plan_message
@@ -40,8 +41,9 @@ async def _erase(wanted: EraseRequest, what: str, request: Any, call: Call) -> A
     if not request.force and not request.validate_only:
         raise invalid("force", f"{what} can never be read again; write true to go on")
     called = ANY_PSEUDONYM if request.validate_only else pseudonym(secrets.token_hex(4))
-    wish = erasing(wanted, call.caller.author, called)
+    texts, owner = call.office.texts, owner_of(wanted)
+    wish = erasing(wanted, call.caller.author, called, has_key=is_owner(owner) and await asyncio.to_thread(texts.has, owner))
     answer = await call.decided(wish, validate_only=request.validate_only)
     if not request.validate_only:
-        await asyncio.to_thread(call.office.destroy, owner_of(wanted))
+        await asyncio.to_thread(texts.destroy, owner)
     return plan_message(answer, call.office.state.sequence)

@@ -29,6 +29,7 @@ from headrace.views.then import Then
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
+    from headrace.bus.sealing import Keyring
     from headrace.contracts.queries import ApplyAnswer
     from headrace.contracts.records import Record
     from headrace.contracts.tokens import Grant
@@ -41,11 +42,11 @@ _log = structlog.get_logger("headrace.api")
 
 
 class Hands(NamedTuple):
-    """What the API has others do: judge and state a wish, sign a token, destroy the key of a tenant's texts, tell who shows a token."""
+    """What the API has others do: judge and state a wish, sign a token, keep the keys of texts, tell who shows a token."""
 
     decide: Callable[[Wish], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
-    destroy: Callable[[str], None]
+    texts: Keyring
     verifier: Verifier
 
 
@@ -78,7 +79,7 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
         roster=roster,
         history=history,
         queries=Queries(sources),
-        then=Then(Past(ledger, snapshots), ledger, wall_clock),
+        then=Then(Past(ledger, snapshots, erased=fold.state.tokens.erased), ledger, wall_clock),
         ledger=ledger,
         submits=JetStreamLog(service.connection, SUBMIT_STREAM),
         connection=service.connection,
@@ -87,7 +88,7 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
         clock=wall_clock,
         decide=hands.decide,
         sign=hands.sign,
-        destroy=hands.destroy,
+        texts=hands.texts,
         judges=judges,
     )
     await deciding.caught_up.wait()

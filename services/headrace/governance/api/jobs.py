@@ -25,6 +25,7 @@ from headrace.identity.caller import Role
 from headrace.identity.directory import act_for
 from headrace.identity.roles import authorize
 from headrace.views import shown
+from headrace.views.pseudonyms import seen
 from headrace.views.roster import Rejected
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ def find(name: str, call: Call, field: str = "name") -> Asked:
 def view_of(job: JobRecord | Rejected, office: Office, waits: shown.Waits | None = None, *, whole: bool = True) -> JobView:
     """The job as its tenant sees it."""
     if isinstance(job, Rejected):
-        return shown.rejected_view(job)
-    return shown.job_view(job, waits or shown.Waits(office.state, office.now()), all_attempts=whole)
+        return seen(office.state, shown.rejected_view(job))
+    waits = waits or shown.Waits(office.state, office.now())
+    return seen(office.state, shown.job_view(job, waits, all_attempts=whole))
 
 
 async def list_jobs(request: Any, call: Call) -> pb.ListJobsResponse:

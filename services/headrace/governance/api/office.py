@@ -22,6 +22,7 @@ from headrace.views.visibility import EVERYBODY, hide_tenants
 if TYPE_CHECKING:
     from headrace.bus.connection import Connection
     from headrace.bus.log import Log
+    from headrace.bus.sealing import Keyring
     from headrace.contracts.documents import Documents
     from headrace.contracts.tokens import Grant
     from headrace.domain.state import State
@@ -44,8 +45,8 @@ _HINT = re.compile(r"; (?:did you mean|there (?:is|are)) [^;()]*")
 class Office(NamedTuple):
     """Everything that answers are made of.
 
-    `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant, and
-    `destroy` the key of a tenant's texts unfindable; both are slow, and for what has been stated. `judges`: how far admission has read.
+    `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant,
+    `texts` has the keys of what is sealed; both are slow, and for what has been stated. `judges`: how far admission has read.
     """
 
     state: State
@@ -61,7 +62,7 @@ class Office(NamedTuple):
     clock: Callable[[], int]
     decide: Callable[[Wish], Awaitable[ApplyAnswer]]
     sign: Callable[[Grant], str]
-    destroy: Callable[[str], None]
+    texts: Keyring
     judges: Judges
 
     def now(self) -> int:

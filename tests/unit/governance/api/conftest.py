@@ -20,7 +20,9 @@ class Office(SimpleNamespace):
     def __init__(self, site) -> None:
         self.signed: list[object] = []
         self.destroyed: list[str] = []
-        super().__init__(state=site.state, clock=lambda: NOW, now=lambda: NOW, destroy=self.destroyed.append)
+        self.keys = {"default.zoe"}
+        texts = SimpleNamespace(has=self.keys.__contains__, destroy=self.destroyed.append)
+        super().__init__(state=site.state, clock=lambda: NOW, now=lambda: NOW, texts=texts)
         self._site = site
 
     def sign(self, grant) -> str:

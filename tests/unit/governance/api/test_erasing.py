@@ -56,6 +56,15 @@ async def test_without_force_nobody_is_erased_and_it_may_be_tried(office, call, 
     assert (tried.applied, office.destroyed, site.state.sequence) == (False, [], before)
 
 
+async def test_who_was_never_there_is_taken_for_misspelt(office, call, site):
+    before = site.state.sequence
+    with pytest.raises(Refused, match="user: nothing is known of zeo in tenant default; look at the name"):
+        await erase_user(forgotten("zeo", force=True), call("EraseUser"))
+    with pytest.raises(Refused, match="tenant: there is no defualt, and no text of it"):
+        await erase_tenant(asked(name="tenants/defualt", force=True), call("EraseTenant"))
+    assert (office.destroyed, site.state.sequence) == ([], before)
+
+
 async def test_whom_documents_name_and_what_is_nobody_stay(office, call, site):
     site.write("groups: [{name: ops, members: [mia]}]")
     with pytest.raises(Fault, match="is no name of this kind; it looks like tenants"):
