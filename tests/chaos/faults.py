@@ -30,7 +30,7 @@ SERVERS_APART, CLOSE, PUT_OFF_MOST = 15.0, 0.05, 2
 many of the others wait, at most."""
 
 KINDS = {"kill": 70, "kill leader": 6, "stop": 10, "stop long": 3, "cut": 6, "full": 3, "kill everything": 1}
-LASTS = {"stop": (0.5, 5.0), "stop long": (20.0, 65.0), "cut": (2.0, 15.0), "full": (3.0, 8.0)}
+LASTS = {"stop": (0.5, 5.0), "stop long": (60.0, 65.0), "cut": (2.0, 15.0), "full": (3.0, 8.0)}
 UNCUT = frozenset({"gateway", "postgres"})
 """They speak over no TCP of ours, or with the outside only."""
 
@@ -135,7 +135,9 @@ class Faults:
             self.counts[fault.kind, fault.part] += 1
             took = await self._watching.until_back(fault.part, since, PATIENCE)
             if took is None:
-                self.lost.append(f"{fault.part} was not back {PATIENCE:g} s after: {fault.kind}")
+                self.lost.append(
+                    f"{fault.part} was not back {PATIENCE:g} s after: {fault.kind}{self._watching.why(fault.part)}"
+                )
             else:
                 self.took[fault.kind, fault.part].append(took)
         finally:

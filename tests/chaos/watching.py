@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream import JetStreamLog
@@ -17,12 +17,18 @@ from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
 from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM
+from headrace.contracts.subjects import LEDGER_STREAM, telemetry
 from headrace.supervisor.servers import roles, standing
 from tests.chaos.load import Load
 from tests.chaos.place import DOORS, EXECUTORS, SERVERS, Place
 
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
 LOOK_EVERY = 0.05
+SHOWN = 5
+OVER = {"lease.ended.v1", "lease.revoked.v1"}
+ASIDE = {"node.set_aside.v1", "node.lost.v1", "node.stopped.v1"}
 ENDS = {"job.ended.v1", "job.rejected.v1", "job.dismissed.v1"}
 
 
@@ -33,6 +39,10 @@ class Watching:
         self.last: dict[str, int] = {}
         self.granted = 0
         self.digests: dict[int, str] = {}
+        self.holds: dict[str, set[str]] = defaultdict(set)
+        """Node to the leases that it holds, as the ledger says."""
+        self.set_aside: list[str] = []
+        self._beats: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
         self.troubles: list[str] = []
         self._place = place
@@ -43,6 +53,7 @@ class Watching:
     async def follow(self) -> None:
         """Until cancelled. A reader that is stopped by what it reads is a finding."""
         self._bus = await self._place.operator()
+        await self._bus.subscribe(telemetry("*", "heartbeat"), cb=self._hear)
         reader = await JetStreamLog(self._bus, LEDGER_STREAM).read(0)
         while True:
             try:
@@ -61,8 +72,17 @@ class Watching:
             self.counts[kind] += 1
             if kind == "lease.granted.v1":
                 self.granted = stamped
+                self.holds[fact["node"]].add(_lease(fact))
+            elif kind in OVER:
+                for leases in self.holds.values():
+                    leases.discard(_lease(fact))
+            elif kind in ASIDE:
+                self.set_aside.append(f"{fact['node']}: {kind} {fact.get('reason', '')}")
             elif kind in ENDS:
                 self._load.ended(fact["job"])
+
+    async def _hear(self, message: Msg) -> None:
+        self._beats[message.subject.split(".")[2]] = _now()
 
     async def rows(self) -> dict[str, dict[str, object]]:
         """What each server is to the ledger; empty where nobody answers."""
@@ -109,7 +129,7 @@ class Watching:
             case "admission":
                 return self._after(part, since)
             case _ if part in EXECUTORS:
-                return self._after(f"node.{part.removeprefix('node-')}", since)
+                return self._node_after(part.removeprefix("node-"), since)
             case _ if part in SERVERS:
                 return next((at for at in sorted(self.last.values()) if at > since), 0)
             case "gateway":
@@ -121,9 +141,22 @@ class Watching:
         view = await self._view(part)
         return _now() if view is not None and (part == "callout" or view.folded >= tip) else 0
 
+    def why(self, part: str) -> str:
+        """What the ledger has to do with it that a part is not back; empty where that is nothing."""
+        node = part.removeprefix("node-")
+        if part not in EXECUTORS:
+            return ""
+        aside = [why for why in self.set_aside if why.startswith(f"{node}: ")]
+        return f"; it holds {sorted(self.holds[node])[:SHOWN]}, was set aside: {aside[-SHOWN:]}"
+
     def _after(self, writer: str, since: int) -> int:
         at = self.last.get(writer, 0)
         return at if at > since else 0
+
+    def _node_after(self, node: str, since: int) -> int:
+        """A node that has nothing to run has nothing to say: then that it lives is all."""
+        idle = 0 if self.holds[node] else self._beats.get(node, 0)
+        return self._after(f"node.{node}", since) or (idle if idle > since else 0)
 
     async def _view(self, service: str) -> ServiceView | None:
         try:
@@ -150,6 +183,10 @@ class Watching:
             if one is not None:
                 with contextlib.suppress(Exception):
                     await (one.close() if isinstance(one, Connection) else one.__aexit__())
+
+
+def _lease(fact: dict[str, Any]) -> str:
+    return f"{fact['job']}/{fact['attempt']}/{fact.get('rank', 0)}"
 
 
 def _now() -> int:

@@ -72,8 +72,13 @@ class Tls(NamedTuple):
     key: str
 
 
-def gateway_config(socket: str, descriptors: str, *, host: str, port: int, tls: Tls | None = None) -> str:
-    """The configuration, as JSON. `socket`: where the API listens; `descriptors`: the file of `protocol.descriptors()`."""
+def gateway_config(
+    socket: str, descriptors: str, *, host: str, port: int, tls: Tls | None = None, called: str = "headrace"
+) -> str:
+    """The configuration, as JSON. `socket`: where the API listens; `descriptors`: the file of `protocol.descriptors()`.
+
+    `called`: what it says that it is where it is asked whether it is well (`readiness.WHO`).
+    """
     chain: Config = {"filters": [_named("envoy.filters.network.http_connection_manager", _manager(descriptors))]}
     if tls is not None:
         chain["transport_socket"] = _named("envoy.transport_sockets.tls", _tls(tls))
@@ -85,7 +90,7 @@ def gateway_config(socket: str, descriptors: str, *, host: str, port: int, tls: 
         "filter_chains": [chain],
     }
     config = {
-        "node": {"id": "gateway", "cluster": "headrace"},
+        "node": {"id": "gateway", "cluster": called},
         "static_resources": {"listeners": [listener], "clusters": [_cluster(socket)]},
         "overload_manager": {
             "refresh_interval": "0.25s",

@@ -256,16 +256,18 @@ class Installation:
         except NoPlace as error:
             raise InstallationError(str(error)) from None
 
-    def write_gateway_config(self, port: int) -> None:
-        """The configuration of the gateway, and what it has to know of the API."""
+    def write_gateway_config(self, port: int) -> str:
+        """The configuration of the gateway, and what it has to know of the API; what this gateway is called, and no other is."""
         from headrace.contracts.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
         from headrace.supervisor.gateway import Tls, gateway_config  # noqa: PLC0415
 
         write_whole(self.descriptors, descriptors().SerializeToString(deterministic=True))
         known, host = self.certificates(), self.settings().listen
         tls = None if known is None else Tls(known.certificate, known.key)
-        config = gateway_config(str(self.api_socket()), str(self.descriptors), host=host, port=port, tls=tls)
+        called = f"headrace-{secrets.token_hex(8)}"
+        config = gateway_config(str(self.api_socket()), str(self.descriptors), host=host, port=port, tls=tls, called=called)
         write_whole(self.gateway_config, config.encode(), 0o600)
+        return called
 
     def write_endpoint(self, url: str, api: str = "") -> None:
         """Tell clients where to connect, and as whom."""

@@ -23,6 +23,8 @@ DEATHS_MAX = 3
 PATIENCE = 60.0
 """Seconds without any progress after which a part that runs and does not answer is given up."""
 ANSWER_WITHIN = 1.0
+WHO = "x-envoy-upstream-healthchecked-cluster"
+"""The header in which a gateway that is asked whether it is well says which one it is: Envoy's own."""
 
 
 class NotReady(Exception):
@@ -62,17 +64,26 @@ async def listens(port: int) -> bool:
     return True
 
 
-async def is_well(port: int, path: str, *, tls: bool = False) -> bool:
-    """Whether an HTTP server says 200 to a GET there. Over TLS it is not looked at whose it is: whether it is there is all."""
+async def is_well(port: int, path: str, says: tuple[str, str] = ("", ""), *, tls: bool = False) -> bool:
+    """Whether an HTTP server says 200 to a GET there, and, where `says` is given, that header: another's server is not ours.
+
+    Over TLS it is not looked at whose certificate it is.
+    """
     try:
         reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=_anybody() if tls else None)
+    except OSError:
+        return False
+    try:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n\r\n".encode())
         async with asyncio.timeout(ANSWER_WITHIN):
-            line = await reader.readline()
-    except (OSError, TimeoutError):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return False
-    writer.close()
-    return line.split()[1:2] == [b"200"]
+    finally:
+        writer.close()
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return status.split()[1:2] == ["200"] and headers.get(says[0], "") == says[1]
 
 
 def _anybody() -> ssl.SSLContext:

@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -21,7 +22,7 @@ from headrace.supervisor.full_disk import FullDisk
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
-from headrace.supervisor.readiness import Inspector, NotReady, is_well, until_ready
+from headrace.supervisor.readiness import WHO, Inspector, NotReady, is_well, until_ready
 from headrace.supervisor.running import Lock, Running, write_running
 
 API_PORT = 8080
@@ -102,6 +103,10 @@ class Up:
             self._lock.__exit__()
 
     async def _start(self) -> None:
+        if self._wanted_api_port is not None:
+            choose_port(
+                self._wanted_api_port, None, flag="--api-port"
+            )  # known to be taken, it is said before anything is started
         self._write()
         preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
         try:
@@ -171,10 +176,10 @@ class Up:
         for attempt in range(1, GATEWAY_ATTEMPTS + 1):
             last = self.settings.api_port or API_PORT if attempt == 1 else None
             port = choose_port(self._wanted_api_port, last, flag="--api-port")
-            self.installation.write_gateway_config(port)
+            ours = (WHO, self.installation.write_gateway_config(port))
             (gateway,) = self.children.start(parts.gateway(self.installation))
             try:
-                await until_ready(gateway, lambda port=port: is_well(port, HEALTH_PATH, tls=tls is not None))  # type: ignore[misc]
+                await until_ready(gateway, partial(is_well, port, HEALTH_PATH, ours, tls=tls is not None))
             except NotReady:
                 if attempt == GATEWAY_ATTEMPTS or gateway.exit_code is None:  # it runs: this port is ours
                     raise

@@ -13,7 +13,7 @@ from headrace.client.endpoint import Login
 from headrace.contracts.codec import encode
 from headrace.contracts.queries import Answer
 from headrace.supervisor.logfile import LogFile
-from headrace.supervisor.readiness import Inspector, NotReady, listens, until_ready
+from headrace.supervisor.readiness import Inspector, NotReady, is_well, listens, until_ready
 
 
 @pytest.fixture
@@ -77,6 +77,33 @@ async def test_somebody_listens_or_nobody_does():
         port = server.getsockname()[1]
         assert await listens(port) is True
     assert await listens(port) is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "well"),
+    [
+        (b"HTTP/1.1 200 OK\r\nx-who: a\r\nserver: headrace\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nX-Who:a\r\n\r\n", True),
+        pytest.param(b"HTTP/1.1 200 OK\r\nx-who: b\r\n\r\n", False, id="another's"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", False),
+        (b"HTTP/1.1 503 Service Unavailable\r\nx-who: a\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\n", False),
+        (b"nonsense\r\n\r\n", False),
+        (b"", False),
+    ],
+)
+async def test_a_server_is_well_when_it_says_so_and_is_the_one_that_is_meant(answer, well):
+    async def say(reader, writer):
+        await reader.readline()
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(say, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert await is_well(port, "/healthz", ("x-who", "a")) is well
+    server.close()
+    await server.wait_closed()
+    assert await is_well(port, "/healthz", ("x-who", "a")) is False
 
 
 class FakeUsers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -12,6 +13,7 @@ from headrace.supervisor import servers
 from headrace.supervisor import up as up_module
 from headrace.supervisor.installation import Installation, InstallationError
 from headrace.supervisor.ports import PortTaken
+from headrace.supervisor.readiness import WHO, NotReady
 from headrace.supervisor.running import AlreadyRunning, Lock, read_running
 from headrace.supervisor.up import Up
 
@@ -31,6 +33,37 @@ async def test_a_taken_port_that_was_asked_for_ends_it_and_the_directory_is_free
     assert read_running(installation) is None
     with Lock(installation):
         pass
+
+
+async def test_a_taken_port_of_the_api_that_was_asked_for_is_said_before_anything_is_started(installation):
+    said = []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"--api-port: port {port} is taken; name another"):
+            async with Up(installation, installation.settings(), api_port=port, say=lambda *words: said.append(words)):
+                pass
+    assert said == []
+
+
+async def test_who_is_faster_on_a_port_that_nobody_named_keeps_it_and_another_is_chosen(installation, monkeypatch):
+    """Two that start in the same moment both find 8080 free; that the other one's gateway is well says nothing of ours."""
+    asked, dead = [], NotReady("gateway does not start: cannot bind: Address in use")
+
+    async def until_ready(_child, ask):
+        asked.append(ask.args[:3])
+        if len(asked) == 1:
+            raise dead
+
+    installation.prepare()
+    monkeypatch.setattr(up_module, "until_ready", until_ready)
+    monkeypatch.setattr(up_module, "choose_port", lambda wanted, last, **_: last or 20_001)
+    monkeypatch.setattr(Installation, "write_gateway_config", lambda _self, port: f"ours on {port}")
+    whole = Up(installation, installation.settings())
+    monkeypatch.setattr(whole.children, "start", lambda *_: [SimpleNamespace(exit_code=1)])
+    monkeypatch.setattr(whole.children, "stop_last", AsyncMock())
+    await whole._start_gateway()
+    assert asked == [(port, "/healthz", (WHO, f"ours on {port}")) for port in (8080, 20_001)]
+    assert (whole.api, installation.settings().api_port) == ("http://127.0.0.1:20001", 20_001)
 
 
 async def test_a_directory_on_which_another_runs_is_left_alone(installation):
