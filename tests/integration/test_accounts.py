@@ -109,9 +109,11 @@ async def test_an_acknowledgement_sent_elsewhere_writes_nothing(core: Connection
     for reply in REPLIES:
         await alice.publish(SUBMIT, b"{}", reply=reply)
         await node.publish("hr.ledger.node.gpu01", b"{}", reply=reply)
+    last = (await acknowledged(alice, SUBMIT), await acknowledged(node, "hr.ledger.node.gpu01"))  # all before it is stored
     await _settled(alice, node, core)
-    assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: len(REPLIES)}
-    assert await subjects(core, LEDGER_STREAM) == {"hr.ledger.node.gpu01": len(REPLIES)}
+    assert [ack["seq"] for ack in last] == [len(REPLIES) + 1] * 2
+    assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: len(REPLIES) + 1}
+    assert await subjects(core, LEDGER_STREAM) == {"hr.ledger.node.gpu01": len(REPLIES) + 1}
 
 
 async def test_an_answer_sent_elsewhere_writes_nothing(core: Connection, login: Logins) -> None:
