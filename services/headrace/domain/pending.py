@@ -102,6 +102,9 @@ class Pending:
 
     def add(self, job: JobRecord, now: int) -> None:
         """Put a pending job in line, or aside while something of its own keeps it from starting."""
+        job.avoiding = _avoided(job, now)
+        if job.avoiding:
+            heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
         if job.waits_for or job.nomination is not None or job.doomed_by:
             self.aside[job.key] = job
             return
@@ -111,9 +114,6 @@ class Pending:
             return
         if self.aside:
             self.aside.pop(job.key, None)
-        job.avoiding = _avoided(job, now)
-        if job.avoiding:
-            heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
         key = group_key(job)
         group = self.groups.get(key)
         if group is None:

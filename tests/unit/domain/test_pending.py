@@ -283,3 +283,20 @@ def test_who_has_once_avoided_a_node_stands_with_the_others_when_the_line_is_fil
     assert [[group.head().key, sorted(group.members)] for group in made.groups.values()] == [
         [old.key, sorted([old.key, young.key])]
     ]
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["in line", "with places kept for it"])
+def test_a_node_is_avoided_until_that_is_over_wherever_the_job_stands(kept):  # R27, R36
+    site = Site()
+    site.node()
+    pending, job = site.state.pending, site.admit("a")
+    pending.remove(job)
+    job.avoids = {"n1": site.now + SECOND, "n2": site.now + 2 * SECOND}
+    pending.add(job, site.now)
+    if kept:
+        site.order(job, (), place("n1"))
+    seen = []
+    for span in (0, 1, 2):
+        pending.ripen(site.now + span * SECOND)
+        seen.append((job.avoiding, pending.next_ripe() and (pending.next_ripe() - site.now) // SECOND))
+    assert seen == [(("n1", "n2"), 1), (("n2",), 2), ((), None)]
