@@ -1,7 +1,8 @@
 """Q3: the server that leads the ledger is killed (-9) again and again: how long until the others have agreed, and until we go on.
 
 The stream is writable when whoever leads it refuses an append that names a wrong last sequence: that writes nothing, and only a leader
-answers so. From then until the next grant is our part. At the end everything is judged as in `make chaos`.
+answers so. From then until the next record, and, once SUBMIT has a leader too, until the next grant is our part. At the end everything is
+judged as in `make chaos`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from headrace.bus.connection import Connection, connect
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError, WrongLast
 from headrace.client.endpoint import read_login
-from headrace.contracts.subjects import LEDGER_STREAM, ledger
+from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM, ledger, submit
 from tests.chaos.judging import judge
 from tests.chaos.load import Load
 from tests.chaos.place import SERVERS, Place
@@ -34,6 +35,8 @@ from tests.chaos.watching import Watching
 
 NOWHERE = 2**53
 """A sequence that no record has."""
+WHERE = ("default", "ann", "batch", "one")
+"""A queue, to which nothing is submitted here."""
 RATE = 5.0
 PATIENCE = 90.0
 APART = 3.0
@@ -41,10 +44,11 @@ APART = 3.0
 
 
 class Probe:
-    """Asks over a connection to each server whether the ledger can be written."""
+    """Asks over a connection to each server whether a stream can be written: SUBMIT and the ledger each have their own leader."""
 
-    def __init__(self, connections: Sequence[Connection]) -> None:
-        self._logs = [JetStreamLog(connection, LEDGER_STREAM, timeout=0.25) for connection in connections]
+    def __init__(self, connections: Sequence[Connection], stream: str, subject: str) -> None:
+        self._logs = [JetStreamLog(connection, stream, timeout=0.25) for connection in connections]
+        self._stream, self._subject = stream, subject
 
     async def until_writable(self) -> int:
         """When it could be written first, microseconds."""
@@ -53,13 +57,13 @@ class Probe:
         for task in left:
             task.cancel()
         if not done:
-            raise RuntimeError(f"the ledger cannot be written {PATIENCE:g} s after its leader was killed")
+            raise RuntimeError(f"{self._stream} cannot be written {PATIENCE:g} s after its leader was killed")
         return min(task.result() for task in done)
 
     async def _ask(self, log: JetStreamLog) -> int:
         while True:
             try:
-                await log.append(ledger("governance"), b"", NOWHERE)
+                await log.append(self._subject, b"", NOWHERE)
             except WrongLast:
                 return time.time_ns() // 1_000
             except LogError:
@@ -99,16 +103,19 @@ async def measure(folder: Path, kills: int) -> dict[str, object]:
         for number in range(1, kills + 1):
             leader = await _until_three(watching)
             await asyncio.sleep(APART)
-            probe = Probe([one for one, part in zip(connections, SERVERS, strict=True) if part != leader])
+            left = [one for one, part in zip(connections, SERVERS, strict=True) if part != leader]
+            probes = (Probe(left, LEDGER_STREAM, ledger("governance")), Probe(left, SUBMIT_STREAM, submit(*WHERE)))
             killed = time.time_ns() // 1_000
             place.signal(leader, signal.SIGKILL)
-            writable = await probe.until_writable()
+            writable, submits = await asyncio.gather(*(probe.until_writable() for probe in probes))
             elected.append((writable - killed) / 1e6)
+            waited = max(0, submits - writable) / 1e6
             record, grant = await watching.until_written(writable, PATIENCE)
             records.append(record)
-            grants.append(grant)
+            grants.append(max(0.0, grant - waited))
             print(
-                f"  kill {number} of {kills}: writable after {elected[-1]:.2f} s, record {record:.2f} s later, grant {grant:.2f} s",
+                f"  kill {number} of {kills}: writable after {elected[-1]:.2f} s, record {record:.2f} s later; submits {waited:.2f} s"
+                f" later, grant {grants[-1]:.2f} s after that",
                 flush=True,
             )
         work[1].cancel()

@@ -36,6 +36,8 @@ LOOK_AGAIN = 2.0
 
 FULL, FULL_RETRY = 10_077, 5
 """What NATS calls a subject that holds as much as it may; and the seconds after which some of it has been read."""
+NO_STORAGE = 10_047
+"""What it calls it that its disk is full."""
 
 FIRST_LOOK, LAST_LOOK = 0.01, 0.25
 PAST_WITHIN = 120.0
@@ -247,6 +249,8 @@ class Client:
             if ack.error is not None and ack.error.err_code == FULL:
                 text = f"too many wishes of this queue are not judged yet; try again in {FULL_RETRY} s"
                 raise Refused("TOO_FAST", text, retry_after=FULL_RETRY)
+            if ack.error is not None and ack.error.err_code == NO_STORAGE:
+                raise Refused("DISK_FULL", f"{ack.error.description}; try again in {FULL_RETRY} s", retry_after=FULL_RETRY)
             if ack.error is not None:
                 raise Refused("UNAVAILABLE", f"NATS does not store it: {ack.error.description}; try again in a while")
             return

@@ -24,7 +24,8 @@ from headrace.contracts.orders import NodeAnswer
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
 from headrace.node_executor.journal import Journal, Sending
 
-WAIT_FIRST, WAIT_MOST = 0.05, 2.0
+WAIT_FIRST, WAIT_MOST = 0.05, 0.5
+"""Seconds between tries to store a record: a job's end must not wait for long when the servers have agreed who leads again."""
 
 MICROSECONDS = 1_000_000
 AHEAD_ALLOWED = MICROSECONDS // 2

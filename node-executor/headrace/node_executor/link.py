@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
-ANSWER_TIMEOUT = 3.0
+ANSWER_TIMEOUT, ANSWER_AMONG = 3.0, 1.0
+"""Seconds that an answer may take; less where there are several servers: what is asked while they have no leader is never answered."""
 CONNECT_TIMEOUT = 2.0
 RECONNECT_WAIT = 0.1
 
@@ -88,6 +89,7 @@ class Link:
         """Whether the feed has said at least once what is to run here."""
         self._node = node
         self._address = address
+        self._patience = ANSWER_AMONG if len(servers(address.url)) > 1 else ANSWER_TIMEOUT
         self._pace = pace
         self._now = now
         self._dial = dial or Wire
@@ -249,10 +251,10 @@ class Link:
         self._unanswered[token] = future
         try:
             await client.publish(subject, payload, reply=self._inbox + token, headers=dict(headers) if headers else None)
-            async with asyncio.timeout(ANSWER_TIMEOUT):
+            async with asyncio.timeout(self._patience):
                 message = await future
         except TimeoutError:
-            raise Unavailable(f"no answer on {subject} within {ANSWER_TIMEOUT:g} s") from None
+            raise Unavailable(f"no answer on {subject} within {self._patience:g} s") from None
         except errors.Error as error:
             raise Unavailable(f"the bus is away: {error}") from None
         finally:

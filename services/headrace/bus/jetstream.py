@@ -9,7 +9,7 @@ import msgspec
 
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, as_message, as_stored
-from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, Stored, WrongLast
+from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, NoStorage, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
@@ -17,6 +17,9 @@ MESSAGE_ID = "Nats-Msg-Id"
 
 LOOK_AMONG = 0.5
 """Seconds that a look at a stream of several servers may take: while they have no leader nobody answers, and then all is asked again."""
+
+NO_STORAGE = 10047
+"""What NATS calls it that there is no room on the disk."""
 
 _WRONG_LAST = 10071
 _FULL = 10077
@@ -177,6 +180,8 @@ def _refusal(fault: _Fault, about: str) -> WrongLast | LogUnavailable | LogRefus
         return WrongLast(text)
     if fault.err_code == _FULL:
         return LogFull(text)
+    if fault.err_code == NO_STORAGE:
+        return NoStorage(fault.description)
     return LogUnavailable(text) if fault.err_code in PASSING else LogRefused(text)
 
 

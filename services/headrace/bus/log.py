@@ -14,6 +14,7 @@ class LogError(Exception):
 
     LogError
     ├── LogUnavailable   the server cannot be reached, or did not answer in time: try again
+    │   └── NoStorage    it has no room on its disk, and has stored nothing: try again when somebody has made room
     ├── LogRefused       the server said no (no permission, too large): the message says why
     │   └── LogFull      the subject or the stream holds as much as it may: try again when some of it has been read
     ├── WrongLast        the subject has another last message than the writer thought: read on, decide again
@@ -23,6 +24,10 @@ class LogError(Exception):
 
 class LogUnavailable(LogError):
     """The server cannot be reached, or did not answer in time."""
+
+
+class NoStorage(LogUnavailable):
+    """The disk is full, and the message has not been stored; the text says of which machine."""
 
 
 class LogRefused(LogError):

@@ -1,6 +1,7 @@
 """A NATS server whose disk was full: it never writes to that stream again, not even when there is room; so it is started again then.
 
-What it does not store it does not acknowledge, so nothing is lost: who writes waits and tries again. Meanwhile the part says what is wrong.
+What it does not store it does not acknowledge, so nothing is lost: who writes waits and tries again. Meanwhile the part says what is wrong,
+and whoever submits is refused (`refusing`), where there is no other server that may store it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
+    from typing import Any
 
     from headrace.supervisor.children import Child
 
-LOOK_EVERY = 1.0
+LOOK_EVERY = 0.25
 ROOM = 64 * 1024 * 1024
 """Bytes that have to be free before it is worth trying again."""
 MIB = 1024 * 1024
@@ -29,9 +31,19 @@ _log = structlog.get_logger("headrace.supervisor")
 
 
 class FullDisk:
-    """Looks after one server that keeps its streams in `store`. `changed` is called when what is wrong with it has."""
+    """Looks after one server that keeps its streams in `store`. `changed` is called when what is wrong with it has.
 
-    def __init__(self, server: Child, store: Path, changed: Callable[[], None]) -> None:
+    `refuse`: runs while nothing can be stored; None: others can store it.
+    """
+
+    def __init__(
+        self,
+        server: Child,
+        store: Path,
+        changed: Callable[[], None],
+        refuse: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        self._refuse = refuse
         self._server = server
         self._store = store
         self._changed = changed
@@ -42,7 +54,13 @@ class FullDisk:
         while True:
             await asyncio.sleep(LOOK_EVERY)
             if self._has_said_so():
-                await self._wait_for_room()
+                refusing = None if self._refuse is None else asyncio.create_task(self._refuse())
+                try:
+                    await self._wait_for_room()
+                finally:
+                    if refusing is not None:
+                        refusing.cancel()
+                        await asyncio.wait({refusing})
                 self._read = self._size()
                 self._server.restart()
                 self._tell("")

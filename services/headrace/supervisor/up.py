@@ -16,7 +16,7 @@ import msgspec
 from headrace.bus.connection import connect
 from headrace.bus.streams import STREAMS
 from headrace.contracts.trust import CA
-from headrace.supervisor import parts, servers
+from headrace.supervisor import parts, refusing, servers
 from headrace.supervisor.children import Child, Children
 from headrace.supervisor.full_disk import FullDisk
 from headrace.supervisor.installation import Installation, InstallationError, Settings
@@ -144,7 +144,10 @@ class Up:
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
         self._nats = await servers.start(self.installation, self.children, ports)
         each = zip(self._nats, self.installation.servers(), strict=True)
-        self._vigils = [asyncio.create_task(FullDisk(server, place.store, self._changed).watch()) for server, place in each]
+        refuse = None if len(self._nats) > 1 else partial(refusing.refuse, self.url, self.installation.operator())
+        self._vigils = [
+            asyncio.create_task(FullDisk(server, place.store, self._changed, refuse).watch()) for server, place in each
+        ]
         self.installation.write_endpoint(self.url)
         for child, url in zip(self._nats, self.url.split(","), strict=True):
             self._say(child.program.name, f"ready    {url}")

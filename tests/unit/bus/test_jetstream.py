@@ -10,7 +10,7 @@ import pytest
 
 from headrace.bus.connection import Connection
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogError, LogFull, LogRefused, LogUnavailable, Message, WrongLast
+from headrace.bus.log import LogError, LogFull, LogRefused, LogUnavailable, Message, NoStorage, WrongLast
 
 
 class Scripted:
@@ -70,6 +70,11 @@ async def test_an_append_states_its_condition_in_the_headers(
 async def test_each_refusal_of_the_server_has_its_kind(code: int, kind: type[LogError]) -> None:
     with pytest.raises(kind, match=rf"hr.ledger.x: why \({code}\)"):
         await _log(Scripted(_fault(code, "why"))).append("hr.ledger.x", b"", 0)
+
+
+async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it() -> None:
+    with pytest.raises(NoStorage, match="^why$"):
+        await _log(Scripted(_fault(10047, "why"))).append("hr.submit.x", b"", None)
 
 
 async def test_a_message_is_stamped_in_microseconds() -> None:

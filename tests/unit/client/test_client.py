@@ -119,6 +119,13 @@ async def test_a_submit_beyond_the_cap_of_its_queue_is_refused_with_word_when_to
     assert (refused.value.code, refused.value.retry_after) == ("TOO_FAST", 5)
 
 
+async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it(make):
+    hr = make(b'{"error": {"code": 500, "err_code": 10047, "description": "the disk is full: it goes on by itself"}}')
+    with pytest.raises(Refused, match="the disk is full: it goes on by itself; try again in 5 s") as caught:
+        await hr.submit("ai-dev/half", ["true"])
+    assert (caught.value.code, caught.value.retry_after) == ("DISK_FULL", 5)
+
+
 async def test_many_jobs_are_few_messages(make):
     hr = make(ACK)
     wishes = [make_wish(["true"]) for _ in range(1_500)]

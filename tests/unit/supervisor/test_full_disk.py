@@ -69,3 +69,24 @@ async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_
     server.says(CRITICAL)
     await asyncio.wait_for(server.restarted.wait(), PATIENCE)
     watching.cancel()
+
+
+async def test_while_nothing_can_be_stored_submits_are_refused(tmp_path, disk):
+    refusing, refused = asyncio.Event(), []
+
+    async def refuse():
+        refusing.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            refused.append(server.restarted.is_set())
+
+    server = Server(tmp_path)
+    watching = asyncio.create_task(FullDisk(server, tmp_path, lambda: None, refuse).watch())
+    server.says(CRITICAL)
+    await asyncio.wait_for(refusing.wait(), PATIENCE)
+    assert refused == []
+    disk.free = ROOM
+    await asyncio.wait_for(server.restarted.wait(), PATIENCE)
+    assert refused == [False]
+    watching.cancel()

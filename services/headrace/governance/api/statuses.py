@@ -8,7 +8,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
-from headrace.bus.log import LogError, LogFull
+from headrace.bus.log import LogError, LogFull, NoStorage
 from headrace.client.errors import Refused as NoWish
 from headrace.contracts.codec import Malformed
 from headrace.contracts.queries import ApplyAnswer
@@ -24,7 +24,7 @@ MESSAGE_MAX = 1_000
 VIOLATIONS_MAX = 20
 
 FULL_RETRY, AWAY_RETRY = 5, 2
-"""Seconds after which a full line has been read in part, and after which a server that was restarted is there again."""
+"""Seconds after which a full line has been read in part (or a full disk has room), and after which a server that was restarted is there."""
 
 _CODES = {
     "NOT_FOUND": StatusCode.NOT_FOUND,
@@ -64,6 +64,9 @@ def of_error(error: BaseException) -> Fault | None:
         case LogFull():
             message = f"too many wishes of this queue are not judged yet; try again in {FULL_RETRY} s"
             return Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", message, retry_after=FULL_RETRY)
+        case NoStorage():
+            message = f"{error}; try again in {FULL_RETRY} s"
+            return Fault(StatusCode.UNAVAILABLE, "DISK_FULL", message, retry_after=FULL_RETRY)
         case LogError():
             message = f"the bus is away, try again in {AWAY_RETRY} s: {error}"
             return Fault(StatusCode.UNAVAILABLE, "UNAVAILABLE", message, retry_after=AWAY_RETRY)

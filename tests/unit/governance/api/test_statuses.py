@@ -4,7 +4,7 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
-from headrace.bus.log import LogFull, LogUnavailable
+from headrace.bus.log import LogFull, LogUnavailable, NoStorage
 from headrace.client.errors import Refused as NoWish
 from headrace.contracts.codec import Malformed
 from headrace.contracts.queries import ApplyAnswer
@@ -26,6 +26,7 @@ from headrace.service.answering import Refused
         (Denied("no"), StatusCode.PERMISSION_DENIED, "NOT_ALLOWED"),
         (Malformed("no"), StatusCode.INVALID_ARGUMENT, "MALFORMED"),
         (LogUnavailable("no"), StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+        (NoStorage("no"), StatusCode.UNAVAILABLE, "DISK_FULL"),
         (LogFull("no"), StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST"),
     ],
 )
@@ -51,6 +52,11 @@ def test_a_status_travels_with_its_reason_and_its_fields():
     assert status.details[1].Unpack(request)
     assert (status.code, status.message, info.reason, info.domain) == (10, "etag: old", "STALE", "headrace.dev")
     assert [(one.field, one.description) for one in request.field_violations] == [("etag", "old")]
+
+
+def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it():
+    fault = of_error(NoStorage("the disk is full: it goes on by itself"))
+    assert (fault.message, fault.retry_after) == ("the disk is full: it goes on by itself; try again in 5 s", 5)
 
 
 def test_what_time_may_change_says_how_long_to_wait():

@@ -1,0 +1,60 @@
+"""Who submits while the disk is full hears so, a moment later than the server would have said that it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.bus.jetstream import NO_STORAGE
+from headrace.client.endpoint import Login
+from headrace.supervisor import refusing
+from tests.patience import PATIENCE
+
+OPERATOR = Login(name="operator", password="p", kind="operator")
+
+
+class FakeConnection:
+    def __init__(self):
+        self.heard = {}
+        self.published = []
+        self.closed = False
+
+    async def subscribe(self, subject, cb):
+        self.heard[subject] = cb
+
+    async def publish(self, subject, payload):
+        self.published.append((subject, json.loads(payload)))
+
+    async def close(self):
+        self.closed = True
+
+
+async def until(condition):
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_every_submit_that_waits_for_an_answer_is_answered(monkeypatch: pytest.MonkeyPatch):
+    connection, opened = FakeConnection(), []
+
+    async def connect(*who, name):
+        opened.append((*who, name))
+        return connection
+
+    monkeypatch.setattr(refusing, "connect", connect)
+    monkeypatch.setattr(refusing, "AFTER", 0)
+    task = asyncio.create_task(refusing.refuse("nats://x", OPERATOR))
+    await until(lambda: connection.heard)
+    hear = connection.heard["hr.submit.>"]
+    await hear(SimpleNamespace(reply="_INBOX.1"))
+    await hear(SimpleNamespace(reply=""))
+    await hear(SimpleNamespace(reply="_INBOX.2"))
+    task.cancel()
+    await asyncio.wait({task})
+    no = {"error": {"code": 500, "err_code": NO_STORAGE, "description": refusing.WHY}}
+    assert opened == [("nats://x", "operator", "p", "supervisor")]
+    assert (connection.published, connection.closed) == ([("_INBOX.1", no), ("_INBOX.2", no)], True)
