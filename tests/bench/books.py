@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from memory import Tape
+from memory import BATCH, DEVICES, Stored, Tape
 
 from headrace.accounting import statement, usage
 from headrace.accounting.database import Connection, Database
@@ -33,6 +33,10 @@ from headrace.contracts.durations import DAY, parse_time
 from headrace.contracts.usage import StatementRequest, UsageRequest
 from headrace.service.fold import LedgerFold
 from headrace.supervisor.postgres import accepts, prepare
+
+
+APART = 10
+"""Ticks between two of the five stages of a job's life: it comes, is granted, starts, ends, is settled."""
 
 
 @contextmanager
@@ -99,6 +103,53 @@ def catch_up(facts: int) -> dict[str, float]:
             "service_cpu": time.process_time() - own,
             "postgres_cpu": _spent(server) - theirs,
         }
+
+
+def _staggered(tape: Tape, batches: int) -> Iterator[list[Stored]]:
+    """Records tick by tick: in each the next jobs come, and some that came before are a stage of their lives further."""
+    lives: list[Iterator[Stored]] = []
+    for _ in range(batches):
+        lives.append(tape.lives(5 * BATCH))
+        yield [next(life) for life in lives[: -4 * APART - 1 : -APART]]
+
+
+async def _paced(dsn: str, jobs_per_s: int, seconds: int, server: psutil.Process) -> dict[str, float]:
+    tape = Tape(devices=4 * APART * DEVICES)
+    log = MemoryLog(lambda: tape.now)
+    accounting = Accounting(log, LedgerFold(), dsn)
+    task = asyncio.create_task(accounting.run())
+    for message in tape.law():
+        log.append_now(message.subject, message.payload, None)
+    ticks = list(_staggered(tape, jobs_per_s * seconds // BATCH))
+    loop = asyncio.get_running_loop()
+    began, own, theirs, late = loop.time(), time.process_time(), _spent(server), 0.0
+    for number, tick in enumerate(ticks):
+        await asyncio.sleep(max(0.0, began + number * BATCH / jobs_per_s - loop.time()))
+        for message in tick:
+            log.append_now(message.subject, message.payload, None)
+    came = loop.time() - began
+    while not task.done() and (await accounting.status("", "", b"")).folded < log.last_sequence:
+        await asyncio.sleep(0.01)
+        late = loop.time() - began - came
+    used, server_used = time.process_time() - own, _spent(server) - theirs
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task  # if it has failed, it says why
+    jobs = len(ticks) * BATCH
+    return {
+        "jobs_per_s": jobs / came,
+        "service_of_a_core": used / came,
+        "postgres_of_a_core": server_used / came,
+        "service_us_a_job": used / jobs * 1e6,
+        "postgres_us_a_job": server_used / jobs * 1e6,
+        "behind_at_the_end_s": late,
+    }
+
+
+def pace(jobs_per_s: int, seconds: int = 10) -> dict[str, float]:
+    """What the books take of a core while so many jobs a second come, run and end, 32 at once."""
+    with postgres() as (dsn, server):
+        return asyncio.run(_paced(dsn, jobs_per_s, seconds, server))
 
 
 async def _fill(connection: Connection, jobs: int) -> None:
@@ -174,5 +225,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["month"]:
         for question, seconds in month(int(sys.argv[2])).items():
             print(f"{question:<60} {min(seconds):6.2f} .. {max(seconds):6.2f} s")
+    elif sys.argv[1:2] == ["pace"]:
+        print(pace(int(sys.argv[2])))
     else:
         print(catch_up(int(sys.argv[1]) if sys.argv[1:] else 100_000))

@@ -55,14 +55,16 @@ class Stored(NamedTuple):
 
 
 class Tape:
-    """Writes records as services and a node do."""
+    """Writes records as services and a node with so many devices do."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, devices: int = DEVICES) -> None:
         self.random = random.Random(seed)
         self.sequence = 0
         self.now = START
         self.last: dict[str, str] = {}
         self.jobs = 0
+        self.devices = devices
+        self.grants = 0
 
     def write(self, by: str, facts: tuple[AnyFact, ...]) -> Stored:
         """The next message."""
@@ -90,8 +92,9 @@ class Tape:
                 policy = Policy(tenant=tenant, name=name, profiles=links, reservation={GPU: 0})
                 law.append(f.PolicyAppliedV1(author="b.b", policy=policy))
         yield self.write("governance", tuple(law))
-        devices = tuple(Device(device=f"gpu{number}", model="H100-80GB", memory=81_920) for number in range(DEVICES))
-        node = f.NodeRegisteredV1(node="n1", labels={"site": "a"}, devices=devices, cpu=128_000, memory=1_048_576, at=self.now)
+        devices = tuple(Device(device=f"gpu{number}", model="H100-80GB", memory=81_920) for number in range(self.devices))
+        room = {"cpu": 16_000 * self.devices, "memory": 131_072 * self.devices}
+        node = f.NodeRegisteredV1(node="n1", labels={"site": "a"}, devices=devices, at=self.now, **room)
         yield self.write("node.n1", (node,))
 
     def admitted(self, shape: int) -> f.JobAdmittedV1:
@@ -120,7 +123,7 @@ class Tape:
             self.now += 2 * SECOND
             jobs = [self.admitted(0) for _ in range(BATCH)]
             yield self.write("admission", tuple(jobs))
-            yield self.write("allocator", tuple(self._granted(job, place) for place, job in enumerate(jobs)))
+            yield self.write("allocator", tuple(map(self._granted, jobs)))
             yield self.write(
                 "node.n1", tuple(f.LeaseStartedV1(job=job.job, attempt=1, at=self.now, isolation="none") for job in jobs)
             )
@@ -129,8 +132,9 @@ class Tape:
             done = {"attempt": 1, "state": "succeeded", "cause": "exited", "exit_code": 0}
             yield self.write("allocator", tuple(f.JobEndedV1(job=job.job, **done) for job in jobs))
 
-    def _granted(self, job: f.JobAdmittedV1, place: int) -> f.LeaseGrantedV1:
-        share = DeviceShare(device=f"gpu{place // 4}", units=GPUS[0])
+    def _granted(self, job: f.JobAdmittedV1) -> f.LeaseGrantedV1:
+        share = DeviceShare(device=f"gpu{self.grants // 4 % self.devices}", units=GPUS[0])
+        self.grants += 1
         return f.LeaseGrantedV1(
             job=job.job, attempt=1, node="n1", pool="pool", devices=(share,), amounts={**job.request, JOB: 1}
         )

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from headrace.accounting import attempts
-from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts
+from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts, tag_of
 from headrace.accounting.keeping import Keeping
 from headrace.accounting.meter import PastUse
 from headrace.accounting.meters import Gap, MeterKey, Meters
@@ -109,10 +109,10 @@ class Books:
         if record is None:
             self._supply.node_changed(message.subject.rpartition(".")[2])
             return
-        supply = False
+        supply, facts = False, self._changes.facts
         for place, fact in enumerate(record.facts):
             kind = type(fact)
-            self._changes.facts.append(FactRow(sequence, place, str(kind.__struct_config__.tag), about(fact)))
+            facts.append(FactRow(sequence, place, tag_of(kind), about(fact)))
             handler = self._HANDLERS.get(kind)
             if handler is not None:
                 handler(self, fact, record, sequence * PLACES + place)
@@ -235,9 +235,7 @@ class Books:
         self._changed_jobs[job.key] = job
         self._keeping.touch(lease.node)
         account = lease.account
-        for name, amount in fact.amounts.items():
-            if amount:
-                self._meters.begin(lease, name, record.now, account)
+        self._meters.begin(lease, (name for name, amount in fact.amounts.items() if amount), record.now, account)
 
     def _lease_started(self, fact: f.LeaseStartedV1, record: Record, number: int) -> None:
         attempt, lease = self._held(fact)
@@ -272,9 +270,9 @@ class Books:
     def _release(self, attempt: Attempt, lease: Lease, at: int) -> None:
         self._lease_changed(attempt, lease)
         self._keeping.touch(lease.node)
-        for name, amount in lease.amounts.items():
-            if amount and not (name == GPU and lease.lease in self._suspended):
-                self._meters.end(lease, name, at)
+        suspended = lease.lease in self._suspended
+        held = (name for name, amount in lease.amounts.items() if amount and not (suspended and name == GPU))
+        self._meters.end(lease, held, at)
         self._suspension_ends(lease, at)
 
     def _suspension_ends(self, lease: Lease, at: int) -> None:
@@ -291,7 +289,7 @@ class Books:
             return
         self._suspended[lease.lease] = attempts.heard(lease, fact.at, record.now)
         self._changes.suspensions.append(SuspensionRow(lease.lease, lease.heard_at, None, lease.amounts[GPU]))
-        self._meters.end(lease, GPU, lease.heard_at)
+        self._meters.end(lease, (GPU,), lease.heard_at)
         self._keeping.touch(lease.node)
         self._lease_changed(attempt, lease)
         self._job_changed(fact, record, number)
@@ -305,7 +303,7 @@ class Books:
                 continue
             lease.heard_at = max(lease.heard_at + 1, record.now)
             self._suspension_ends(lease, lease.heard_at)
-            self._meters.begin(lease, GPU, lease.heard_at, lease.account)
+            self._meters.begin(lease, (GPU,), lease.heard_at, lease.account)
             self._position = self._position._replace(now=max(lease.heard_at, self._position.now))
             self._changed_leases[lease.lease] = lease
             self._keeping.touch(lease.node)

@@ -31,7 +31,7 @@ class Meters:
 
     def __init__(self) -> None:
         self._meters: dict[MeterKey, Meter] = {}
-        self._changed: dict[MeterKey, Meter] = {}
+        self._changed: dict[tuple[str, str, str], Meter] = {}
         self._reserved: dict[tuple[str, str], dict[str, tuple[int, str]]] = {}
 
     def restore(self, reservations: Iterable[ReservationRow]) -> None:
@@ -46,13 +46,17 @@ class Meters:
         if key in self._changed:
             self._changed[key] = restored
 
-    def begin(self, lease: Lease, key: str, at: int, account: Account) -> None:
-        """It holds what it was granted of the key from then on, on the account's name."""
-        self._running(lease, key).begin(at, place_of(lease), lease.amounts[key], account)
+    def begin(self, lease: Lease, keys: Iterable[str], at: int, account: Account) -> None:
+        """It holds what it was granted of the keys from then on, on the account's name."""
+        place = place_of(lease)
+        for key in keys:
+            self._running(lease, key).begin(at, place, lease.amounts[key], account)
 
-    def end(self, lease: Lease, key: str, at: int) -> None:
-        """It holds nothing of the key from then on."""
-        self._running(lease, key).end(at, place_of(lease))
+    def end(self, lease: Lease, keys: Iterable[str], at: int) -> None:
+        """It holds nothing of the keys from then on."""
+        place = place_of(lease)
+        for key in keys:
+            self._running(lease, key).end(at, place)
 
     def reserve(
         self, tenant: str, policy: str, reservation: Amounts, group: str, now: int, number: int
@@ -73,7 +77,7 @@ class Meters:
 
     def gaps(self) -> list[Gap]:
         """Meters of which something became known that lies before what they remember."""
-        return [Gap(key, since) for key, meter in self._changed.items() if (since := meter.unknown_past) is not None]
+        return [Gap(MeterKey(*key), since) for key, meter in self._changed.items() if (since := meter.unknown_past) is not None]
 
     def settle(self, usage: UseChanges, sums: Sums, horizon: int) -> None:
         """Work out every meter that was told something, and let it forget what was over before `horizon`."""
@@ -84,8 +88,10 @@ class Meters:
 
     def _running(self, lease: Lease, key: str) -> Meter:
         """The meter, to be settled next time."""
-        which = MeterKey(lease.tenant, lease.policy, key)
-        meter = self._changed[which] = self._meter(which)
+        which = (lease.tenant, lease.policy, key)
+        meter = self._changed.get(which)
+        if meter is None:
+            meter = self._changed[which] = self._meter(MeterKey(*which))
         return meter
 
     def _meter(self, key: MeterKey) -> Meter:

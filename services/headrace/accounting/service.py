@@ -46,6 +46,11 @@ BATCH_BYTES = 8 * 1024 * 1024
 BATCH_SECONDS = 0.05
 """What one transaction holds at most: whichever comes first."""
 
+BUSY_BYTES = 64 * 1024
+BUSY_SECONDS = 0.25
+"""Where so much comes within `BATCH_SECONDS`, what comes within this is taken along: fewer transactions, and a job that is quick
+is written once."""
+
 READ_AT_ONCE = 200
 
 PROVIDER = "provider"
@@ -353,7 +358,11 @@ async def _gather(reader: Reader) -> list[Message]:
     messages = await reader.batch(READ_AT_ONCE)
     deadline = loop.time() + BATCH_SECONDS
     size = sum(len(message.payload) for message in messages)
-    while len(messages) < BATCH_MESSAGES and size < BATCH_BYTES and (left := deadline - loop.time()) > 0:
+    busy_deadline = deadline + BUSY_SECONDS - BATCH_SECONDS
+    while len(messages) < BATCH_MESSAGES and size < BATCH_BYTES:
+        left = (busy_deadline if size >= BUSY_BYTES else deadline) - loop.time()
+        if left <= 0:
+            break
         more = await reader.batch(min(READ_AT_ONCE, BATCH_MESSAGES - len(messages)), left)
         messages += more
         size += sum(len(message.payload) for message in more)

@@ -26,7 +26,7 @@ def test_what_was_granted_over_a_budget_is_borrowed_although_the_reservation_has
     meters, usage = Meters(), {}
     list(meters.reserve("acme", "p", {"gpu": 3}, "rnd", 0, 1))
     for each in (lease(1, over_budget=True), lease(2)):
-        meters.begin(each, "gpu", 1, each.account)
+        meters.begin(each, ("gpu",), 1, each.account)
     meters.settle(usage, Sums(Tariffs(State())), 0)
     assert {key[0]: (use.reserved, use.borrowed) for key, use in usage.items()} == {1: (0, 2), 2: (2, 0)}
     assert meters.gaps() == []
@@ -35,7 +35,7 @@ def test_what_was_granted_over_a_budget_is_borrowed_although_the_reservation_has
 def test_a_meter_that_has_to_remember_more_is_a_gap() -> None:
     meters = Meters()
     one = lease(1)
-    meters.begin(one, "gpu", 1, one.account)
+    meters.begin(one, ("gpu",), 1, one.account)
     meters.settle({}, Sums(Tariffs(State())), 100)
-    meters.end(one, "gpu", 50)
+    meters.end(one, ("gpu",), 50)
     assert [(gap.meter, gap.since) for gap in meters.gaps()] == [(MeterKey("acme", "p", "gpu"), 50)]

@@ -37,6 +37,19 @@ async def test_a_stretch_is_what_there_is_when_nothing_more_comes(monkeypatch: p
     assert len(await gather(log_of(1, 1, 1))) == 3
 
 
+async def test_a_stretch_lasts_longer_where_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "BATCH_SECONDS", 0.0)
+    monkeypatch.setattr(service, "BUSY_BYTES", 10)
+    monkeypatch.setattr(service, "BUSY_SECONDS", 60.0)
+    monkeypatch.setattr(service, "BATCH_MESSAGES", 3)
+    log = log_of(5, 5)
+    gathering = asyncio.create_task(gather(log))
+    await asyncio.sleep(0)
+    log.append_now("hr.ledger.allocator", b"", None)
+    assert len(await gathering) == 3
+    assert len(await gather(log_of(5, 4))) == 2
+
+
 async def test_a_stretch_takes_in_what_comes_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "BATCH_SECONDS", 60.0)
     monkeypatch.setattr(service, "BATCH_MESSAGES", 3)
