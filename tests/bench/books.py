@@ -34,7 +34,6 @@ from headrace.contracts.usage import StatementRequest, UsageRequest
 from headrace.service.fold import LedgerFold
 from headrace.supervisor.postgres import accepts, prepare
 
-
 APART = 10
 """Ticks between two of the five stages of a job's life: it comes, is granted, starts, ends, is settled."""
 
