@@ -39,8 +39,8 @@ def _set_shares(state: State, tenant: Tenant) -> None:
 
 
 def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
-    """A new share starts with what the tenant's policies hold already."""
-    for policy in state.policies.values():
+    """A new share starts with what the tenant's policies hold already, deleted ones with it whose jobs still run."""
+    for policy in (*state.policies.values(), *state.deleted_policies.values()):
         held = policy.scopes.get(pool)
         if policy.document.tenant != tenant or held is None:
             continue

@@ -1,5 +1,7 @@
 """What administrators wrote becomes true, whatever is under way."""
 
+import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Policy, Pool, Scope, Share, Tenant
@@ -38,10 +40,13 @@ def test_a_policy_without_any_reservation_block_has_reservation_zero_and_one_wit
     assert (pooled.wide.reservation, pooled.scopes["hall"].reservation, pooled.scopes["hall"].limit) == (None, gpus(2), gpus(3))
 
 
-def test_a_new_share_starts_with_what_the_tenants_policies_hold_already():
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["a policy", "a deleted policy"])
+def test_a_new_share_starts_with_what_the_tenants_policies_hold_already(is_deleted):
     hall = Hall()
     hall.policy("p")
     hall.run("p", "j", ("n1", 0, 3), preemptible=False)
+    if is_deleted:
+        hall.say("governance", f.PolicyDeletedV1(author="a.b", tenant="acme", name="p"))
     tenant = Tenant(name="acme", shares=(Share(pool="hall", reservation=gpus(4)),))
     hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=tenant))
     share = hall.state.shares["acme", "hall"]
