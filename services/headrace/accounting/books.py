@@ -233,7 +233,7 @@ class Books:
         self._changed_attempts[key] = attempt
         self._changed_leases[number] = lease
         self._changed_jobs[job.key] = job
-        self._keeping.touch(lease.node)
+        self._keeping.touch(lease.node, lease.pool)
         account = lease.account
         self._meters.begin(lease, (name for name, amount in fact.amounts.items() if amount), record.now, account)
 
@@ -269,7 +269,7 @@ class Books:
 
     def _release(self, attempt: Attempt, lease: Lease, at: int) -> None:
         self._lease_changed(attempt, lease)
-        self._keeping.touch(lease.node)
+        self._keeping.touch(lease.node, lease.pool)
         suspended = lease.lease in self._suspended
         held = (name for name, amount in lease.amounts.items() if amount and not (suspended and name == GPU))
         self._meters.end(lease, held, at)
@@ -344,6 +344,7 @@ class Books:
 
     def _pool_fact(self, fact: f.PoolAppliedV1 | f.PoolDeletedV1, _record: Record, number: int) -> None:
         self._supply.nodes_moved()
+        self._keeping.touch_pool(fact.pool.name if isinstance(fact, f.PoolAppliedV1) else fact.name)
         if isinstance(fact, f.PoolAppliedV1):
             self._price(number, [fact.pool.name])
 

@@ -2,7 +2,8 @@
 
 R37 shows them as *kept* and charges nobody. How much of a place is kept is how much of it nobody holds: a victim is charged until it has
 left, and only then is the rest of its place kept. So it is worked out anew, after a record, for every node on which something is kept and
-something has changed, in log time: what was kept never depends on what becomes known late.
+something has changed, in log time: what was kept never depends on what becomes known late. Keys that are a pool's and no node's, such as
+licences, are worked out over the pool, and shown on the nodes of the places for which they are kept.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from headrace.accounting.rows import KeptRow
 from headrace.accounting.sums import Account, Sums
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU, MEMORY
+from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY, Amounts
 from headrace.contracts.facts import Fact
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.mig import open_starts
@@ -22,6 +23,9 @@ from headrace.domain.state import JobRecord, NodeState, State
 
 OPENS = frozenset({f.PreemptionOrderedV1, f.HoldPlacedV1})
 """Facts from which on something may be kept for their job."""
+
+ON_NODES = (GPU, CPU, MEMORY)
+"""Keys that a node has or has not; every other one is the pool's."""
 
 Cell = tuple[str, str, str]
 """(job, node, key)."""
@@ -52,6 +56,9 @@ class Keeping:
         self._open: dict[str, _Keeps] = {}
         self._on_node: dict[str, set[str]] = {}
         self._touched: set[str] = set()
+        self._in_pool: dict[str, set[str]] = {}
+        """Jobs for which something is kept that is the pool's."""
+        self._touched_pools: set[str] = set()
         self._stints: dict[Cell, _Stint] = {}
 
     def restore(self, rows: Iterable[KeptRow]) -> None:
@@ -61,11 +68,20 @@ class Keeping:
         for job in {*self._state.holds, *(each.job.key for each in self._state.preemptions.values() if each.kept)}:
             self._look_at(job)
         self._touched.clear()
+        self._touched_pools.clear()
 
-    def touch(self, node: str) -> None:
-        """Somebody has taken or left something of a node, or the node is another one."""
+    def touch(self, node: str, pool: str = "") -> None:
+        """Somebody has taken or left something of a node, and of its pool, or the node is another one."""
         if node in self._on_node:
             self._touched.add(node)
+            for job in self._on_node[node]:
+                self.touch_pool(self._open[job].account.pool)
+        self.touch_pool(pool)
+
+    def touch_pool(self, pool: str) -> None:
+        """A pool is another one, or somebody has taken or left something of it."""
+        if pool in self._in_pool:
+            self._touched_pools.add(pool)
 
     def changes(self, facts: Iterable[Fact]) -> Iterator[KeptRow]:
         """Intervals that are new, or have come to their end, behind a record of such facts."""
@@ -76,7 +92,13 @@ class Keeping:
                     self._look_at(job)
         touched, self._touched = self._touched, set()
         for node in sorted(touched):
-            yield from self._count(node)
+            known = [cell for cell in self._stints if cell[1] == node and cell[2] in ON_NODES]
+            yield from self._count(dict(self._found(node)), known)
+        pools, self._touched_pools = self._touched_pools, set()
+        for pool in sorted(pools):
+            stints = self._stints.items()
+            known = [cell for cell, stint in stints if cell[2] not in ON_NODES and stint.account.pool == pool]
+            yield from self._count(self._found_in(pool), known)
 
     def _look_at(self, key: str) -> None:
         """Which places are kept for a job now."""
@@ -85,6 +107,8 @@ class Keeping:
         places = nomination.places if nomination is not None else hold.places if hold is not None else ()
         if was is not None and was.places is places:
             return
+        if was is not None:
+            self._leave_pool(key, was.account.pool)
         for place in was.places if was is not None else ():
             self._touched.add(place.node)
             there = self._on_node.get(place.node, set())
@@ -100,12 +124,22 @@ class Keeping:
         for place in places:
             self._touched.add(place.node)
             self._on_node.setdefault(place.node, set()).add(key)
+        if any(map(_of_the_pool, places)):
+            self._in_pool.setdefault(pool, set()).add(key)
+            self._touched_pools.add(pool)
 
-    def _count(self, name: str) -> Iterator[KeptRow]:
-        """What of a node is kept for each job now; where that is another number than it was, one interval ends and one begins."""
-        found = dict(self._found(name))
+    def _leave_pool(self, key: str, pool: str) -> None:
+        there = self._in_pool.get(pool, set())
+        if key in there:
+            self._touched_pools.add(pool)
+            there.discard(key)
+        if not there:
+            self._in_pool.pop(pool, None)
+
+    def _count(self, found: dict[Cell, tuple[Account, int]], known: Iterable[Cell]) -> Iterator[KeptRow]:
+        """What is kept for each job now; where that is another number than was `known`, one interval ends and one begins."""
         now = self._state.now
-        for cell in sorted({*found, *(cell for cell in self._stints if cell[1] == name)}):
+        for cell in sorted({*found, *known}):
             job, node, key = cell
             was = self._stints.get(cell)
             account, units = found.get(cell, (None, 0))
@@ -142,6 +176,32 @@ class Keeping:
                     rest[key] = free - got
             account = keep.account._replace(node=name)
             yield from (((keep.order[1], name, key), (account, amount)) for key, amount in units.items() if amount)
+
+    def _found_in(self, name: str) -> dict[Cell, tuple[Account, int]]:
+        """Of the keys that are the pool's; who came first has first what is free."""
+        found: dict[Cell, tuple[Account, int]] = {}
+        pool = self._state.pools.get(name)
+        if pool is None:
+            return found
+        rest: dict[str, int] = {}
+        for keep in sorted((self._open[job] for job in self._in_pool.get(name, ())), key=lambda each: each.order):
+            for place in keep.places:
+                node = self._state.nodes.get(place.node)
+                if node is None or not node.healthy:
+                    continue
+                for key, amount in _of_the_pool(place).items():
+                    free = rest.setdefault(key, max(0, pool.usable.get(key, 0) - pool.leased.get(key, 0)))
+                    got = min(amount, free)
+                    rest[key] = free - got
+                    if got:
+                        cell = (keep.order[1], place.node, key)
+                        found[cell] = keep.account._replace(node=place.node), got + found.get(cell, (None, 0))[1]
+        return found
+
+
+def _of_the_pool(place: Place) -> Amounts:
+    """What of a place is the pool's and no node's."""
+    return {key: amount for key, amount in place.amounts.items() if key not in ON_NODES and key != JOB}
 
 
 def _free_of(node: NodeState, share: DeviceShare, left: dict[str, int]) -> int:

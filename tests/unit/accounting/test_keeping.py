@@ -4,6 +4,7 @@ from typing import Any
 
 from headrace.accounting.books import Books
 from headrace.contracts import facts as f
+from headrace.contracts.documents import Pool
 from headrace.contracts.facts.fact import DeviceShare, Place
 from tests.unit.accounting.conftest import GPU, SECOND, Story, Tables
 
@@ -91,3 +92,33 @@ def test_books_opened_again_go_on_with_what_is_kept(story: Story, tables: Tables
     grant(story, 15, preemptor, 0, 1, 2, 3)
     tables.settle(story.books)
     assert kept(tables) == [("high", 10, 14, 2), ("high", 14, 15, 4)]
+
+
+def test_a_key_of_the_pool_is_kept_as_far_as_nobody_in_the_pool_holds_it(story: Story, tables: Tables) -> None:  # R5, R37
+    pool = Pool(name="hq", selector={"site": "hq"}, capacity={"license/abaqus": 3})
+    story.tell(0, "governance", f.PoolAppliedV1(author="a.b", pool=pool))
+    story.policy(0, "low", 0)
+    holder, waiter, later = (story.submit(1, number, "low", 1) for number in (1, 2, 3))
+    held = f.LeaseGrantedV1(
+        job=holder,
+        attempt=1,
+        node="n1",
+        pool="hq",
+        devices=place(9).devices,
+        amounts={"gpu": GPU, "license/abaqus": 2, "job": 1},
+    )
+    story.tell(2, "allocator", held)
+    for at, key, gpu in ((5, waiter, 0), (6, later, 1)):
+        amounts = {"gpu": GPU, "license/abaqus": 2, "job": 1}
+        places = (Place(node="n1", devices=place(gpu).devices, amounts=amounts),)
+        story.tell(at, "allocator", f.HoldPlacedV1(job=key, pool="hq", places=places))
+    tables.settle(story.books)
+    story.books = Books(story.ledger.state, tables.position)
+    tables.restore(story.books, 0)
+    story.end(8, holder)
+    story.tell(12, "allocator", f.HoldLiftedV1(job=waiter, pool="hq", why="it is its turn"))
+    tables.settle(story.books)
+    rows = sorted(row for row in tables.kept.values() if row.key == "license/abaqus")
+    second = [(row.job, row.since // SECOND, None if row.until is None else row.until // SECOND, row.units) for row in rows]
+    assert second == [(waiter, 5, 8, 1), (waiter, 8, 12, 2), (later, 8, 12, 1), (later, 12, None, 2)]
+    assert {row.node for row in rows} == {"n1"}
