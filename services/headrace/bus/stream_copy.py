@@ -23,6 +23,9 @@ BEGINS_WITHIN = 120.0
 """Seconds; the server looks at every message before it begins."""
 SILENCE = 30.0
 
+LIST_WITHIN, LIST_AGAIN, LIST_PATIENCE = 5.0, 0.25, 60.0
+"""Seconds: the servers ask each other before they say which streams there are, and have to agree who leads them first."""
+
 _OVER = ("", "204")
 """What the last piece says when it is really the last one."""
 
@@ -54,15 +57,42 @@ class _Answer(msgspec.Struct):
     deliver_subject: str = ""
 
 
+class _Cluster(msgspec.Struct):
+    leader: str = ""
+
+
+class _Listed(msgspec.Struct):
+    config: dict[str, Any]
+    cluster: _Cluster | None = None
+
+
 class _Names(msgspec.Struct):
-    streams: list[dict[str, Any]] | None = None
+    streams: list[_Listed] | None = None
+    missing: list[str] | None = None
+    error: _Fault | None = None
 
 
-async def durable_streams(connection: Connection) -> tuple[str, ...]:
-    """The streams that lie on the disk."""
-    answer = msgspec.json.decode((await connection.ask("$JS.API.STREAM.LIST")).data, type=_Names)
-    configs = [stream["config"] for stream in answer.streams or ()]
-    return tuple(sorted(config["name"] for config in configs if config.get("storage") == "file"))
+async def durable_streams(connection: Connection, patience: float = LIST_PATIENCE) -> tuple[str, ...]:
+    """The streams that lie on the disk, once every one of them has a leader. Raises `LogUnavailable`: servers may have to agree first."""
+    deadline = asyncio.get_running_loop().time() + patience
+    while True:
+        try:
+            return await _listed(connection)
+        except LogUnavailable:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(LIST_AGAIN)
+
+
+async def _listed(connection: Connection) -> tuple[str, ...]:
+    answer = msgspec.json.decode((await connection.ask("$JS.API.STREAM.LIST", within=LIST_WITHIN)).data, type=_Names)
+    if answer.error is not None:
+        raise LogUnavailable(f"the NATS servers do not say which streams there are: {answer.error.description}")
+    streams = answer.streams or []
+    away = [*(answer.missing or ()), *(one.config["name"] for one in streams if one.cluster and not one.cluster.leader)]
+    if away:
+        raise LogUnavailable(f"nobody leads {', '.join(sorted(away))}: are most of the NATS servers there?")
+    return tuple(sorted(one.config["name"] for one in streams if one.config.get("storage") == "file"))
 
 
 async def save(connection: Connection, stream: str, file: BinaryIO, say: Say = lambda _: None) -> Copied:
