@@ -1,4 +1,4 @@
-"""What a whole installation loses when it loses a part: any process, a node with all it had, the database with all it had."""
+"""What a whole installation loses when it loses a part: any process, a node with all it had, the database with all it had, or everything."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ async def losses(folder: Path) -> list[Any]:
         killed = await _kills(place, load, watching)
         node = await _node(place, load, watching)
         books = await _books(place)
+        everything = await from_backup(place)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         await watching.close()
         place.end(keep=False)
-    return [killed, node, books]
+    return [killed, node, books, everything]
 
 
 async def _kills(place: Place, load: Load, watching: Watching) -> Any:
@@ -111,6 +112,29 @@ async def _books(place: Place) -> Any:
         f"; {before.get(name)} became {after.get(name)}" for name in differing[:1]
     )
     return ("PostgreSQL, with its directory", 1, len(before), len(differing), note)
+
+
+async def from_backup(place: Place) -> Any:
+    """All NATS servers with their disks, and everything else, are gone; another directory is filled out of the last backup, and goes on."""
+    file = place.folder / "backup.tar"
+    through = json.loads(await asyncio.to_thread(place.headrace, "backup", str(file), "--json"))["through"]
+    before = await read_ledger(place)
+    await asyncio.to_thread(place.down)
+    shutil.rmtree(place.data)
+    again = Place(place.folder / "again")
+    again.folder.mkdir(mode=0o711)
+    try:
+        await asyncio.to_thread(again.headrace, "restore", str(file))
+        await asyncio.to_thread(again.up)
+        async with connect(data=again.data, user="ann") as client:
+            job = await client.submit("batch/one", ["true"])
+            after = await read_ledger(again)
+            state = (await client.wait(job.id)).state
+    finally:
+        again.end(keep=False)
+    there = {message.sequence: message.payload for message in after}
+    lost = sum(there.get(message.sequence) != message.payload for message in before if message.sequence <= through)
+    return ("everything, with all disks: out of a backup", 1, through, lost, f"records of the ledger; the next job {state}")
 
 
 async def _usage(place: Place, until: int) -> dict[Any, Any]:
