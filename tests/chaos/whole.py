@@ -1,4 +1,4 @@
-"""What a whole installation loses when it loses a part: any process, a node with all it had, the database with all it had, or everything."""
+"""What a whole installation loses when it loses a part: any process, a node with all it had, the database, or everything."""
 
 from __future__ import annotations
 
