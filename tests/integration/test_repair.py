@@ -8,9 +8,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headrace.archive.blocks import Block, read
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import Stored
+from headrace.bus.log import LogBroken, Stored
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.mending import mend
 from headrace.supervisor.stores import Stores
@@ -35,12 +37,6 @@ def cut(block: Path) -> None:
     block.write_bytes(data[: len(data) // 2])
 
 
-def repeated(block: Path) -> None:
-    placed, _ = read(block.read_bytes())
-    records = [each.record for each in placed]
-    block.write_bytes(b"".join(Block("LEDGER", 1).write([*records[:6], records[4]._replace(sequence=7), *records[7:]])))
-
-
 def gone(block: Path) -> None:
     shutil.rmtree(block.parent.parent)
 
@@ -49,9 +45,18 @@ DAMAGES = {
     flip_and_remove: "record 6 is missing",
     flip_check: "the server cannot read all of it",
     cut: "cannot be read from byte",
-    repeated: "record 7 is another one, by its",
     gone: "each is missing",
 }
+
+
+def repeated_and_forged(block: Path) -> None:
+    """One is there twice; at the end one in the allocator's name that it never wrote, and behind it one of the node's own."""
+    placed, _ = read(block.read_bytes())
+    records = [each.record for each in placed]
+    end = records[-1]._replace(sequence=len(records) + 1, subject="hr.ledger.allocator", payload=b"{}")
+    own = next(each for each in reversed(records) if each.subject.startswith("hr.ledger.node."))
+    more = [end, own._replace(sequence=len(records) + 2)]
+    block.write_bytes(b"".join(Block("LEDGER", 1).write([*records[:6], records[4]._replace(sequence=7), *records[7:], *more])))
 
 
 async def stored(installation: Installation, count: int) -> list[Stored]:
@@ -83,9 +88,21 @@ def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(machine: Machine)
     block = machine.data / "nats/store/jetstream/CORE/streams/LEDGER/msgs/1.blk"
     for damage, says in DAMAGES.items():
         damage(block)
-        mended = asyncio.run(mend(installation, lambda *_: None, only_look=False, without_end=False))
+        mended = asyncio.run(mend(installation, lambda *_: None, only_look=False))
         assert any(says in trouble for trouble in mended.troubles), (damage, mended.troubles)
         assert (mended.through, exact(asyncio.run(stored(installation, len(before))))) == (len(before), exact(before))
+    repeated_and_forged(block)
+    with pytest.raises(
+        LogBroken, match=f"record {len(before) + 1} on hr.ledger.allocator is void: .*--without-void` takes it out"
+    ):
+        asyncio.run(mend(installation, lambda *_: None, only_look=False))
+    mended = asyncio.run(mend(installation, lambda *_: None, only_look=False, without_void=True))
+    assert [trouble.partition(" is ")[0] for trouble in mended.troubles] == [
+        "record 7",
+        f"record {len(before) + 1} on hr.ledger.allocator",
+    ]
+    *first, own = asyncio.run(stored(installation, len(before) + 1))
+    assert (exact(first), own.subject.partition("node")[2] != "") == (exact(before), True)
     machine.up()
     machine.submit("exit 0", "--wait")
     machine.until(lambda: machine.parts()["accounting"]["lag"] == 0)

@@ -25,6 +25,7 @@ def add(nouns: Nouns) -> None:
         "find what is damaged in the ledger's stream, and put the right records there, from the archive and from the books' copy",
         """headrace repair --look                       say what is wrong, and change nothing
         headrace repair                              the same, and repair it; what was there before is kept beside it
+        headrace repair --without-void               the same without records that somebody else wrote in a service's name
 
         The installation has to be down. Every record comes back with its sequence, its time and its bytes, and the server itself reads
         all of them before it counts. Where two sources that both vouch for a record differ, nothing is changed: a person has to look.""",
@@ -34,6 +35,11 @@ def add(nouns: Nouns) -> None:
         "--without-end",
         action="store_true",
         help="end the ledger before the first record that nobody has: what came after is lost",
+    )
+    parser.add_argument(
+        "--without-void",
+        action="store_true",
+        help="take out what breaks the law and stands in the stream alone: no service has taken it; what is behind it moves up",
     )
     add_place(parser)
     add_json(parser)
@@ -53,7 +59,9 @@ async def repair(args: argparse.Namespace) -> int:
             print(f"  {part:<14} {what}", flush=True)
 
     try:
-        mended = await mend(installation, say, only_look=args.look, without_end=args.without_end)
+        mended = await mend(
+            installation, say, only_look=args.look, without_end=args.without_end, without_void=args.without_void
+        )
     except (LogError, NotReady, AlreadyRunning, DatabaseAway, DatabaseRefused) as error:
         raise Failed(str(error)) from None
     if args.json:

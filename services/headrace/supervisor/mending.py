@@ -1,8 +1,10 @@
 """Repairs the ledger's stream in its server's store, of an installation that is down: the right records, where they were.
 
-Strategy: of every record the right one is chosen (`archive.repairing`), and all of them are folded, before anything is touched. Then the
-files that differ are written anew beside the old ones, the two change places, and the server reads all of it: only if it gives out exactly
-what was chosen, byte for byte, sequence for sequence, time for time, it stays so. What was there before is kept.
+Strategy: of every record the right one is chosen (`archive.repairing`), and all of them are folded, before anything is touched. A record
+in a service's name that breaks the law was written by somebody else, and no service has ever taken it: where the stream alone has it, it is
+taken out on demand, and what stands behind it moves up, as if it had never been. Then the files that differ are written anew beside the
+old ones, the two change places, and the server reads all of it: only if it gives out exactly what was chosen, byte for byte, sequence for
+sequence, time for time, it stays so. What was there before is kept.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ class Found(NamedTuple):
 
     purged: int
     records: list[Stored]
+    vouched: int
+    """The last record that the copy, or the archive, has."""
     troubles: list[str]
     whole: frozenset[int]
     """Numbers of the files that can stay as they are, as far as one can see."""
@@ -65,7 +69,9 @@ class _Files(NamedTuple):
     cut: dict[int, int]
 
 
-async def mend(installation: Installation, say: Say, *, only_look: bool, without_end: bool) -> Mended:
+async def mend(
+    installation: Installation, say: Say, *, only_look: bool, without_end: bool = False, without_void: bool = False
+) -> Mended:
     """Find what is wrong, and repair it. Raises `LogBroken`, `InstallationError`, `AlreadyRunning`, `NotReady`; nothing is changed then."""
     if len(installation.servers()) > 1:
         raise InstallationError(
@@ -78,7 +84,9 @@ async def mend(installation: Installation, say: Say, *, only_look: bool, without
             await ensure_streams(stores.bus)
     files = await asyncio.to_thread(_look, directory)
     found = await _find(installation, files, say, without_end=without_end)
-    await asyncio.to_thread(_fold, installation, found, say)
+    found, void = await asyncio.to_thread(_fold, installation, files, found, say)
+    if void and not (only_look or without_void):
+        raise LogBroken(f"{'; '.join(void)}; `headrace repair --without-void` takes {'it' if len(void) == 1 else 'them'} out")
     through = found.records[-1].sequence if found.records else found.purged
     if only_look:
         return Mended(found.troubles, through, None)
@@ -142,12 +150,12 @@ async def _choose_all(
                     way = "" if sequence <= vouched else f": --without-end ends the ledger at {sequence - 1}"
                     raise LogBroken(f"{nowhere}{way}; {'; '.join(told(troubles)) or 'all before it is whole'}")
                 troubles |= dict.fromkeys(range(sequence, last + 1), "is nobody's, and let go of")
-                return _found(manifest.purged, records, troubles, files)
+                return _found(manifest.purged, records, vouched, troubles, files)
             records.append(choice.record)
             if choice.trouble:
                 troubles[sequence] = choice.trouble
         say("ledger", f"record {until} of {last}")
-    return _found(manifest.purged, records, troubles, files)
+    return _found(manifest.purged, records, vouched, troubles, files)
 
 
 def _choice(files: _Files, sequence: int, copied: Copied | None, archived: Stored | None) -> Choice | None:
@@ -157,7 +165,7 @@ def _choice(files: _Files, sequence: int, copied: Copied | None, archived: Store
     )
 
 
-def _found(purged: int, records: list[Stored], troubles: dict[int, str], files: _Files) -> Found:
+def _found(purged: int, records: list[Stored], vouched: int, troubles: dict[int, str], files: _Files) -> Found:
     lines = [
         f"{files.directory / f'{number}.blk'} cannot be read from byte {end} on" for number, end in sorted(files.cut.items())
     ]
@@ -165,7 +173,7 @@ def _found(purged: int, records: list[Stored], troubles: dict[int, str], files: 
     whole = frozenset(
         number for number, held in files.sequences.items() if number not in files.cut and held and set(held) <= right
     )
-    return Found(purged, records, [*lines, *told(troubles)], whole)
+    return Found(purged, records, vouched, [*lines, *told(troubles)], whole)
 
 
 async def _kept(connection: Connection, purged: int, files: _Files) -> list[Stored]:
@@ -187,8 +195,11 @@ def _archived(directory: Path, manifest: Manifest, first: int, last: int) -> dic
     return found
 
 
-def _fold(installation: Installation, found: Found, say: Say) -> None:
-    """Sequences and chains of what the ledger would be. Raises `LogBroken`."""
+def _fold(installation: Installation, files: _Files, found: Found, say: Say) -> tuple[Found, list[str]]:
+    """Sequences and chains of what the ledger would be, and a line for each record of the stream alone that breaks the law.
+
+    What is found then is without those. Raises `LogBroken`.
+    """
     ledger = Ledger()
     directory = installation.directory / ARCHIVE
     manifest = manifests.read(directory)
@@ -197,12 +208,33 @@ def _fold(installation: Installation, found: Found, say: Say) -> None:
             if piece.first <= found.purged:
                 for record in read_piece(directory, piece, 0, found.purged):
                     ledger.read(record.message)
-        for record in found.records:
-            if record.sequence > found.purged:
-                ledger.read(record.message)
+        lawful, void = _lawful(ledger, found)
     except LedgerBroken as error:
         raise LogBroken(f"what the archive, the copy and the stream have together is no ledger: {error}") from None
     say("ledger", f"records 1 to {ledger.sequence} follow each other, and every chain of digests holds")
+    if not void:
+        return found, []
+    whole = frozenset(number for number in found.whole if files.sequences[number][-1] < min(void))
+    lines = [f"{why}, and stands in the stream alone: no service has taken it" for why in void.values()]
+    return found._replace(records=lawful, whole=whole, troubles=[*found.troubles, *lines]), lines
+
+
+def _lawful(ledger: Ledger, found: Found) -> tuple[list[Stored], dict[int, str]]:
+    """The records in the places that they have without those that break the law; and why each of those does. Raises `LedgerBroken`."""
+    lawful: list[Stored] = []
+    void: dict[int, str] = {}
+    for record in found.records:
+        moved = record if not void else record._replace(sequence=record.sequence - len(void))
+        if record.sequence > found.purged:
+            try:
+                ledger.read(moved.message)
+            except LedgerBroken as error:
+                if record.sequence <= found.vouched or str(error) != ledger.void_reason:
+                    raise
+                void[record.sequence] = str(error).replace(f"record {moved.sequence} ", f"record {record.sequence} ", 1)
+                continue
+        lawful.append(moved)
+    return lawful, void
 
 
 async def _put_right(installation: Installation, directory: Path, files: _Files, found: Found, say: Say) -> Path:
