@@ -18,7 +18,8 @@ from headrace.contracts.records import Record
 from headrace.domain.state import State
 from headrace.views import telling
 from headrace.views.causes import Ref, Stated, around, causes, relatives
-from headrace.views.visibility import EVERYBODY
+from headrace.views.pseudonyms import meant
+from headrace.views.visibility import EVERYBODY, is_known, sees_node, tenants_of
 
 STRETCH = 20_000
 """Records that one page looks at, at most."""
@@ -38,6 +39,7 @@ async def answer(connection: Connection, tenant: str, user: str, question: Audit
     check(question)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         through = await connection.fetchval(_SQL["through"]) or 0
+        await _check_names(connection, tenant, question, state)
         if question.causes:
             return await _causes(connection, tenant, user, question.causes, state, through)
         return await _page(connection, tenant, user, question, state, through)
@@ -61,6 +63,31 @@ def check(question: AuditRequest) -> None:
             )
 
 
+async def _check_names(connection: Connection, tenant: str, question: AuditRequest, state: State) -> None:
+    """Raises `BadQuestion` for a node or a user of whom no record speaks that the tenant may read."""
+    node, user = question.node, question.user
+    if node:
+        there = state.nodes.get(node)
+        is_seen = sees_node(tenant, there) if there is not None else await connection.fetchval(_SQL["is_named"], [node])
+        if not is_seen:
+            raise BadQuestion(f"node: no record speaks of a node {node}; `headrace nodes` lists them")
+    if user and not await _is_known(connection, tenant, user, state):
+        raise BadQuestion(
+            f"user: no record speaks of a user {user}{f' of tenant {tenant}' if tenant else ''}; look at the name"
+        )
+
+
+async def _is_known(connection: Connection, tenant: str, user: str, state: State) -> bool:
+    tenants = tenants_of(state) if tenant == EVERYBODY else (tenant,)
+    handles = {owner: handle for owner in tenants if (handle := meant(state, owner, user)) is not None}
+    if any(is_known(state, owner, handle) for owner, handle in handles.items()):
+        return True
+    if any(handle != user for handle in handles.values()):  # a pseudonym
+        return True
+    names = [f"{owner}{mark}{handle}" for owner, handle in handles.items() for mark in "./"]
+    return bool(await connection.fetchval(_SQL["knows_user"], list(handles), user, names))
+
+
 async def _page(
     connection: Connection, tenant: str, user: str, question: AuditRequest, state: State, through: int
 ) -> AuditAnswer:
@@ -73,7 +100,7 @@ async def _page(
     else:
         job = ""
         until = min(last, after + STRETCH)
-        first, beyond = ("", "") if question.node else _names(tenant, question.user)
+        first, beyond = ("", "") if question.node else _names(tenant, _handle(state, tenant, question.user))
         kinds = [f"{kind}." for kind in question.kinds]
         sequences = await _fetch(connection, "of_all", after, until, first, beyond, kinds, question.node, question.limit)
         until = until if len(sequences) < question.limit else sequences[-1]
@@ -100,6 +127,11 @@ def _passes(line: AuditLine, question: AuditRequest, job: str, tenant: str) -> b
     if question.node and question.node not in (line.about, line.fact.get("node"), line.by.removeprefix("node.")):
         return False
     return not question.kinds or any(line.type.startswith(f"{kind}.") for kind in question.kinds)
+
+
+def _handle(state: State, tenant: str, user: str) -> str:
+    """Whom the records call so."""
+    return (meant(state, tenant, user) or user) if user and tenant != EVERYBODY else user
 
 
 def _victims(line: AuditLine) -> list[str]:

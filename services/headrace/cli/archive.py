@@ -173,6 +173,8 @@ async def check(args: argparse.Namespace) -> int:
         manifest, troubles = await asyncio.to_thread(look, directory, say("read"))
     except LogError as error:
         raise Failed(str(error)) from None
+    if not manifest.pieces and not troubles:
+        raise Failed(f"there is no archive in {directory}; `headrace audit export` makes one")
     if args.json:
         print(as_json(_told(directory, manifest) | {"troubles": troubles}))
     elif not troubles:

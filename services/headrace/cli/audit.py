@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 
 import msgspec
 from msgspec.structs import replace
@@ -82,6 +83,8 @@ async def log(args: argparse.Namespace) -> int:
     request = AuditRequest(
         since=since, until=until, job=args.job, user=args.owner, node=args.node, kinds=args.kind, causes=args.causes, limit=PAGE
     )
+    if until > time.time_ns() // 1_000:
+        print(f"headrace: --to {args.until} is still to come: so far that is all", file=sys.stderr)
     left = args.limit
     found = False
     async with client(args) as hr:

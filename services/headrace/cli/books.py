@@ -87,6 +87,8 @@ def add_everybody(parser: Parser) -> None:
 
 async def usage(args: argparse.Namespace) -> int:
     """The books of the time asked for."""
+    if args.json and args.csv:
+        raise Failed("--json: the books come in one form; write --json or --csv")
     since, until = times(args)
     request = UsageRequest(since=since, until=until, by=args.by, per=args.per, timezone=args.timezone)
     async with client(args) as hr:

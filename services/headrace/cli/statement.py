@@ -50,6 +50,8 @@ async def statement(args: argparse.Namespace) -> int:
         args.month = args.month or datetime.now(zone(args.timezone)).strftime("%Y-%m")
     except BadPeriod as error:
         raise Failed(f"--{error}") from None
+    if args.json and (args.csv or args.focus):
+        raise Failed("--json: a statement has one form; write --json, --csv or --focus")
     form = "focus" if args.focus else "csv" if args.csv else "json"
     async with client(args) as hr:
         text, final = await _whole(hr, StatementRequest(month=args.month, timezone=args.timezone, form=form))

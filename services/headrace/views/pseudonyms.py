@@ -42,6 +42,14 @@ def name(state: State, tenant: str, handle: str) -> str:
     return state.tokens.erased.get((tenant, handle), handle)
 
 
+def meant(state: State, tenant: str, text: str) -> str | None:
+    """The handle of whom a question means: a pseudonym is its person's, and the handle of somebody who was erased is nobody's (None)."""
+    for (owner, handle), pseudonym in state.tokens.erased.items():
+        if owner == tenant and text in (handle, pseudonym):
+            return handle if text == pseudonym else None
+    return text
+
+
 def told(state: State, text: str) -> str:
     """A sentence, a job's key or a subject of SUBMIT, in which people stand with their tenant: `acme.alice`, `acme/alice`."""
     return _told(erased_of(state), text) if state.tokens.erased else text

@@ -29,7 +29,7 @@ from headrace.service.answering import Refused
 from headrace.views import shown
 from headrace.views.lines import lines_of
 from headrace.views.past import Past
-from headrace.views.pseudonyms import seen
+from headrace.views.pseudonyms import meant, seen
 from headrace.views.roster import Rejected
 from headrace.views.then import Then
 from headrace.views.visibility import reads_output
@@ -111,6 +111,10 @@ class Queries:
     async def jobs(self, tenant: str, _user: str, payload: bytes) -> list[JobView]:
         """The tenant's jobs that pass the filters, newest first."""
         request = _read(payload, JobsRequest)
+        handle = meant(self._from.state, tenant, request.user)
+        if handle is None:
+            return []
+        request = msgspec.structs.replace(request, user=handle)
         limit = min(max(request.limit, 1), JOBS_MAX)
         waits = shown.Waits(self._from.state, self._now())
         found: list[JobView] = []

@@ -45,10 +45,10 @@ def reads_output(state: State, job: JobRecord, asker: str) -> bool:
     written = state.tenants.get(tenant)
     if asker == job.user or (written is not None and isinstance(written.document, Tenant) and asker in written.document.admins):
         return True
-    return may_act(state, tenant, policy.group, asker, job.user, state.now) or not _is_known(state, tenant, asker)
+    return may_act(state, tenant, policy.group, asker, job.user, state.now) or not is_known(state, tenant, asker)
 
 
-def _is_known(state: State, tenant: str, handle: str) -> bool:
+def is_known(state: State, tenant: str, handle: str) -> bool:
     """Whether documents, or a provider's token, have named somebody in a tenant."""
     named = (tenant, handle) in state.users or (tenant, handle) in state.tokens.claims
     return named or any(

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.accounting.history import _names, check
+from headrace.accounting.history import _check_names, _names, check
 from headrace.accounting.usage import BadQuestion
 from headrace.contracts.audit import AuditRequest
+from headrace.domain.state import State
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,34 @@ def test_what_is_a_tenants_lies_between_two_names_and_nothing_else_does() -> Non
     first, beyond = _names("acme", "alice")
     assert [name for name in ("acme.alice.x", "acme.alice-2.x", "acme.alicf.x") if first <= name < beyond] == ["acme.alice.x"]
     assert _names("", "alice") == ("", "")
+
+
+class Books:
+    """Answers whether somebody is named as it was told to, and remembers of whom it was asked."""
+
+    def __init__(self, named: bool) -> None:
+        self.named = named
+        self.asked: list[tuple[object, ...]] = []
+
+    async def fetchval(self, _statement: str, *arguments: object) -> bool:
+        self.asked.append(arguments)
+        return self.named
+
+
+async def test_a_node_or_a_user_of_whom_no_record_speaks_is_refused_by_name() -> None:
+    for question, says in (
+        (AuditRequest(node="gpu77"), "node: no record speaks of a node gpu77"),
+        (AuditRequest(user="zoe"), "user: no record speaks of a user zoe of tenant acme"),
+    ):
+        with pytest.raises(BadQuestion, match=says):
+            await _check_names(Books(named=False), "acme", question, State())
+        await _check_names(Books(named=True), "acme", question, State())
+
+
+async def test_who_was_erased_is_asked_for_by_the_pseudonym_alone() -> None:
+    state, books = State(), Books(named=False)
+    state.tokens.erased["acme", "alice"] = "erased-1"
+    await _check_names(books, "acme", AuditRequest(user="erased-1"), state)
+    with pytest.raises(BadQuestion, match="no record speaks of a user alice"):
+        await _check_names(books, "acme", AuditRequest(user="alice"), state)
+    assert books.asked == [([], "alice", [])]

@@ -68,3 +68,8 @@ def test_it_is_told_when_it_is_brought_up_to_date():
     assert by_itself(view, 10) == "7 records are in the stream alone; it is brought up to date once one has waited for 6h"
     never = ServiceView(service="audit", folded=17, now=1, engine="e", detail={"archive_every": 0})
     assert by_itself(never, 20) == "0 records are in the stream alone; nothing is archived by itself (HEADRACE_ARCHIVE_EVERY)"
+
+
+def test_where_there_is_no_archive_nothing_is_said_to_be_whole(tmp_path, capsys):
+    assert main(["archive", "check", "--archive", str(tmp_path / "typo")]) == 1
+    assert capsys.readouterr().err == f"headrace: there is no archive in {tmp_path}/typo; `headrace audit export` makes one\n"

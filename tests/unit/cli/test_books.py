@@ -114,3 +114,7 @@ def test_programs_get_csv_or_json(headrace):
 
 def test_empty_books_say_so(headrace):
     assert headrace("usage", query=UsageAnswer(through=0, rows=())).out == "Nothing was used.\n"
+
+
+def test_the_books_come_in_one_form(headrace):
+    assert headrace("usage --json --csv").err == "headrace: --json: the books come in one form; write --json or --csv\n"

@@ -81,3 +81,9 @@ def test_it_is_written_into_a_file_or_the_complaint_names_that(headrace, tmp_pat
     assert (tmp_path / "a.csv").read_text() == "x\n"
     ran = headrace(f"statement --month 2026-10 --csv --output {tmp_path}/no/a.csv", query=answer("x\n"))
     assert (ran.code, ran.err.startswith("headrace: --output: ")) == (1, True)
+
+
+@pytest.mark.parametrize("flag", ["--csv", "--focus"])
+def test_a_statement_has_one_form(headrace, flag):
+    ran = headrace(f"statement --json {flag}")
+    assert (ran.code, ran.err) == (1, "headrace: --json: a statement has one form; write --json, --csv or --focus\n")

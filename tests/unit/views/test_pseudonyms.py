@@ -6,7 +6,7 @@ import pytest
 
 from headrace.contracts.audit import AuditLine
 from headrace.domain.state import State
-from headrace.views.pseudonyms import name, seen, shown, told, written
+from headrace.views.pseudonyms import meant, name, seen, shown, told, written
 
 JOB = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 
@@ -91,3 +91,17 @@ def test_a_view_is_made_again_only_where_somebody_may_be_named_in_it(state):
 def test_a_message_to_a_tenant_says_the_same_in_its_own_fields(state):
     assert written(state, {"user": "alice", "group": "alice"}, "acme") == b'{"user":"erased-1","group":"alice"}'
     assert written(state, {"user": "bob"}, "acme") == b'{"user":"bob"}'
+
+
+@pytest.mark.parametrize(
+    ("tenant", "text", "handle"),
+    [
+        ("acme", "erased-1", "alice"),
+        ("acme", "alice", None),
+        ("acme", "bob", "bob"),
+        ("other", "alice", "alice"),
+        ("acme", "", ""),
+    ],
+)
+def test_a_question_means_somebody_by_the_pseudonym_and_nobody_by_the_handle(state, tenant, text, handle):
+    assert meant(state, tenant, text) == handle

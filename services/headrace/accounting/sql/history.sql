@@ -25,6 +25,13 @@ WHERE facts.sequence > $1 AND facts.sequence <= $2
       SELECT FROM headrace.leases WHERE leases.lease = facts.sequence * 1000 + facts.place AND leases.node = $6))
 ORDER BY 1 LIMIT $7
 
+-- name: is_named
+SELECT EXISTS (SELECT FROM headrace.facts WHERE about COLLATE "C" = ANY ($1::text[]))
+
+-- name: knows_user
+SELECT EXISTS (SELECT FROM headrace.facts WHERE about COLLATE "C" = ANY ($3::text[]))
+    OR EXISTS (SELECT FROM headrace.jobs WHERE tenant = ANY ($1::text[]) AND user_name = $2)
+
 -- name: records
 SELECT sequence, payload FROM headrace.records WHERE sequence = ANY ($1::bigint[]) AND void = '' ORDER BY sequence
 
