@@ -27,6 +27,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import uvloop
+
 from headrace.client.endpoint import read_login
 from headrace.contracts.amounts import CPU_UNITS
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
@@ -254,7 +256,8 @@ def main() -> int:
     arguments = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(run(arguments.data, arguments.groups))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(arguments.data, arguments.groups))
     return 0
 
 

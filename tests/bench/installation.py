@@ -80,7 +80,7 @@ def _make_logins(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def cpu_seconds(folder: Path) -> dict[str, float]:
-    """CPU-seconds used so far by each part of the installation, children included that have been waited for."""
+    """CPU-seconds used so far by each part of the installation, with all its children, also those that have ended."""
     running = read_running(Installation(folder))
     parts = {child.name: child.pid for child in running.children} if running is not None else {}
     if (folder / FLEET).exists():
@@ -88,8 +88,16 @@ def cpu_seconds(folder: Path) -> dict[str, float]:
     used: dict[str, float] = {}
     for name, pid in parts.items():
         try:
-            times = psutil.Process(pid).cpu_times()
+            process = psutil.Process(pid)
+            used[name] = _used(process) + sum(map(_used, process.children(recursive=True)))
         except (psutil.Error, TypeError):
             continue
-        used[name] = times.user + times.system + times.children_user + times.children_system
     return used
+
+
+def _used(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:  # it has ended this moment
+        return 0.0
+    return float(times.user + times.system + times.children_user + times.children_system)

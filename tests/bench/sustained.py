@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import uvloop
 from fleet import Group
 from installation import DOCUMENTS
 from stage import Stage, done, progress, quantile, spent, stage
@@ -149,9 +150,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before")
-    found = asyncio.run(
-        measure(arguments.nodes, arguments.gpus, arguments.seconds, arguments.rate, arguments.latency_seconds, arguments.runs)
-    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found = runner.run(
+            measure(
+                arguments.nodes, arguments.gpus, arguments.seconds, arguments.rate, arguments.latency_seconds, arguments.runs
+            )
+        )
     show(found)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

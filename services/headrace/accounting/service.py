@@ -23,7 +23,7 @@ from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
-from headrace.bus.process import Service, settle
+from headrace.bus.process import BOOKS_NICE, Service, settle, stand_behind
 from headrace.contracts.audit import AuditAnswer, AuditRequest
 from headrace.contracts.codec import decode
 from headrace.contracts.levels import LEVEL
@@ -81,6 +81,7 @@ async def main(service: Service) -> None:
     currency = os.environ.get(CURRENCY, "USD")
     if re.fullmatch("[A-Z]{3}", currency) is None:
         raise DatabaseRefused(f"{CURRENCY}: {currency!r} is no currency; write three letters of ISO 4217, such as EUR")
+    stand_behind(BOOKS_NICE)
     fold = LedgerFold()
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     snapshots = Snapshots.over(service.connection, ledger)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -22,6 +21,7 @@ from headrace.audit.verify_watch import SEAL_EVERY as EVERY_SEAL
 from headrace.audit.verify_watch import Watch
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogBroken, LogRefused
+from headrace.bus.process import AUDIT_NICE, stand_behind
 from headrace.contracts.durations import DurationError, parse_duration
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.fold.ledger import Ledger
@@ -51,17 +51,13 @@ SEAL_EVERY = "HEADRACE_SEAL_EVERY"
 ARCHIVE_EVERY, NEVER = "HEADRACE_ARCHIVE_EVERY", "off"
 """The environment variable that says how long a record waits for the archive at most (`1d`), or that nothing is archived by itself."""
 
-NICE = 10
-"""It stands behind whoever decides and answers: on a machine that has too much to do it gets a tenth of what they get."""
-
 _log = structlog.get_logger("headrace.audit")
 
 
 async def main(service: Service) -> None:
     """Run until cancelled."""
     pace = pace_of(os.environ)
-    with suppress(OSError):
-        os.nice(NICE)
+    stand_behind(AUDIT_NICE)
     stream = JetStreamLog(service.connection, LEDGER_STREAM)
     log = WholeLedger(stream, service.data / ARCHIVE)
     archiving = Archiving(stream, stream.now, log.archive, archive_every(os.environ))

@@ -7,6 +7,7 @@ broken (a person has to look: starting again will not help).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -45,6 +46,10 @@ COLLECTED_AFTER = 2_000, 10, 100
 
 ENVIRONMENT = "HEADRACE_ENVIRONMENT"
 """A file with more of these variables, a line each, as `headrace config write` writes them; those that are set already count before it."""
+
+BOOKS_NICE, AUDIT_NICE = 5, 10
+"""By how much the books, and what audit does, stand behind whoever decides and answers where a machine has too much to do: about a third,
+and a tenth, of what those get. Both catch up."""
 
 STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
 
@@ -103,6 +108,12 @@ def _complete(environment: MutableMapping[str, str]) -> str:
             return f"{ENVIRONMENT}: line {number} of {file} is no KEY=VALUE"
         environment.setdefault(key, value)
     return ""
+
+
+def stand_behind(nice: int) -> None:
+    """Let others go first."""
+    with contextlib.suppress(OSError):
+        os.nice(nice)
 
 
 def settle() -> None:

@@ -10,6 +10,7 @@ Strategy: most facts are about one job, and a table says which fields its tenant
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -59,10 +60,19 @@ class Piece(NamedTuple):
     public: dict[str, Any]
 
 
-class _Shown(NamedTuple):
-    noun: str
-    verb: str
-    fields: tuple[str, ...]
+class _Shown:
+    """How facts of one kind are told to the tenant of their job, made ready: nearly all that is told is of these."""
+
+    def __init__(self, noun: str, verb: str, fields: tuple[str, ...]) -> None:
+        self.noun, self.verb, self.fields = noun, verb, fields
+        self._names, self._values = tuple("at_node" if name == "at" else name for name in fields), attrgetter(*fields)
+
+    def piece(self, fact: Any) -> Piece:
+        """What is told of one."""
+        public = dict(zip(self._names, self._values(fact), strict=True))
+        if "why" in public:
+            public["why"] = hide_others(public["why"], fact.job.partition(".")[0])
+        return _piece(fact.job, self.noun, self.verb, public)
 
 
 _LEASE = ("job", "attempt", "rank")
@@ -158,11 +168,13 @@ class Projector:
         """What FEED tells of a record; `started` are the jobs all of whose replicas run from it on."""
         told = []
         for _, fact in spelled_out(record.facts):
+            kind = type(fact)
+            shown, tag = OF_A_JOB.get(kind), kind.__struct_config__.tag
+            if shown is not None:
+                told.append(self._message(sequence, tag, record.now, shown.piece(fact)))
+                continue
             self._remember(fact)
-            shown = OF_A_JOB.get(type(fact))
-            pieces = _of_a_job(fact, shown) if shown is not None else _of_others(self, fact)
-            kind = type(fact).__struct_config__.tag
-            told += [self._message(sequence, kind, record.now, piece) for piece in pieces]
+            told += [self._message(sequence, tag, record.now, piece) for piece in _of_others(self, fact)]
             self._forget(fact)
         for job in started:
             public = {"job": job.key, "attempt": job.attempt, "nodes": job.attempts[-1].nodes, "pool": job.attempts[-1].pool}
@@ -279,13 +291,6 @@ def _piece(job: str, noun: str, verb: str, public: dict[str, Any]) -> Piece:
     """What the tenant of a job hears; the subject ends in the job's ULID."""
     tenant, _, rest = job.partition(".")
     return Piece(tenant, noun, verb, rest.rpartition(".")[2], public)
-
-
-def _of_a_job(fact: Any, shown: _Shown) -> tuple[Piece]:
-    public = {"at_node" if name == "at" else name: getattr(fact, name) for name in shown.fields}
-    if "why" in public:
-        public["why"] = hide_others(public["why"], fact.job.partition(".")[0])
-    return (_piece(fact.job, shown.noun, shown.verb, public),)
 
 
 def _of_others(projector: Projector, fact: AnyFact) -> Iterator[Piece] | tuple[Piece, ...]:

@@ -32,6 +32,9 @@ REVOKED = "revoked"
 """The cause of a stop for a lease that was taken back while its node was away, and which the node, back, may still run (R32)."""
 
 
+_TOLD_TO_NODES = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1})
+
+
 class Revoked(NamedTuple):
     """A lease that is no longer held, and the record that took it back."""
 
@@ -50,8 +53,8 @@ class News:
 
     def note(self, fact: AnyFact, sequence: int) -> None:
         """Look at one fact of a record that has been folded."""
-        if isinstance(fact, f.LeaseGrantedV1 | f.StopOrderedV1 | f.ResumeOrderedV1):
-            self.jobs[fact.job] = None
+        if type(fact) in _TOLD_TO_NODES:
+            self.jobs[fact.job] = None  # type: ignore[union-attr]
         elif isinstance(fact, f.LeaseRevokedV1):
             self.revoked.append(Revoked(fact.job, fact.attempt, fact.rank, sequence))
 

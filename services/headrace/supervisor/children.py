@@ -48,6 +48,7 @@ class Program(NamedTuple):
 
     `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
     gets when the supervisor dies. An exit code in `final` means that starting again would not help. `account` None: it runs as we do.
+    `nice`: by how much it stands behind others.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Program(NamedTuple):
     hurry_signal: int = signal.SIGKILL
     final: frozenset[int] = frozenset({BROKEN})
     account: Account | None = None
+    nice: int = 0
     directory: Path | None = None
 
 
@@ -159,11 +161,11 @@ class Child:
 
     async def _spawn(self, tell: int) -> asyncio.subprocess.Process:
         # a pipe of asyncio's own would keep `wait` from returning while a grandchild holds it open
-        supervisor, number, account = os.getpid(), self.program.dies_with, self.program.account
+        supervisor, program, account = os.getpid(), self.program, self.program.account
         return await asyncio.create_subprocess_exec(
-            *self.program.argv,
-            env=dict(self.program.env),
-            cwd=self.program.directory,
+            *program.argv,
+            env=dict(program.env),
+            cwd=program.directory,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=tell,
             stderr=tell,
@@ -171,7 +173,7 @@ class Child:
             user=account.user if account else None,
             group=account.group if account else None,
             extra_groups=[] if account else None,
-            preexec_fn=lambda: _die_with(supervisor, number),
+            preexec_fn=lambda: _begin(supervisor, program.dies_with, program.nice),
         )
 
     async def _listen(self, said: int) -> None:
@@ -237,8 +239,10 @@ def reason(line: str) -> str:
     return f"{said}. {entry['help']}"[:REASON_MAX] if entry.get("help") else said[:REASON_MAX]
 
 
-def _die_with(supervisor: int, number: int) -> None:
+def _begin(supervisor: int, number: int, nice: int) -> None:
     """In the child, before it becomes the program: end when the supervisor does, and at once if it has already."""
+    with contextlib.suppress(OSError):
+        os.nice(nice)
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != supervisor:

@@ -10,7 +10,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.bus.accounts import SERVICES
-from headrace.bus.process import API, BROKEN, DATA, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
+from headrace.bus.process import (
+    API,
+    BOOKS_NICE,
+    BROKEN,
+    DATA,
+    INSTANCE,
+    PASSWORD,
+    SYSTEM_PASSWORD,
+    SYSTEM_USER,
+    TURN,
+    URL,
+    USER,
+)
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.health.place import LISTEN, TARGETS, TOKEN
@@ -37,6 +49,10 @@ STANDBY = "-standby"
 """The services that may have a second instance, and what that is called."""
 
 GATEWAY_THREADS = 2
+NATS_MEMORY = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+"""The servers look for garbage when they have grown fivefold instead of twofold, but not beyond this: a quarter of what a message of FEED
+costs them. What they hold for good is bounded by the streams in memory (`bus.streams`)."""
+
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
 """What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
 
@@ -57,7 +73,7 @@ def nats_servers(installation: Installation) -> tuple[Program, ...]:
         Program(
             place.name,
             (_binary(NATS), "--config", str(place.config)),
-            _plain_environment(),
+            NATS_MEMORY | _plain_environment(),
             final=frozenset(),
             directory=installation.directory,
         )
@@ -75,6 +91,7 @@ def postgres(database: PostgresSettings) -> Program:
         stop_within=POSTGRES_STOPS_WITHIN,
         dies_with=signal.SIGQUIT,
         final=frozenset(),
+        nice=BOOKS_NICE,
         account=None if database.user is None else Account(database.user, database.group),
     )
 

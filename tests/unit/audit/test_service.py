@@ -19,7 +19,7 @@ async def test_it_takes_snapshots_of_what_it_follows_and_says_so(monkeypatch, tm
     bus.hall("n1")
     monkeypatch.setattr(service, "JetStreamLog", bus.log)
     monkeypatch.setattr(service.Snapshots, "over", bus.over)
-    monkeypatch.setattr(service, "NICE", 0)
+    monkeypatch.setattr(service, "AUDIT_NICE", 0)
     monkeypatch.setenv(service.SNAPSHOT_FACTS, "4")
     async with running(service.main(bus.service("audit", tmp_path))):
         await until(lambda: len(bus.stated("audit")) == 1)
@@ -33,7 +33,7 @@ async def test_it_seals_what_it_follows_and_says_what_it_has_found(monkeypatch, 
     bus.hall("n1")
     monkeypatch.setattr(service, "JetStreamLog", bus.log)
     monkeypatch.setattr(service.Snapshots, "over", bus.over)
-    monkeypatch.setattr(service, "NICE", 0)
+    monkeypatch.setattr(service, "AUDIT_NICE", 0)
     monkeypatch.setenv(service.SEAL_EVERY, "1ms")
     async with running(service.main(bus.service("audit", tmp_path))):
         await until(lambda: len(bus.stated("audit")) == 1)

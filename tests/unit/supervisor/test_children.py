@@ -195,3 +195,8 @@ def _is_zombie(pid):
             return file.read().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+async def test_a_child_stands_behind_others_where_it_is_to(child):
+    behind = child("sh", "-c", "nice; exec sleep 60", nice=3)
+    await until(says(behind, f"{os.nice(0) + 3}\n"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.bus.process import BOOKS_NICE
 from headrace.supervisor import parts
 from headrace.supervisor.children import Account
 from headrace.supervisor.installation import Installation, InstallationError, Settings
@@ -34,6 +35,9 @@ def test_the_bus_gets_its_configuration_and_no_login(installation, monkeypatch):
     assert Path(program.argv[0]).name == "nats-server"
     assert program.argv[1:] == ("--config", str(installation.directory / "nats" / "server.conf"))
     assert not [name for name in program.env if name.startswith("HEADRACE_")]
+    assert (program.env["GOGC"], program.env["GOMEMLIMIT"]) == ("400", "2GiB")
+    monkeypatch.setenv("GOGC", "50")
+    assert parts.nats_servers(installation)[0].env["GOGC"] == "50"
 
 
 def test_a_bus_that_is_not_installed_says_where_it_comes_from(installation, monkeypatch, tmp_path):
@@ -47,6 +51,7 @@ def test_the_database_runs_as_its_own_account_and_is_stopped_fast():
     program = parts.postgres(PostgresSettings(("postgres", "-D", "x"), {"PATH": "/bin"}, 101, 102, "postgresql://"))
     assert (program.argv, dict(program.env), program.account) == (("postgres", "-D", "x"), {"PATH": "/bin"}, Account(101, 102))
     assert (program.stop_signal, program.dies_with, program.final) == (signal.SIGINT, signal.SIGQUIT, frozenset())
+    assert program.nice == BOOKS_NICE
     assert parts.postgres(PostgresSettings((), {}, None, None, "")).account is None
 
 
