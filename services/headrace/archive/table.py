@@ -105,11 +105,12 @@ def _sorted(names: Iterable[Any]) -> list[str]:
 
 
 def _jobs(fact: msgspec.Struct) -> Iterable[str]:
-    """The jobs that a fact is about; those of a plan stand in it one by one."""
+    """The jobs that a fact is about; those of a plan stand in it one by one, elsewhere they are a number."""
     job = getattr(fact, "job", "")
     if isinstance(job, str):
         yield job
-    for victim in getattr(fact, "victims", ()) or ():
+    victims = getattr(fact, "victims", ())
+    for victim in victims if isinstance(victims, tuple) else ():
         yield getattr(victim, "job", "")
 
 

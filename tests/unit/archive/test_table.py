@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +14,7 @@ from hypothesis import strategies as st
 from headrace.archive import table
 from headrace.archive.table import NoTable, decode, encode
 from headrace.bus.log import Stored
+from headrace.contracts.codec import decode_record
 from headrace.contracts.records import digest
 from tests.unit.archive.conftest import JOB
 
@@ -27,6 +32,16 @@ STORED = st.builds(
 @given(st.lists(STORED, min_size=1, max_size=5))
 def test_every_record_comes_back_exactly(records):
     assert decode(encode(records)) == records
+
+
+def test_every_fact_that_was_ever_published_is_archived_with_its_jobs():
+    written = [path.read_bytes() for path in sorted((Path(__file__).parents[2] / "golden" / "facts").glob("*.json"))]
+    records = [Stored(n, f"hr.ledger.{decode_record(payload).by}", n, b"", payload) for n, payload in enumerate(written, 1)]
+    data = encode(records)
+    assert decode(data) == records
+    told = pq.read_table(pa.BufferReader(data)).to_pydict()
+    jobs = {kinds[0]: jobs for kinds, jobs in zip(told["kinds"], told["jobs"], strict=True)}
+    assert [len(jobs[kind]) for kind in ("preemption.ordered.v1", "preemption.settled.v1", "pool.applied.v1")] == [2, 1, 0]
 
 
 @pytest.mark.parametrize(("first", "count"), [(0, 7), (3, 1), (2, 2), (4, 9), (0, None), (5, None)])
