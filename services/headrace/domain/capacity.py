@@ -87,7 +87,7 @@ def freed_by(lease: LeaseState) -> Held:
     """What a lease sets free when its job has yielded: all that it holds, or, where a ladder suspends it, its devices only."""
     stop = lease.job.stop
     if stop is None or stop.then != "suspend":
-        return held_by(lease)
+        return lease if not lease.suspended_at else held_by(lease)
     return gpu_part(lease) if not lease.suspended_at else Place(node=lease.node)
 
 

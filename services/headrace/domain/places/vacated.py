@@ -59,13 +59,10 @@ class Account:
 
     def move(self, leases: Iterable[LeaseState], sign: int) -> None:
         """Leases go (sign 1) or come back (sign -1)."""
-        lacks = self.lacks
-        for lease in leases:
-            if not self.tenant or self.tenant == lease.job.tenant:
-                left = freed_by(lease)
-                amounts = counted(self.cut, left, -sign) if self.cut else left.amounts
-                for key in lacks:
-                    lacks[key] -= sign * amounts.get(key, 0)
+        freed = [freed_by(lease) for lease in leases if not self.tenant or self.tenant == lease.job.tenant]
+        amounts = [counted(self.cut, one, -sign) for one in freed] if self.cut else [one.amounts for one in freed]
+        for key in self.lacks:
+            self.lacks[key] -= sign * sum([one.get(key, 0) for one in amounts])
 
     def fits(self) -> bool:
         """Whether nothing is lacking."""
@@ -152,43 +149,56 @@ class Clearing:
 
     def leave(self, victim: JobRecord) -> None:
         """The victim is gone."""
-        self._move(victim, 1)
+        leases = victim.leases.values()
+        for lease in leases:
+            self._set_free(lease)
+        self._tell(leases)
 
     def leave_until_enough(self, victims: Iterable[JobRecord]) -> int:
         """Victims leave one after the other until it suffices; how many that are.
 
-        Thousands may have to: so the loop says in its own words what `leave` says, and accounts are asked only when there is room.
+        Thousands may have to: so accounts hear of it only when there is room.
         """
-        missing, gone, left = self._missing, self._gone, 0
+        left = 0
+        unheard: list[LeaseState] = []
         for victim in victims:
-            if self.room >= self.goal and self.suffices:
-                break
+            if self.room >= self.goal:
+                self._tell(unheard)
+                unheard.clear()
+                if self.suffices:
+                    return left
             left += 1
             leases = victim.leases.values()
+            unheard += leases
             for lease in leases:
-                name = lease.node
-                less = missing.get(name, 0)
-                if less > 0:
-                    gone[name].append(lease)
-                    less = missing[name] = less - lease.amounts.get(GPU, 0)
-                    if less <= 0:
-                        self._open(name)
-                else:
-                    self._move_lease(lease, 1)
-            for account in self._accounts:
-                account.move(leases, 1)
+                self._set_free(lease)
+        self._tell(unheard)
         return left
+
+    def _tell(self, leases: Iterable[LeaseState]) -> None:
+        """The accounts hear that these have gone."""
+        for account in self._accounts:
+            account.move(leases, 1)
 
     def come_back(self, victim: JobRecord) -> None:
         """The inverse of `leave`."""
-        self._move(victim, -1)
-
-    def _move(self, victim: JobRecord, sign: int) -> None:
         leases = victim.leases.values()
         for lease in leases:
-            self._move_lease(lease, sign)
+            self._move_lease(lease, -1)
         for account in self._accounts:
-            account.move(leases, sign)
+            account.move(leases, -1)
+
+    def _set_free(self, lease: LeaseState) -> None:
+        """`_move_lease` with sign 1, in fewer words where its node is known to have no room yet."""
+        name = lease.node
+        missing = self._missing.get(name, 0)
+        if missing <= 0:
+            self._move_lease(lease, 1)
+            return
+        self._gone[name].append(lease)
+        missing = self._missing[name] = missing - lease.amounts.get(GPU, 0)
+        if missing <= 0:
+            self._open(name)
 
     def _move_lease(self, lease: LeaseState, sign: int) -> None:
         name = lease.node

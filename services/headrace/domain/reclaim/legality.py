@@ -89,8 +89,14 @@ class Taken:
 
     def _may_come_last(self, kind: Kind) -> bool:
         """Whether its side is above its reservation, on a key that counts, when all the others have been taken."""
-        held = kind.held
-        return any(all(self._left(scope, key) + held[key] > _reserved(scope, key) for scope in kind.side) for key in kind.keys)
+        for key in kind.keys:
+            amount = kind.held[key]
+            for scope in kind.side:
+                if self._left(scope, key) + amount <= _reserved(scope, key):
+                    break
+            else:
+                return True
+        return False
 
     def _is_safe(self, side: tuple[Scope, ...]) -> bool:
         """By priority: whether none of them could reclaim afterwards: with it, its policy is beyond its reservation (R26)."""
@@ -104,4 +110,4 @@ class Taken:
 
 
 def _reserved(scope: Scope, key: str) -> int:
-    return (scope.reservation or {}).get(key, 0)
+    return scope.reservation.get(key, 0) if scope.reservation else 0

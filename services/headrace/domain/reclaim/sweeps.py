@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.places.placement import may_hold
@@ -35,6 +36,9 @@ GROWTH = 16
 """A gang's beginning of the candidates grows by a sixteenth of them at a time, where it is not legal to take enough of it."""
 DROPS_AMONG = 256
 """Of a beginning no longer than this, the first candidates are dropped one by one before it grows; of a longer one nobody is."""
+
+
+_job_of = attrgetter("job")
 
 
 class Found(NamedTuple):
@@ -148,8 +152,8 @@ def best_node(ground: Ground, yielders: Yielders) -> Found | None:
             break
         ground.effort_left -= 1
         sweep.leave(candidate.job)
-        for name in {lease.node for lease in candidate.job.leases.values()}:
-            if name in planned or not sweep.room_on(name):
+        for name in [lease.node for lease in candidate.job.leases.values()]:
+            if not sweep.room_on(name) or name in planned:
                 continue
             planned.add(name)
             node = ground.state.nodes[name]
@@ -220,7 +224,7 @@ def best_choice(ground: Ground, yielders: Yielders) -> Found | None:
     nodes = {node.name: node for node in ground.usable()}
     sweep = ground.clearing(nodes.values())
     rooms = sweep.open_all()
-    reach = sweep.leave_until_enough(candidate.job for candidate in yielders)
+    reach = sweep.leave_until_enough(map(_job_of, yielders))
     ground.effort_left -= reach
     if not sweep.suffices:
         return None

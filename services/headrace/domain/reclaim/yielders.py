@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     """Jobs of one kind, the grant by which each stands in order, and what is lost with it, by the bucket of that."""
 
 FRONT = 256
-"""Of a bucket so many are drawn one by one; who asks for more gets all the others, sorted at once."""
+"""So many are drawn one by one; who asks for more gets all the others, bucket by bucket and sorted at once."""
 _BUCKET = 2 * GPU_UNITS * SECOND
 """What is lost in the first bucket that is not 0, in GPU-unit-microseconds."""
 
@@ -57,6 +58,9 @@ class Candidate(NamedTuple):
     job: JobRecord
     lost: int
     kind: Kind
+
+
+_kind_of = attrgetter("kind")
 
 
 class Yielders:
@@ -100,8 +104,9 @@ class Yielders:
         """In order; who has not been drawn yet is when it is reached."""
         number = 0
         while number < len(self.drawn) or self.more():
-            yield self.drawn[number]
-            number += 1
+            known = self.drawn[number:]
+            yield from known
+            number += len(known)
 
     def more(self) -> bool:
         """Draw those who come next; False: there are no more."""
@@ -168,30 +173,31 @@ class Yielders:
         for request, shelf in shelves_of(policy).by_pool.get(self._pool.document.name, {}).items():
             kind = self._kind(policy, request)
             if kind.lends:
-                yield _Row(kind, shelf, self._now, self._stays)
+                is_guarded = bool(self._away or policy.document.preemption.min_runtime)
+                yield _Row(kind, shelf, self._now, self._stays, is_guarded=is_guarded)
 
     def _tiers_of(self, rows: list[_Row]) -> Iterator[list[Candidate]]:
-        """Bucket by bucket, each in order, those in front of it first; none is empty."""
-        if not rows:
-            return
-        spans = [row.span() for row in rows]
-        for bucket in range(min(least for least, _ in spans), max(most for _, most in spans) + 1):
-            front = list(islice(heapq.merge(*(row.draw(bucket) for row in rows)), FRONT))
+        """Bucket by bucket, each in order, those in front of all first; none is empty."""
+        spans, left = [(*row.span(), row) for row in rows], FRONT
+        for bucket in range(min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=-1) + 1):
+            here = [row for first, last, row in spans if first <= bucket <= last]
+            front = list(islice(heapq.merge(*(row.draw(bucket) for row in here)), left)) if left else []
             yield from self._noted(front)
-            if len(front) == FRONT:
-                yield from self._noted(sorted(chain.from_iterable(row.draw(bucket) for row in rows))[FRONT:])
+            if len(front) == left:
+                yield from self._noted(sorted(chain.from_iterable(row.draw(bucket) for row in here))[left:])
+            left -= len(front)
 
     def _noted(self, tier: list[Candidate]) -> Iterator[list[Candidate]]:
         if tier:
-            self.kinds.update(dict.fromkeys(candidate.kind for candidate in tier))
+            self.kinds.update(dict.fromkeys(map(_kind_of, tier)))
             yield tier
 
     def _stays(self, victim: JobRecord) -> bool:
-        """Whether a job on a shelf may not be taken now: nobody would hear the order, or it is protected."""
-        terms = victim.policy.document.preemption
-        if self._away and not can_leave(victim, self._away):
-            return True
-        return bool(terms.min_runtime or victim.min_runtime) and self._protects(victim)
+        """Whether a job on a shelf may not be taken now: nobody would hear the order, or it is protected.
+
+        Not to be asked about one that has no minimum run time while no node is away.
+        """
+        return (bool(self._away) and not can_leave(victim, self._away)) or self._protects(victim)
 
     def _protects(self, victim: JobRecord) -> bool:
         """Whether the job is kept by its minimum run time; if it is in this pool, that is noted."""
@@ -206,15 +212,19 @@ class Yielders:
 
 
 class _Row:
-    """The jobs of one kind on their shelf. Each block is thrown into buckets when it is first looked at; each job is looked at once."""
+    """The jobs of one kind on their shelf. Each block is thrown into buckets when it is first looked at; each job is looked at once.
 
-    __slots__ = ("_now", "_stays", "_thrown", "kind", "shelf")
+    `stays` is asked about all if `is_guarded`, else about those that have been preempted before.
+    """
 
-    def __init__(self, kind: Kind, shelf: Shelf, now: int, stays: Callable[[JobRecord], bool]) -> None:
+    __slots__ = ("_is_guarded", "_now", "_stays", "_thrown", "kind", "shelf")
+
+    def __init__(self, kind: Kind, shelf: Shelf, now: int, stays: Callable[[JobRecord], bool], *, is_guarded: bool) -> None:
         self.kind = kind
         self.shelf = shelf
         self._now = now
         self._stays = stays
+        self._is_guarded = is_guarded
         self._thrown: dict[int, Buckets] = {}
 
     def span(self) -> tuple[int, int]:
@@ -235,20 +245,18 @@ class _Row:
                 if not self._bucket(latest) <= bucket <= self._bucket(earliest):
                     continue
                 found = thrown[number] = self._throw(blocks[number])
-            for (sequence, place), victim, lost in found.get(bucket, ()):
-                yield new(Candidate, (sheltered, priority, bucket, -sequence, -place, victim.key, victim, lost, kind))
+            yield from [
+                new(Candidate, (sheltered, priority, bucket, -sequence, -place, victim.key, victim, lost, kind))
+                for (sequence, place), victim, lost in found.get(bucket, ())
+            ]
 
     def _throw(self, block: Block) -> Buckets:
         """A block's jobs that may be taken, in buckets, the newest first."""
-        now, every, gpu, stays = (
-            self._now,
-            self.kind.policy.document.preemption.assume_checkpoint_every,
-            self.kind.gpu,
-            self._stays,
-        )
+        terms, now, gpu, stays = self.kind.policy.document.preemption, self._now, self.kind.gpu, self._stays
+        every, is_guarded = terms.assume_checkpoint_every, self._is_guarded
         found: Buckets = {}
         for grant, victim, since in zip(reversed(block.grants), reversed(block.jobs), reversed(block.sinces), strict=True):
-            if stays(victim):
+            if (is_guarded or victim.min_runtime) and stays(victim):
                 continue
             span = now - since if since < now else 0
             if every is not None and span > every:
