@@ -78,18 +78,20 @@ def _point(text: str) -> tuple[int | None, int | None]:
 
 async def whatif(args: argparse.Namespace) -> int:
     """Read the changes and the ledger, play, show. Everything is worked out here: the services hand out records, and no more."""
-    from headrace.simulate.abreast import PlayLost  # noqa: PLC0415 - the other commands need none of it
+    from headrace.simulate.abreast import PlayLost, seldom_collected  # noqa: PLC0415 - the other commands need none of it
     from headrace.simulate.difference import as_text  # noqa: PLC0415
     from headrace.simulate.happenings import Refused  # noqa: PLC0415
     from headrace.simulate.period import NoPeriod, Period, Point  # noqa: PLC0415
+    from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
     from headrace.simulate.world import Unrest  # noqa: PLC0415
 
     changes = _changes(args.file)
     try:
         until = None if args.to is None else Point(*args.to)
         period = Period(Point(*args.since), until, time.time_ns() // 1_000)
-        await _read(args, period)
-        found = period.compare(changes, span=args.span, progress=_bar("playing both"))
+        with seldom_collected(FREEZE_AFTER):
+            await _read(args, period)
+            found = period.compare(changes, span=args.span, progress=_bar("playing both"))
     except NoPeriod as wrong:
         raise Failed(f"--{wrong}") from None
     except PlayLost as lost:

@@ -23,11 +23,11 @@ from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.whatif import WhatIfAnswer, WhatIfQuestion
 from headrace.domain.fold.ledger import LedgerBroken
 from headrace.service.snapshots import Snapshots
-from headrace.simulate.abreast import PlayLost
+from headrace.simulate.abreast import PlayLost, seldom_collected
 from headrace.simulate.changes import read_changes
 from headrace.simulate.happenings import Refused
 from headrace.simulate.period import NOW, NoPeriod, Period, Point
-from headrace.simulate.whatif import FOR, Progress
+from headrace.simulate.whatif import FOR, FREEZE_AFTER, Progress
 from headrace.simulate.world import Unrest
 from headrace.views.past import Past
 
@@ -72,8 +72,9 @@ async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: S
         changes = read_changes(tree_of(question.changes))
         period = Period(_point("since", question.since), _point("until", question.until) if question.until else None, clock)
         span = _span(question.span)
-        await read(ledger, period, snapshots)
-        found = period.compare(changes, span=span, tenant=question.tenant, progress=lambda _: None)
+        with seldom_collected(FREEZE_AFTER):
+            await read(ledger, period, snapshots)
+            found = period.compare(changes, span=span, tenant=question.tenant, progress=lambda _: None)
     except DocumentErrors as wrong:
         return _no("INVALID", *(f"changes.{one}" for one in wrong.errors))
     except NoPeriod as wrong:
