@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from headrace.bus.stream_copy import Copied
 from headrace.supervisor.installation import InstallationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FORMAT = 1
 CONTENTS, STREAMS, FILES, BOOKS = "backup.json", "streams", "files", "books.pgdump"
@@ -79,7 +83,8 @@ def open_backup(file: Path) -> Contents:
     except OSError as error:
         raise InstallationError(f"{file} cannot be read: {error.strerror or error}") from None
     except (tarfile.TarError, msgspec.DecodeError, EOFError) as error:
-        raise InstallationError(f"{file} is no backup of Headrace, or is damaged: {error}") from None
+        why = str(error).partition("\n")[0].rstrip(":")  # behind it stands how each compression failed
+        raise InstallationError(f"{file} is no backup of Headrace, or is damaged: {why}") from None
     if contents.format != FORMAT:
         raise InstallationError(
             f"{file} is of format {contents.format}; this release reads {FORMAT}: use that of {contents.release}"
@@ -108,18 +113,42 @@ def _unpack(tar: tarfile.TarFile, entry: tarfile.TarInfo, member: Member, into: 
     if source is None or (target is not None and not target.resolve().is_relative_to(Path(into or "").resolve())):
         raise InstallationError(f"{file}: {member.name} is no plain file of a backup")
     with ExitStack() as stack:
-        written = None
-        if target is not None:
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            written = stack.enter_context(
-                os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, entry.mode & 0o777), "wb")
-            )
+        written = None if target is None else stack.enter_context(_New(target, entry.mode & 0o777))
         while piece := source.read(_PIECE):
             digest.update(piece)
             if written is not None:
                 written.write(piece)
     if digest.hexdigest() != member.digest:
         raise InstallationError(f"{file} is damaged: {member.name} is not what was written")
+
+
+class _New:
+    """A file that was not there; what the disk does not take is said of it, and not of the backup."""
+
+    def __init__(self, path: Path, mode: int) -> None:
+        self._path = path
+        with self._told():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb", buffering=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, piece: bytes) -> None:
+        """All of it. Raises `InstallationError`."""
+        with self._told():
+            while piece:
+                piece = piece[self._file.write(piece) :]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InstallationError(f"{self._path} cannot be written: {error.strerror or error}") from None
 
 
 def look_again(part: Path, contents: Contents) -> None:

@@ -48,8 +48,17 @@ def test_what_was_packed_is_unpacked(made, tmp_path):
 @pytest.mark.parametrize("data", [b"", b"no tar at all" * 100])
 def test_other_files_are_no_backups(tmp_path, data):
     (tmp_path / "x").write_bytes(data)
-    with pytest.raises(InstallationError, match="no backup of Headrace"):
+    with pytest.raises(InstallationError, match=r"no backup of Headrace[^\n]*$"):
         open_backup(tmp_path / "x")
+
+
+def test_a_disk_that_takes_no_more_is_told_of_the_file_and_not_of_the_backup(made):
+    file, contents, into = made
+    into = into / "file"
+    into.parent.mkdir(exist_ok=True)
+    into.write_text("in the way")
+    with pytest.raises(InstallationError, match=f"^{into}/.* cannot be written: Not a directory$"):
+        unpack(file, contents, into)
 
 
 def test_a_tar_of_something_else_is_no_backup(tmp_path):
