@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client, moment, span
+from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_place, client, moment, span
 from headrace.cli.documents import read_files
 from headrace.client import Client
 from headrace.contracts.codec import encode
@@ -68,7 +68,9 @@ def add(nouns: Nouns) -> None:
         help="play what really came until then, jobs, nodes and documents, and no further (default: nobody new comes)",
     )
     parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
-    add_asker(parser)
+    add_place(parser)
+    add_json(parser)
+    parser.set_defaults(tenant="", user="")  # it is the whole installation that is played on
 
 
 def _point(text: str) -> tuple[int | None, int | None]:

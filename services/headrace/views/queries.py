@@ -95,7 +95,7 @@ class Queries:
 
     def handlers(self) -> dict[str, Handler]:
         """What `headrace.service.answering.serve` takes."""
-        return self._then.handlers() | {
+        found: dict[str, Handler] = self._then.handlers() | {
             "jobs": self.jobs,
             "job": self.job,
             "why": self.why,
@@ -107,6 +107,17 @@ class Queries:
             "pools": lambda tenant, _user, _payload: list(shown.pool_views(self._from.state, self._from.roster.lines, tenant)),
             "nodes": lambda tenant, _user, _payload: list(shown.node_views(self._from.state, self._from.heard, tenant)),
         }
+        return {what: self._to_a_tenant(handler) for what, handler in found.items()}
+
+    def _to_a_tenant(self, handler: Handler) -> Handler:
+        """Only who speaks for everybody can name a tenant that is not there, and is told so; one that is gone is there for its jobs."""
+
+        def answer(tenant: str, user: str, payload: bytes) -> object:
+            if not self._from.state.has_tenant(tenant) and tenant not in self._from.roster.tenants:
+                raise Refused("NOT_FOUND", f"tenant: there is no tenant {tenant}; `headrace get tenant` lists them")
+            return handler(tenant, user, payload)
+
+        return answer
 
     async def jobs(self, tenant: str, _user: str, payload: bytes) -> list[JobView]:
         """The tenant's jobs that pass the filters, newest first."""

@@ -77,7 +77,6 @@ async def test_jobs_are_the_tenants_own_newest_first_with_the_latest_attempt(hal
         (hall.job(3, user="bob"), "pending"),
         (hall.job(1), "pending"),
     ]
-    assert await ask("jobs", tenant="nobody") == []
 
 
 @pytest.mark.parametrize(
@@ -310,8 +309,14 @@ async def test_a_node_that_gives_no_output_is_told_so(hall, ask, answer, code, s
     assert refused.value.code == code
 
 
+@pytest.mark.parametrize("what", ["jobs", "queues", "pools", "nodes", "state"])
+async def test_of_a_tenant_that_is_not_there_nothing_is_said(ask, what):
+    with pytest.raises(Refused, match=r"tenant: there is no tenant nobody; `headrace get tenant` lists them") as refused:
+        await ask(what, tenant="nobody")
+    assert refused.value.code == "NOT_FOUND"
+
+
 async def test_queues_pools_and_nodes_are_the_views_of_the_tenant(ask):
     assert [queue.name for queue in await ask("queues")] == ["dev/one", "dev/pair"]
-    assert await ask("queues", tenant="nobody") == []
     assert [pool.name for pool in await ask("pools")] == ["hall"]
     assert [node.name for node in await ask("nodes")] == ["gpu01"]
