@@ -141,6 +141,8 @@ def _to_json(value: object) -> str:
 
 
 def _is_passing(error: BaseException) -> bool:
+    if isinstance(error, asyncpg.InternalClientError):  # asyncpg lost count where the server went in the middle of a COPY
+        return True
     if isinstance(error, asyncpg.PostgresError):
         return (error.sqlstate or "").startswith(_PASSING)
     return isinstance(error, (OSError, TimeoutError))

@@ -71,6 +71,7 @@ async def test_one_connection_serves_for_all_work(server: Server) -> None:
         asyncpg.DiskFullError("full"),
         asyncpg.DeadlockDetectedError("x"),
         OSError("gone"),
+        asyncpg.InternalClientError("cannot switch to state 21; another operation (2) is in progress"),
     ],
     ids=lambda trouble: type(trouble).__name__,
 )
