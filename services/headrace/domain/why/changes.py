@@ -21,7 +21,9 @@ from headrace.contracts.why import ChangeView
 from headrace.domain.queueing.access import is_member
 from headrace.domain.queueing.admissible import never_fits
 from headrace.domain.queueing.ahead import groups_ahead
+from headrace.domain.reclaim.eligibility import RECLAIM, causes
 from headrace.domain.reclaim.holdings import hold, holding_of, let_go
+from headrace.domain.reclaim.victims import Plan, search
 from headrace.domain.requests import asked_by, make_request
 from headrace.domain.why.waits import pools_of, wait_in
 
@@ -189,8 +191,12 @@ def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:
 
 
 def _starts_in(state: State, job: JobRecord, now: int) -> str | None:
-    """The first pool of its order in which nothing is in its way."""
+    """The first pool of its order in which nothing is in its way, unless it would first take back its own in an earlier one (R19)."""
+    profile = state.profile(job.tenant, job.profile)
     for pool in pools_of(state, job):
         if wait_in(state, job, pool, now) is None:
             return pool.document.name
+        reclaims = profile is not None and profile.reclaim_before_spill and RECLAIM in causes(state, job, pool)
+        if reclaims and isinstance(search(state, job, pool, now), Plan):
+            return None
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Group, PolicyProfile
@@ -10,7 +12,7 @@ from headrace.contracts.why import ChangeView
 from headrace.domain.why.changes import cheapest_change
 from headrace.domain.why.forecast import expected_start
 from headrace.domain.why.waits import pools_of, wait_of
-from tests.unit.domain.site import HALF, Site, gpus, place, policy
+from tests.unit.domain.site import HALF, Site, gpus, place, policy, pool, profile
 from tests.unit.domain.snapshot import differences, snapshot
 
 
@@ -40,6 +42,19 @@ def test_then_to_ask_for_fewer_gpus_as_many_as_there_are():
     assert cheapest(site, site.admit("b", request=gpus(4))) == ChangeView(
         kind="request", text="ask for 3 gpu instead of 4", start=site.now, pool="hall", request=gpus(3)
     )
+
+
+@pytest.mark.parametrize("takes_back_first", [False, True])
+def test_but_not_where_it_would_take_back_its_own_in_an_earlier_pool_first(takes_back_first):  # R19
+    own = policy("own", profiles=(PolicyProfile(name="wide"),), reservation=gpus(2, job=2))
+    site = Site(policy(reservation=gpus(0, job=9)), own, pools=(pool(), pool("annex")))
+    site.law(profile("wide", gpus(3), pools=("hall", "annex"), reclaim_before_spill=takes_back_first))
+    site.node()
+    site.node("n2", pool="annex")
+    site.run("a", place("n1", 0, 1), queue="dev/two")
+    found = cheapest(site, site.admit("b", "own/wide"))
+    smaller = ChangeView(kind="request", text="ask for 2 gpu instead of 3", start=site.now, pool="annex", request=gpus(2))
+    assert found == (None if takes_back_first else smaller)
 
 
 def test_or_for_a_part_of_one():
