@@ -12,7 +12,7 @@ from headrace.contracts.subjects import cancel, submit
 from headrace.contracts.wishes import JobWish
 from headrace.domain.state import JobState
 from headrace.domain.why.explain import explain
-from headrace.domain.why.waits import pools_of, wait_in, wait_of
+from headrace.domain.why.waits import pools_of, wait_in
 from headrace.simulate.scenario import Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
@@ -63,25 +63,25 @@ def leased(world, job, wide: bool, pool: str):
 def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scenario) -> None:
     world = rested(scenario)
     for job in waiting(world):
-        pools = pools_of(world.state, job)
-        if job.nomination is not None or world.state.preemptions or not pools:
+        if job.nomination is not None or world.state.preemptions:
             continue
-        pool, document = pools[0], job.policy.document
-        name = pool.document.name
-        block = document.per_pool.get(name)
-        scopes = [
-            (document.limit, leased(world, job, True, name)),
-            (block.limit if block else {}, leased(world, job, False, name)),
-        ]
-        breaks = any(
-            key in limit and key in pool.governed and held.get(key, 0) + asked > limit[key]
-            for limit, held in scopes
-            for key, asked in job.request.total.items()
-            if asked
-        )
-        told = wait_of(world.state, job, world.now).reason
-        before = (WaitReason.FROZEN, WaitReason.DEPENDENCY, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED)
-        assert told in before or (told is WaitReason.AT_POLICY_LIMIT) is (breaks and not job.beyond), (job.key, told)
+        for pool in pools_of(world.state, job):
+            document, name = job.policy.document, pool.document.name
+            block = document.per_pool.get(name)
+            scopes = [
+                (document.limit, leased(world, job, True, name)),
+                (block.limit if block else {}, leased(world, job, False, name)),
+            ]
+            breaks = any(
+                key in limit and key in pool.governed and held.get(key, 0) + asked > limit[key]
+                for limit, held in scopes
+                for key, asked in job.request.total.items()
+                if asked
+            )
+            wait = wait_in(world.state, job, pool, world.now)
+            told = wait.reason if wait is not None else None
+            before = (WaitReason.FROZEN, WaitReason.DEPENDENCY, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED)
+            assert told in before or (told is WaitReason.AT_POLICY_LIMIT) is (breaks and not job.beyond), (job.key, name, told)
 
 
 @histories()
