@@ -24,6 +24,7 @@ from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
 from headrace.contracts.why import WhyView
 from headrace.contracts.wishes import CancelWish, JobWish, RequeueWish
+from headrace.wire.acknowledgement import FULL, NO_STORAGE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
 
 T = TypeVar("T")
 
@@ -33,11 +34,6 @@ FINAL = frozenset({"succeeded", "failed", "cancelled", "rejected"})
 SUBMIT_ATTEMPTS = 3
 LOOK_AGAIN = 2.0
 """Seconds after which `wait` asks although it heard nothing: FEED keeps no promise, the fold does."""
-
-FULL, FULL_RETRY = 10_077, 5
-"""What NATS calls a subject that holds as much as it may; and the seconds after which some of it has been read."""
-NO_STORAGE = 10_047
-"""What it calls it that its disk is full."""
 
 FIRST_LOOK, LAST_LOOK = 0.01, 0.25
 PAST_WITHIN = 120.0
@@ -51,18 +47,6 @@ class SubmittedJob(NamedTuple):
 
     id: str
     key: JobKey
-
-
-class _Ack(msgspec.Struct):
-    """What JetStream says to a publish."""
-
-    seq: int = 0
-    error: _AckError | None = None
-
-
-class _AckError(msgspec.Struct):
-    err_code: int = 0
-    description: str = ""
 
 
 def connect(
@@ -240,20 +224,21 @@ class Client:
         headers = {"Nats-Msg-Id": message_id} if message_id else None
         for attempt in range(1, SUBMIT_ATTEMPTS + 1):
             try:
-                ack = msgspec.json.decode(await self._link.ask(subject, payload, headers), type=_Ack)
+                answer = await self._link.ask(subject, payload, headers)
             except Unreachable:
                 if attempt == SUBMIT_ATTEMPTS:
                     raise
                 await asyncio.sleep(LAST_LOOK)
                 continue
-            if ack.error is not None and ack.error.err_code == FULL:
-                text = f"too many wishes of this queue are not judged yet; try again in {FULL_RETRY} s"
-                raise Refused("TOO_FAST", text, retry_after=FULL_RETRY)
-            if ack.error is not None and ack.error.err_code == NO_STORAGE:
-                raise Refused("DISK_FULL", f"{ack.error.description}; try again in {FULL_RETRY} s", retry_after=FULL_RETRY)
-            if ack.error is not None:
-                raise Refused("UNAVAILABLE", f"NATS does not store it: {ack.error.description}; try again in a while")
-            return
+            fault = msgspec.json.decode(answer, type=Acknowledgement).error
+            if fault is None:
+                return
+            if fault.err_code == FULL:
+                raise Refused("TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
+            if fault.err_code == NO_STORAGE:
+                text = f"{fault.description}; try again in {TRY_AGAIN_AFTER} s"
+                raise Refused("DISK_FULL", text, retry_after=TRY_AGAIN_AFTER)
+            raise Refused("UNAVAILABLE", f"NATS does not store it: {fault.description}; try again in a while")
 
     def _whose(self, job: str, on_behalf_of: str = "") -> tuple[str, str, str]:
         """In whose name it is spoken of a job: its owner's, or this user's where that acts for the owner."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from headrace.contracts.facts import fact_type
 from headrace.contracts.upcasters import current
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def too_early(facts: Iterable[AnyFact], level: int) -> str:
         for fact in facts:
             since = SINCE.get(type(fact), FIRST)
             if since > level:
-                return f"{type(fact).__struct_config__.tag} may be stated from level {since} on, and the installation is at {level}"
+                return f"{fact_type(type(fact))} may be stated from level {since} on, and the installation is at {level}"
     return ""
 
 

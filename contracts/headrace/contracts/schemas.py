@@ -19,6 +19,7 @@ import msgspec
 
 from headrace.contracts import audit, facts, orders, protos, queries, subjects, tokens, usage, why, wishes
 from headrace.contracts.documents import Documents
+from headrace.contracts.facts import fact_type
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.writers import LAWS, NODE, SERVICES
 
@@ -42,11 +43,6 @@ PLAIN = (
 _COMPONENTS = "#/components/schemas/"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _TOKEN_TEXT = "1 to 63 of a-z, 0-9 and '-'"  # noqa: S105  # a token is one part of a subject, no secret
-
-
-def fact_type(kind: type[facts.Fact]) -> str:
-    """The tag of a fact: `lease.granted.v1`."""
-    return str(kind.__struct_config__.tag)
 
 
 def generate() -> dict[str, str]:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from headrace.accounting import attempts
-from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts, tag_of
+from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts
 from headrace.accounting.keeping import Keeping
 from headrace.accounting.meter import PastUse
 from headrace.accounting.meters import Gap, MeterKey, Meters
@@ -112,7 +112,7 @@ class Books:
         supply, facts = False, self._changes.facts
         for place, fact in enumerate(record.facts):
             kind = type(fact)
-            facts.append(FactRow(sequence, place, tag_of(kind), about(fact)))
+            facts.append(FactRow(sequence, place, f.fact_type(kind), about(fact)))
             handler = self._HANDLERS.get(kind)
             if handler is not None:
                 handler(self, fact, record, sequence * PLACES + place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from headrace.accounting.rows import JobRow, Lease, NodeRow, plain, plain_map
@@ -19,12 +18,6 @@ ABOUT_MAX = 200
 
 _NAMED_BY = ("job", "node", "name", "handle")
 _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
-
-
-@cache
-def tag_of(kind: type[Fact]) -> str:
-    """What facts of a sort are called in the ledger."""
-    return str(kind.__struct_config__.tag)
 
 
 def about(fact: Fact) -> str:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from headrace.bus.log import Stored
 from headrace.contracts.codec import Malformed, decode_record
+from headrace.contracts.facts import fact_type
 from headrace.contracts.ids import IdError, split_job_key
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import ledger_writer
@@ -94,7 +95,7 @@ def _row(record: Stored) -> dict[str, Any]:
         "engine": read.engine,
         "as_of": read.as_of if read.as_of < 2**63 else None,
         "cause": read.cause,
-        "kinds": _sorted(fact.__struct_config__.tag for fact in read.facts),
+        "kinds": _sorted(fact_type(type(fact)) for fact in read.facts),
         "tenants": _sorted([*map(_tenant_of_job, jobs), *map(_tenant, read.facts)]),
         "jobs": _sorted(jobs),
     }

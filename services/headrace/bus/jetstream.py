@@ -11,6 +11,7 @@ from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, as_message, as_stored
 from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, NoStorage, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
+from headrace.wire.acknowledgement import FULL, NO_STORAGE, Acknowledgement, Fault
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
@@ -18,26 +19,11 @@ MESSAGE_ID = "Nats-Msg-Id"
 LOOK_AMONG = 0.5
 """Seconds that a look at a stream of several servers may take: while they have no leader nobody answers, and then all is asked again."""
 
-NO_STORAGE = 10047
-"""What NATS calls it that there is no room on the disk."""
-
 _WRONG_LAST = 10071
-_FULL = 10077
 _NOT_FOUND = (10037, 404)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-
-
-class _Fault(msgspec.Struct):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-
-
-class _Ack(msgspec.Struct):
-    seq: int = 0
-    error: _Fault | None = None
 
 
 class _Stored(msgspec.Struct):
@@ -49,7 +35,7 @@ class _Stored(msgspec.Struct):
 
 class _Found(msgspec.Struct):
     message: _Stored | None = None
-    error: _Fault | None = None
+    error: Fault | None = None
 
 
 class StreamState(msgspec.Struct):
@@ -62,10 +48,10 @@ class StreamState(msgspec.Struct):
 class _Info(msgspec.Struct):
     state: StreamState | None = None
     ts: str = ""
-    error: _Fault | None = None
+    error: Fault | None = None
 
 
-_ack = msgspec.json.Decoder(_Ack)
+_ack = msgspec.json.Decoder(Acknowledgement)
 _found = msgspec.json.Decoder(_Found)
 _info = msgspec.json.Decoder(_Info)
 
@@ -174,11 +160,11 @@ class JetStreamLog:
         return info.state or StreamState(1, 0), info.ts
 
 
-def _refusal(fault: _Fault, about: str) -> WrongLast | LogUnavailable | LogRefused:
+def _refusal(fault: Fault, about: str) -> WrongLast | LogUnavailable | LogRefused:
     text = f"{about}: {fault.description} ({fault.err_code})"
     if fault.err_code == _WRONG_LAST:
         return WrongLast(text)
-    if fault.err_code == _FULL:
+    if fault.err_code == FULL:
         return LogFull(text)
     if fault.err_code == NO_STORAGE:
         return NoStorage(fault.description)

@@ -125,9 +125,8 @@ def _atoms(values: list[Any], kind: type) -> list[Any]:
     if kind is int:
         return _integers(values)
     some = values[:: max(1, len(values) // _LOOKED_AT)]
-    if (
-        2 * len(set(some)) > len(some) >= _LOOKED_AT
-    ):  # ids, digests: no need to look at all of a million to see that they differ
+    # Ids, digests: no need to look at all of a million to see that they differ.
+    if 2 * len(set(some)) > len(some) >= _LOOKED_AT:
         return [PLAIN, values]
     distinct = dict(zip(dict.fromkeys(values), numbers_from()))
     if 4 * len(distinct) <= len(values):

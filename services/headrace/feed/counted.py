@@ -16,6 +16,7 @@ from headrace.contracts.facts import (
     PreemptionNoneV1,
     PreemptionOrderedV1,
     PreemptionSettledV1,
+    fact_type,
 )
 from headrace.domain.scopes import borrowed
 from headrace.health.figures import LONG, Histogram
@@ -73,7 +74,7 @@ class Counted:
 
     def by_type(self) -> Mapping[Labels, float]:
         """Facts by their type, such as `lease.granted.v1`."""
-        return {(str(kind.__struct_config__.tag),): count for kind, count in self.facts.items()}  # type: ignore[attr-defined]
+        return {(fact_type(kind),): count for kind, count in self.facts.items()}
 
     def preemptions(self) -> Mapping[Labels, float]:
         """Preemptions by what became of them."""

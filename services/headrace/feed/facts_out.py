@@ -169,7 +169,7 @@ class Projector:
         told = []
         for _, fact in spelled_out(record.facts):
             kind = type(fact)
-            shown, tag = OF_A_JOB.get(kind), kind.__struct_config__.tag
+            shown, tag = OF_A_JOB.get(kind), f.fact_type(kind)
             if shown is not None:
                 told.append(self._message(sequence, tag, record.now, shown.piece(fact)))
                 continue

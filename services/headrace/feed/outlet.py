@@ -12,7 +12,6 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 import structlog
 from nats import errors
 
@@ -21,6 +20,7 @@ from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.streams import FEED_MESSAGES
 from headrace.bus.wakeup import Wakeup
 from headrace.contracts.codec import Malformed, decode
+from headrace.wire.acknowledgement import Acknowledgement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,14 +53,6 @@ class Wire(Protocol):
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, within: float | None = None
     ) -> Answered:
         """Send, and wait for the answer; raises `LogUnavailable`, `LogRefused`."""
-
-
-class _Fault(msgspec.Struct):
-    description: str = ""
-
-
-class _Ack(msgspec.Struct):
-    error: _Fault | None = None
 
 
 class Outlet:
@@ -116,9 +108,9 @@ class Outlet:
             if not count % YIELD_EVERY:
                 await asyncio.sleep(0)
         last = window[-1]
-        ack = decode((await self._wire.ask(last.subject, last.payload, _id(last))).data, _Ack)
-        if ack.error is not None:
-            raise LogUnavailable(f"FEED does not take it: {ack.error.description}")
+        fault = decode((await self._wire.ask(last.subject, last.payload, _id(last))).data, Acknowledgement).error
+        if fault is not None:
+            raise LogUnavailable(f"FEED does not take it: {fault.description}")
 
     def _published(self, window: list[Outgoing]) -> None:
         """Let go of a window; of what was dropped meanwhile nothing is left to let go of."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.bus.process import BROKEN
+from headrace.bus.process import BROKEN, stand_behind
 from headrace.supervisor.logfile import LogFile
 from headrace.supervisor.running import ChildView
 
@@ -241,8 +241,7 @@ def reason(line: str) -> str:
 
 def _begin(supervisor: int, number: int, nice: int) -> None:
     """In the child, before it becomes the program: end when the supervisor does, and at once if it has already."""
-    with contextlib.suppress(OSError):
-        os.nice(nice)
+    stand_behind(nice)
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != supervisor:

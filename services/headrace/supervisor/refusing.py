@@ -14,7 +14,7 @@ import msgspec
 from nats import errors
 
 from headrace.bus.connection import connect
-from headrace.bus.jetstream import NO_STORAGE
+from headrace.wire.acknowledgement import NO_STORAGE, Acknowledgement, Fault
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from headrace.client.endpoint import Login
 
 SUBMITS = "hr.submit.>"
+WAITS_AT = ("_R_.", "_INBOX_")
+"""Where somebody waits for an answer, in another account or in ours. This login may publish everywhere, and says nothing elsewhere."""
 AFTER = 0.5
 """Seconds within which the server says that it has stored it, if it has."""
 WHY = "the disk of the NATS server is full: nothing is accepted until there is room, then it goes on by itself"
@@ -30,7 +32,7 @@ WHY = "the disk of the NATS server is full: nothing is accepted until there is r
 async def refuse(url: str, operator: Login) -> None:
     """Until cancelled."""
     connection = await connect(url, operator.name, operator.password, name="supervisor")
-    said = msgspec.json.encode({"error": {"code": 500, "err_code": NO_STORAGE, "description": WHY}})
+    said = msgspec.json.encode(Acknowledgement(error=Fault(code=500, err_code=NO_STORAGE, description=WHY)))
     answers: set[asyncio.Task[None]] = set()
 
     async def answer(reply: str) -> None:
@@ -39,7 +41,7 @@ async def refuse(url: str, operator: Login) -> None:
             await connection.publish(reply, said)
 
     async def heard(message: Msg) -> None:
-        if message.reply:
+        if message.reply.startswith(WAITS_AT):
             task = asyncio.create_task(answer(message.reply))
             answers.add(task)
             task.add_done_callback(answers.discard)

@@ -104,9 +104,8 @@ class Up:
 
     async def _start(self) -> None:
         if self._wanted_api_port is not None:
-            choose_port(
-                self._wanted_api_port, None, flag="--api-port"
-            )  # known to be taken, it is said before anything is started
+            # Where it is known to be taken, that is said before anything is started.
+            choose_port(self._wanted_api_port, None, flag="--api-port")
         self._write()
         preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
         try:

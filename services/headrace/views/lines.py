@@ -30,7 +30,7 @@ def lines_of(record: Record, sequence: int, job: str, state: State) -> Iterator[
         said = say(fact, job)
         if said is not None:
             text, rule = said
-            kind = str(type(fact).__struct_config__.tag)
+            kind = f.fact_type(type(fact))
             text = told_of(state, hide_others(text, job.partition(".")[0]), fact)
             yield FactView(sequence=sequence, at=record.now, by=record.by, type=kind, text=text, rule=rule)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.contracts.records import Record
     from headrace.domain.state import State
 
-TYPES = frozenset(str(kind.__struct_config__.tag) for kind in get_args(f.AnyFact))
+TYPES = frozenset(f.fact_type(kind) for kind in get_args(f.AnyFact))
 """Every type of fact."""
 
 _DOCUMENTS = ("tenant", "user", "group", "pool", "profile", "policy")
@@ -48,7 +48,7 @@ def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterat
                 place=place,
                 at=record.now,
                 by=record.by,
-                type=type_of(fact),
+                type=f.fact_type(type(fact)),
                 about=told(state, hide_others(about(fact), tenant)),
                 text=told_of(state, hide_others(text, tenant), fact),
                 rule=rule,
@@ -57,11 +57,6 @@ def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterat
                 cause=told(state, hide_others(record.cause, tenant)),
                 fact=shown(state, body(fact, tenant)),
             )
-
-
-def type_of(fact: AnyFact) -> str:
-    """`lease.granted.v1`."""
-    return str(type(fact).__struct_config__.tag)
 
 
 def about(fact: AnyFact) -> str:
@@ -159,7 +154,7 @@ def tell(fact: AnyFact, tenant: str) -> tuple[str, str]:
 
 def _plainly(fact: AnyFact) -> str:
     """`devices drained: node n1, devices (gpu0)`: the verb, and every field that is short and said."""
-    noun, verb = type_of(fact).split(".")[:2]
+    noun, verb = f.fact_type(type(fact)).split(".")[:2]
     fields = {name: getattr(fact, name) for name in fact.__struct_fields__ if name not in _SEALED}
     said = [f"{name} {_value(value)}" for name, value in fields.items() if value not in ("", None, (), {}) and _value(value)]
     return f"{noun} {verb.replace('_', ' ')}" + (f": {', '.join(said)}" if said else "")
@@ -176,7 +171,7 @@ def _authored(fact: Any, what: str) -> tuple[str, str]:
 
 
 def _document(fact: Any) -> tuple[str, str]:
-    kind, verb = type_of(fact).split(".")[:2]
+    kind, verb = f.fact_type(fact.__class__).split(".")[:2]
     tenant, name = _named(fact)
     where = f"{tenant}/{name}" if tenant else name
     return _authored(fact, f"{'writes' if verb == 'applied' else 'removes'} {kind} {where}")

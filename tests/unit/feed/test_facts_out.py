@@ -11,7 +11,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import Access, Group, Owner, Pool, Profile, Tenant, User
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
+from headrace.contracts.facts.fact import DeviceShare, Ladder, Place, fact_type
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.records import Record
@@ -37,7 +37,7 @@ def tell(hall):
         for number, message in enumerate(projector.messages(record, 9), 1):
             body = json.loads(message.payload)
             assert (body.pop("at"), body.pop("sequence"), body.pop("number")) == (77, 9, number)
-            assert body.pop("type") in {fact.__struct_config__.tag for fact in facts}
+            assert body.pop("type") in {fact_type(type(fact)) for fact in facts}
             bodies[message.subject.removeprefix("hr.feed.")] = body
         projector._place = FeedPlace(0, 0)
         return bodies

@@ -31,7 +31,7 @@ def end(site, key, *, state="cancelled"):
 
 
 def written(facts):
-    return [type(fact).__struct_config__.tag for fact in facts]
+    return [f.fact_type(type(fact)) for fact in facts]
 
 
 def test_with_a_tenant_goes_what_it_owns_policies_first(old):

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.bus.jetstream import NO_STORAGE
 from headrace.client.endpoint import Login
 from headrace.supervisor import refusing
+from headrace.wire.acknowledgement import NO_STORAGE
 from tests.patience import PATIENCE
 
 OPERATOR = Login(name="operator", password="p", kind="operator")
@@ -38,7 +38,9 @@ async def until(condition):
             await asyncio.sleep(0)
 
 
-async def test_every_submit_that_waits_for_an_answer_is_answered(monkeypatch: pytest.MonkeyPatch):
+async def test_every_submit_that_waits_for_an_answer_is_answered_where_answers_go_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch,
+):
     connection, opened = FakeConnection(), []
 
     async def connect(*who, name):
@@ -50,11 +52,10 @@ async def test_every_submit_that_waits_for_an_answer_is_answered(monkeypatch: py
     task = asyncio.create_task(refusing.refuse("nats://x", OPERATOR))
     await until(lambda: connection.heard)
     hear = connection.heard["hr.submit.>"]
-    await hear(SimpleNamespace(reply="_INBOX.1"))
-    await hear(SimpleNamespace(reply=""))
-    await hear(SimpleNamespace(reply="_INBOX.2"))
+    for reply in ("_R_.1", "", "hr.ledger.governance", "$JS.API.STREAM.PURGE.LEDGER", "_INBOX_governance.2"):
+        await hear(SimpleNamespace(reply=reply))
     task.cancel()
     await asyncio.wait({task})
-    no = {"error": {"code": 500, "err_code": NO_STORAGE, "description": refusing.WHY}}
+    no = {"seq": 0, "error": {"code": 500, "err_code": NO_STORAGE, "description": refusing.WHY}}
     assert opened == [("nats://x", "operator", "p", "supervisor")]
-    assert (connection.published, connection.closed) == ([("_INBOX.1", no), ("_INBOX.2", no)], True)
+    assert (connection.published, connection.closed) == ([("_R_.1", no), ("_INBOX_governance.2", no)], True)

@@ -34,7 +34,7 @@ from headrace.contracts.facts.allocation import (
     StopOrderedV1,
 )
 from headrace.contracts.facts.audit import LedgerSealedV1, SnapshotTakenV1
-from headrace.contracts.facts.fact import Fact
+from headrace.contracts.facts.fact import Fact, fact_type
 from headrace.contracts.facts.governance import (
     CalendarStatedV1,
     GroupAppliedV1,
@@ -230,4 +230,5 @@ __all__ = [
     "UserErasedV1",
     "WishRefusedV1",
     "WishesJudgedV1",
+    "fact_type",
 ]

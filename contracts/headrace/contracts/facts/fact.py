@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,12 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 class Fact(Value, frozen=True, tag_field="type"):
     """Something that happened. `type` names it and its version; defaults are left out of the bytes."""
+
+
+@cache
+def fact_type(kind: type[Fact]) -> str:
+    """What facts of a class are called, with the version: `lease.granted.v1`."""
+    return str(kind.__struct_config__.tag)
 
 
 class DeviceShare(Value, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ def objection(state: State, record: Record, writer: str, stamped: int) -> str:
         return "it does not name its writer's last record"
     for fact in record.facts:
         if not may_state(writer, type(fact)):
-            return f"{writer} may not state {type(fact).__struct_config__.tag}"
+            return f"{writer} may not state {f.fact_type(type(fact))}"
     if writer.startswith(NODE_WRITER):
         return _node_objection(state, record, writer[len(NODE_WRITER) :])
     return "" if writer in SERVICES else f"{writer} writes nothing here"

@@ -15,6 +15,7 @@ from headrace.contracts.queries import ApplyAnswer
 from headrace.governance.api.faults import Fault, Violation
 from headrace.identity.caller import Denied, Unauthenticated
 from headrace.service.answering import Refused
+from headrace.wire.acknowledgement import TOO_MANY_WISHES, TRY_AGAIN_AFTER
 
 DOMAIN = "headrace.dev"
 DETAILS = "grpc-status-details-bin"
@@ -23,8 +24,8 @@ MESSAGE_MAX = 1_000
 
 VIOLATIONS_MAX = 20
 
-FULL_RETRY, AWAY_RETRY = 5, 2
-"""Seconds after which a full line has been read in part (or a full disk has room), and after which a server that was restarted is there."""
+AWAY_RETRY = 2
+"""Seconds after which a server that was restarted is there."""
 
 _CODES = {
     "NOT_FOUND": StatusCode.NOT_FOUND,
@@ -62,11 +63,10 @@ def of_error(error: BaseException) -> Fault | None:
         case Malformed():
             return Fault(StatusCode.INVALID_ARGUMENT, "MALFORMED", str(error))
         case LogFull():
-            message = f"too many wishes of this queue are not judged yet; try again in {FULL_RETRY} s"
-            return Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", message, retry_after=FULL_RETRY)
+            return Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
         case NoStorage():
-            message = f"{error}; try again in {FULL_RETRY} s"
-            return Fault(StatusCode.UNAVAILABLE, "DISK_FULL", message, retry_after=FULL_RETRY)
+            message = f"{error}; try again in {TRY_AGAIN_AFTER} s"
+            return Fault(StatusCode.UNAVAILABLE, "DISK_FULL", message, retry_after=TRY_AGAIN_AFTER)
         case LogError():
             message = f"the bus is away, try again in {AWAY_RETRY} s: {error}"
             return Fault(StatusCode.UNAVAILABLE, "UNAVAILABLE", message, retry_after=AWAY_RETRY)

@@ -56,9 +56,9 @@ def test_a_node_that_is_back_may_still_tell_of_an_attempt_that_was_taken_from_it
 GOLDEN = Path(__file__).parents[3] / "golden/facts"
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.fact.__struct_config__.tag)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: f.fact_type(law.fact))
 def test_each_fact_has_one_writer_and_nobody_else_may_state_it(law):
-    tag = law.fact.__struct_config__.tag
+    tag = f.fact_type(law.fact)
     (fact,) = decode_record((GOLDEN / f"{tag}.json").read_bytes()).facts
     writers = {"node": "node.n1"} | {name: name for name in ("admission", "allocator", "preemption", "governance")}
     for kind, writer in writers.items():
