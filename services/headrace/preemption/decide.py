@@ -58,13 +58,11 @@ class PreemptionWatch:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _answers(self, now: int, room: RecordRoom) -> Iterator[AnyFact]:
-        searched = [name for name, pool in self.state.pools.items() if pool.search is not None]
-        for name in sorted(searched):
-            pool = self.state.pools[name]
-            asked = pool.search
-            if asked is None or asked.proposal is not None or asked.job.state is not JobState.PENDING:
+        searches = {name: pool.search for name, pool in self.state.pools.items() if pool.search is not None}
+        for name, asked in sorted(searches.items()):
+            if asked.proposal is not None or asked.job.state is not JobState.PENDING:
                 continue
-            answer = _answer(asked, search(self.state, asked.job, pool, now))
+            answer = _answer(asked, search(self.state, asked.job, self.state.pools[name], now))
             if not room.takes((answer,)):
                 if not room.untouched:
                     return  # the next record has room
