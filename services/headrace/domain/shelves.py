@@ -2,11 +2,14 @@
 
 Strategy: what a job loses (R25) grows with time, but since when it loses does not move until it starts, resumes or registers a checkpoint.
 So jobs of one request in one pool stand on a shelf by their last grant, cut into short blocks, of each of which is known since when its
-jobs lose at the earliest and at the latest: whoever asks for one bucket of losses passes over blocks that have nobody in it.
+jobs lose at the earliest and at the latest: whoever asks for one bucket of losses passes over blocks that have nobody in it. What orders
+jobs lies in arrays beside them, so that a search over thousands reads those from one end to the other, and not the jobs themselves,
+which lie all over the memory.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -17,9 +20,11 @@ if TYPE_CHECKING:
     from headrace.domain.requests import Request
     from headrace.domain.state import JobRecord, LeaseState, PolicyState
 
-    Grant = tuple[int, int]
-    """Sequence of a record, and a place in it."""
+    Grant = int
+    """Where it stands in the log: sequence of a record, and a place in it, as one number."""
 
+PLACES_MAX = 2**20
+"""More facts than a record has room for."""
 BLOCK_MAX = 256
 NOTHING_YET = 2**62
 """Since when a job loses that has nothing to lose yet: after all moments."""
@@ -28,14 +33,20 @@ _LAST = attrgetter("last")
 
 
 class Block:
-    """Jobs whose grants follow each other, oldest first. `sinces`: since when each loses (log time)."""
+    """Jobs whose grants follow each other, oldest first.
 
-    __slots__ = ("_span", "grants", "jobs", "sinces")
+    `sinces`: since when each loses (log time); `sites`: the node on which it stands alone; `guarded`: the grants of those that have a
+    minimum run time of their own (R29).
+    """
 
-    def __init__(self, grants: list[Grant], jobs: list[JobRecord], sinces: list[int]) -> None:
-        self.grants = grants
-        self.jobs = jobs
-        self.sinces = sinces
+    __slots__ = ("_span", "grants", "guarded", "jobs", "sinces", "sites")
+
+    def __init__(self) -> None:
+        self.grants = array("q")
+        self.jobs: list[JobRecord] = []
+        self.sinces = array("q")
+        self.sites: list[str] = []
+        self.guarded: set[Grant] = set()
         self._span: tuple[int, int] | None = None
 
     @property
@@ -54,24 +65,33 @@ class Block:
         """The job, new or as it is now."""
         at, since = bisect_left(self.grants, grant), loses_since(job)
         if at < len(self.grants) and self.grants[at] == grant:
-            self.sinces[at] = since
+            self.sinces[at], self.sites[at] = since, site_of(job)
         else:
             self.grants.insert(at, grant)
             self.jobs.insert(at, job)
             self.sinces.insert(at, since)
+            self.sites.insert(at, site_of(job))
+        if job.min_runtime:
+            self.guarded.add(grant)
+        else:
+            self.guarded.discard(grant)
         self._span = None
 
     def drop(self, grant: Grant) -> None:
         """Without the job that has that grant."""
         at = bisect_left(self.grants, grant)
-        del self.grants[at], self.jobs[at], self.sinces[at]
+        del self.grants[at], self.jobs[at], self.sinces[at], self.sites[at]
+        self.guarded.discard(grant)
         self._span = None
 
     def halve(self) -> Block:
         """Keep the older half; the other one."""
-        half = len(self.grants) // 2
-        other = Block(self.grants[half:], self.jobs[half:], self.sinces[half:])
-        del self.grants[half:], self.jobs[half:], self.sinces[half:]
+        half, other = len(self.grants) // 2, Block()
+        other.grants, other.jobs = self.grants[half:], self.jobs[half:]
+        other.sinces, other.sites = self.sinces[half:], self.sites[half:]
+        del self.grants[half:], self.jobs[half:], self.sinces[half:], self.sites[half:]
+        other.guarded = {grant for grant in self.guarded if grant >= other.grants[0]}
+        self.guarded -= other.guarded
         self._span = None
         return other
 
@@ -88,7 +108,7 @@ class Shelf:
         """The job, new or as it is now."""
         blocks = self.blocks
         if not blocks:
-            blocks.append(Block([], [], []))
+            blocks.append(Block())
             at = 0
         else:
             at = min(bisect_left(blocks, grant, key=_LAST), len(blocks) - 1)
@@ -122,7 +142,7 @@ class Shelves:
                 self._drop(job, *before)
             return
         lease = last_lease(job)
-        after = lease.pool, (lease.sequence, lease.place)
+        after = lease.pool, grant_of(lease)
         if before is not None and before != after:
             self._drop(job, *before)
         self._places[job.key] = after
@@ -167,6 +187,17 @@ def loses_since(job: JobRecord) -> int:
     return since + job.paused - job.paused_saved if since else NOTHING_YET
 
 
+def site_of(job: JobRecord) -> str:
+    """The node on which all that is charged for its request lies in one lease; empty where it has several, or holds something else."""
+    first = next(iter(job.leases.values()))
+    return first.node if len(job.leases) == 1 and first.amounts == job.request.total else ""
+
+
+def grant_of(lease: LeaseState) -> Grant:
+    """Where its grant stands in the log."""
+    return lease.sequence * PLACES_MAX + lease.place
+
+
 def last_lease(job: JobRecord) -> LeaseState:
     """The one whose grant stands last in the log."""
-    return max(job.leases.values(), key=lambda lease: (lease.sequence, lease.place))
+    return max(job.leases.values(), key=grant_of)

@@ -20,7 +20,7 @@ from headrace.domain.capacity import held_by
 from headrace.domain.deadlines import Deadlines
 from headrace.domain.pending import Pending
 from headrace.domain.requests import Request
-from headrace.domain.shelves import Shelves, last_lease, loses_since, may_yield, shelves_of
+from headrace.domain.shelves import Shelves, grant_of, last_lease, loses_since, may_yield, shelves_of
 from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
 from headrace.domain.takings import Preemption
 
@@ -122,12 +122,12 @@ def kept(state: State) -> dict[str, Any]:
 
 
 def _standing(shelves: Shelves) -> dict[Any, list[Any]]:
-    """By pool and request: when each job was granted, which it is, and since when it loses."""
+    """By pool and request: when each job was granted, which it is, since when it loses, where it stands alone, what guards it."""
     return {
         (pool, request.order): [
-            (grant, job.key, since)
+            (grant, job.key, since, site, grant in block.guarded)
             for block in shelf.blocks
-            for grant, job, since in zip(block.grants, block.jobs, block.sinces, strict=True)
+            for grant, job, since, site in zip(block.grants, block.jobs, block.sinces, block.sites, strict=True)
         ]
         for pool, shelf_of in shelves.by_pool.items()
         for request, shelf in shelf_of.items()
@@ -139,7 +139,9 @@ def _shelved(state: State, policy: PolicyState) -> dict[Any, list[Any]]:
     for job in state.jobs.values():
         if job.policy is policy and may_yield(job):
             lease = last_lease(job)
-            row = ((lease.sequence, lease.place), job.key, loses_since(job))
+            alone = len(job.leases) == 1 and lease.amounts == job.request.total
+            site = lease.node if alone else ""
+            row = (grant_of(lease), job.key, loses_since(job), site, job.min_runtime > 0)
             found.setdefault((lease.pool, job.request.order), []).append(row)
     return {key: sorted(rows) for key, rows in found.items()}
 

@@ -7,12 +7,12 @@ from tests.unit.domain.hall import Hall
 
 
 def standing(policy):
-    """(grant, job, since) of each, by pool and request."""
+    """(grant, job, since, site) of each, by pool and request."""
     return {
         (pool, request.order): [
             row
             for block in shelf.blocks
-            for row in zip(block.grants, [job.key for job in block.jobs], block.sinces, strict=True)
+            for row in zip(block.grants, [job.key for job in block.jobs], block.sinces, block.sites, strict=True)
         ]
         for pool, there in shelves_of(policy).by_pool.items()
         for request, shelf in there.items()
@@ -50,10 +50,10 @@ def test_what_is_kept_is_what_would_be_made_anew():
     hall.end(ended)
     assert standing(policy) == anew(policy)
     (rows,) = standing(policy).values()
-    assert [(key, since) for _, key, since in rows] == [
-        (first.key, first.started_at),
-        (saved.key, hall.now),
-        (stopped.key, stopped.started_at),
+    assert [row[1:] for row in rows] == [
+        (first.key, first.started_at, "n1"),
+        (saved.key, hall.now, "n1"),
+        (stopped.key, stopped.started_at, "n1"),
     ]
 
 
@@ -64,17 +64,42 @@ def test_a_job_that_has_not_started_has_nothing_to_lose_and_one_that_may_not_yie
     waiting = hall.admit("lender", "w")
     hall.grant(waiting, ("n1", 1, 1))
     (rows,) = standing(policy).values()
-    assert rows[-1][1:] == (waiting.key, shelves.NOTHING_YET)
+    assert rows[-1][1:] == (waiting.key, shelves.NOTHING_YET, "n1")
     waiting.preemptible = False
     shelves.shelve(waiting)
     assert standing(policy) == anew(policy)
     assert shelves.may_yield(waiting) is False
 
 
+def test_it_is_known_who_stands_alone_on_one_node_with_all_that_its_request_asks_for():
+    hall = Hall(nodes=2, devices=2)
+    hall.policy("gang", size=1, replicas=2)
+    hall.policy("lender", size=1)
+    gang = hall.run("gang", "g", ("n1", 0, 1), ("n2", 0, 1))
+    alone, other = (hall.run("lender", name, (name, 1, 1)) for name in ("n1", "n2"))
+    other.leases[0].amounts = {}
+    assert [shelves.site_of(job) for job in (gang, alone, other)] == ["", "n1", ""]
+
+
+def test_it_is_known_who_has_a_minimum_run_time_of_its_own_also_when_a_block_is_cut(monkeypatch):  # R29
+    monkeypatch.setattr(shelves, "BLOCK_MAX", 4)
+    _, _, (free, guarded) = lending(2)
+    guarded.min_runtime = 1
+    shelf = Shelf()
+    for grant in range(12):
+        shelf.put(grant, guarded if grant % 3 else free)
+    assert [sorted(block.guarded) for block in shelf.blocks] == [
+        [grant for grant in block.grants if grant % 3] for block in shelf.blocks
+    ]
+    shelf.put(1, free)
+    shelf.drop(2)
+    assert set().union(*(block.guarded for block in shelf.blocks)) == {4, 5, 7, 8, 10, 11}
+
+
 def test_blocks_stay_short_in_order_and_are_never_empty(monkeypatch):
     monkeypatch.setattr(shelves, "BLOCK_MAX", 4)
     _, _, jobs = lending(1)
-    shelf, grants = Shelf(), [(number * 7 % 30, number) for number in range(30)]
+    shelf, grants = Shelf(), [number * 7 % 30 for number in range(30)]
     for grant in grants:
         shelf.put(grant, jobs[0])
     assert [grant for block in shelf.blocks for grant in block.grants] == sorted(grants)
@@ -82,6 +107,6 @@ def test_blocks_stay_short_in_order_and_are_never_empty(monkeypatch):
     assert {block.span for block in shelf.blocks} == {(jobs[0].started_at, jobs[0].started_at)}
     for grant in grants[:-1]:
         shelf.drop(grant)
-    assert [block.grants for block in shelf.blocks] == [grants[-1:]]
+    assert [list(block.grants) for block in shelf.blocks] == [grants[-1:]]
     shelf.drop(grants[-1])
     assert shelf.blocks == []

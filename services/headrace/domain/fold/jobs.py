@@ -147,7 +147,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     if not node.healthy:  # it went while the grant was on its way
         state.unsettled[job.key] = job
     lease = LeaseState(
-        job, fact.attempt, fact.rank, fact.node, fact.pool, fact.devices, fact.amounts, sequence, place, state.now
+        job, fact.attempt, fact.rank, node.name, fact.pool, fact.devices, fact.amounts, sequence, place, state.now
     )
     capacity.take(state, job, pool, lease)
     job.leases[fact.rank] = lease

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
@@ -20,11 +21,11 @@ from headrace.domain.phases import walking
 from headrace.domain.places.placement import pick_devices, pick_slice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare
-    from headrace.domain.requests import Shape
+    from headrace.domain.requests import Request, Shape
     from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
 
 
@@ -59,10 +60,20 @@ class Account:
 
     def move(self, leases: Iterable[LeaseState], sign: int) -> None:
         """Leases go (sign 1) or come back (sign -1)."""
-        freed = [freed_by(lease) for lease in leases if not self.tenant or self.tenant == lease.job.tenant]
-        amounts = [counted(self.cut, one, -sign) for one in freed] if self.cut else [one.amounts for one in freed]
-        for key in self.lacks:
-            self.lacks[key] -= sign * sum([one.get(key, 0) for one in amounts])
+        lacks, tenant, cut = self.lacks, self.tenant, self.cut
+        for lease in leases:
+            if tenant and tenant != lease.job.tenant:
+                continue
+            freed = freed_by(lease)
+            amounts = counted(cut, freed, -sign) if cut else freed.amounts
+            for key in lacks:
+                lacks[key] -= sign * amounts.get(key, 0)
+
+    def free(self, jobs: Mapping[Request, int]) -> None:
+        """So many jobs of each request go, with all that they hold; not to be told where `tenant` or `cut` says who and where matters."""
+        for request, number in jobs.items():
+            for key in self.lacks:
+                self.lacks[key] -= number * request.total.get(key, 0)
 
     def fits(self) -> bool:
         """Whether nothing is lacking."""
@@ -102,7 +113,7 @@ class Clearing:
     make room for one replica has none, and is not looked at device by device before they do.
     """
 
-    __slots__ = ("_accounts", "_anyway", "_gone", "_job", "_least", "_missing", "_nodes", "_opened", "goal", "room")
+    __slots__ = ("_absent", "_accounts", "_anyway", "_job", "_least", "_missing", "_nodes", "_opened", "goal", "room")
 
     def __init__(
         self,
@@ -118,7 +129,7 @@ class Clearing:
         self._accounts = [account.copy() for account in accounts]
         self._least = 0 if shape.mig else shape.whole * GPU_UNITS or shape.fraction
         self._missing: dict[str, int] = {}
-        self._gone: defaultdict[str, list[LeaseState]] = defaultdict(list)
+        self._absent: set[JobRecord] = set()
         self._opened: dict[str, Vacated] = {}
         self.room = 0
         self.goal = job.request.replicas
@@ -142,86 +153,77 @@ class Clearing:
         return found
 
     def _open(self, name: str) -> Vacated:
-        leaving = [*self._anyway.get(name, ()), *self._gone.pop(name, ())]
-        found = self._opened[name] = Vacated(self._nodes[name], self._job.request.shape, leaving)
+        node, absent = self._nodes[name], self._absent
+        leaving = [*self._anyway.get(name, ()), *[lease for lease in node.leases.values() if lease.job in absent]]
+        found = self._opened[name] = Vacated(node, self._job.request.shape, leaving)
         self.room += found.room
         return found
 
     def leave(self, victim: JobRecord) -> None:
         """The victim is gone."""
-        leases = victim.leases.values()
-        for lease in leases:
-            self._set_free(lease)
-        self._tell(leases)
-
-    def leave_until_enough(self, victims: Iterable[JobRecord]) -> int:
-        """Victims leave one after the other until it suffices; how many that are.
-
-        Thousands may have to: so accounts hear of it only when there is room.
-        """
-        left = 0
-        unheard: list[LeaseState] = []
-        for victim in victims:
-            if self.room >= self.goal:
-                self._tell(unheard)
-                unheard.clear()
-                if self.suffices:
-                    return left
-            left += 1
-            leases = victim.leases.values()
-            unheard += leases
-            for lease in leases:
-                self._set_free(lease)
-        self._tell(unheard)
-        return left
-
-    def _tell(self, leases: Iterable[LeaseState]) -> None:
-        """The accounts hear that these have gone."""
-        for account in self._accounts:
-            account.move(leases, 1)
+        self._absent.add(victim)
+        self._move(victim, 1)
 
     def come_back(self, victim: JobRecord) -> None:
         """The inverse of `leave`."""
+        self._absent.discard(victim)
+        self._move(victim, -1)
+
+    def leave_in_turn(self, victims: Iterable[tuple[JobRecord, str]]) -> Iterator[int]:
+        """Victims leave one after the other; how many have, whenever there may be more room by it, and at the end.
+
+        With each comes the node on which it stands alone (`shelves.site_of`). Thousands may have to leave before any node has room: who
+        leaves one that is known to be too full is only noted, what it holds is not looked at, and accounts hear of them together.
+        """
+        left, goal, missing, absent = 0, self.goal, self._missing, self._absent
+        is_told_apart = any(account.tenant or account.cut for account in self._accounts)
+        unheard: defaultdict[Request, int] = defaultdict(int)
+        for left, (victim, site) in enumerate(victims, 1):
+            if is_told_apart or missing.get(site, 0) <= 0:
+                self.leave(victim)
+            else:
+                absent.add(victim)
+                request = victim.request
+                unheard[request] += 1
+                still = missing[site] = missing[site] - request.amounts.get(GPU, 0)
+                if still <= 0:
+                    self._open(site)
+                elif self.room < goal:
+                    continue
+            self._hear(unheard)
+            yield left
+        if unheard:
+            self._hear(unheard)
+            yield left
+
+    def _hear(self, unheard: defaultdict[Request, int]) -> None:
+        for account in self._accounts:
+            account.free(unheard)
+        unheard.clear()
+
+    def leave_until_enough(self, victims: Iterable[tuple[JobRecord, str]]) -> int:
+        """Victims leave one after the other until it suffices; how many that are."""
+        left = 0
+        for left in chain((0,), self.leave_in_turn(victims)):
+            if self.suffices:
+                return left
+        return left
+
+    def _move(self, victim: JobRecord, sign: int) -> None:
+        """On a node that has not been looked at only sums are followed: that is done when enough has left it."""
         leases = victim.leases.values()
         for lease in leases:
-            self._move_lease(lease, -1)
+            name = lease.node
+            node = self._opened.get(name)
+            if node is not None:
+                self.room += node.move(lease, sign)
+            elif name in self._nodes:
+                self._missing[name] = self._missing_on(name) - sign * lease.amounts.get(GPU, 0)
         for account in self._accounts:
-            account.move(leases, -1)
-
-    def _set_free(self, lease: LeaseState) -> None:
-        """`_move_lease` with sign 1, in fewer words where its node is known to have no room yet."""
-        name = lease.node
-        missing = self._missing.get(name, 0)
-        if missing <= 0:
-            self._move_lease(lease, 1)
-            return
-        self._gone[name].append(lease)
-        missing = self._missing[name] = missing - lease.amounts.get(GPU, 0)
-        if missing <= 0:
-            self._open(name)
-
-    def _move_lease(self, lease: LeaseState, sign: int) -> None:
-        name = lease.node
-        node = self._opened.get(name)
-        if node is not None:
-            before = node.room
-            node.move(lease, sign)
-            self.room += node.room - before
-        elif name in self._nodes:
-            self._move_unseen(name, lease, sign)
-
-    def _move_unseen(self, name: str, lease: LeaseState, sign: int) -> None:
-        """On a node that has not been looked at: that is done when enough has left it."""
-        missing = self._missing.get(name)
-        if missing is None:
-            missing = self._missing_on(name)
-        if sign > 0:
-            self._gone[name].append(lease)
-        else:
-            self._gone[name].remove(lease)
-        missing = self._missing[name] = missing - sign * lease.amounts.get(GPU, 0)
-        if missing <= 0:
-            self._open(name)
+            account.move(leases, sign)
+        for lease in leases:
+            if lease.node not in self._opened and self._missing.get(lease.node, 1) <= 0:
+                self._open(lease.node)
 
     def room_on(self, name: str) -> int:
         """How many replicas one node could hold, that somebody left; 0 for any other."""
@@ -286,10 +288,12 @@ class Vacated:
             self._shift(lease, 1)
         self._count()
 
-    def move(self, lease: LeaseState, sign: int) -> None:
-        """What the lease holds is free (sign 1), or no longer (sign -1)."""
+    def move(self, lease: LeaseState, sign: int) -> int:
+        """What the lease holds is free (sign 1), or no longer (sign -1); how many more replicas there is room for."""
+        before = self.room
         self._shift(lease, sign)
         self._count()
+        return self.room - before
 
     def _shift(self, lease: LeaseState, sign: int) -> None:
         """What the shape does not ask for is not followed."""

@@ -89,10 +89,12 @@ class Taken:
 
     def _may_come_last(self, kind: Kind) -> bool:
         """Whether its side is above its reservation, on a key that counts, when all the others have been taken."""
+        lost = self._lost
         for key in kind.keys:
             amount = kind.held[key]
-            for scope in kind.side:
-                if self._left(scope, key) + amount <= _reserved(scope, key):
+            for scope in kind.side:  # `_left` and `_reserved`, in fewer words: this is asked about each who is taken
+                left = scope.use.get(key, 0) - lost[scope].get(key, 0)
+                if left + amount <= (scope.reservation or {}).get(key, 0):
                     break
             else:
                 return True

@@ -39,6 +39,7 @@ DROPS_AMONG = 256
 
 
 _job_of = attrgetter("job")
+_job_and_site_of = attrgetter("job", "site")
 
 
 class Found(NamedTuple):
@@ -147,11 +148,13 @@ def best_node(ground: Ground, yielders: Yielders) -> Found | None:
     sweep = ground.clearing(ground.usable(), alone=True)
     best: tuple[tuple[object, ...], Found] | None = None
     planned: set[str] = set()
-    for candidate in yielders:
+    seen = 0
+    for left in sweep.leave_in_turn(map(_job_and_site_of, yielders)):
+        candidate = yielders.drawn[left - 1]
         if best is not None and (candidate,) > best[0][:1]:
             break
-        ground.effort_left -= 1
-        sweep.leave(candidate.job)
+        ground.effort_left -= left - seen
+        seen = left
         for name in [lease.node for lease in candidate.job.leases.values()]:
             if not sweep.room_on(name) or name in planned:
                 continue
@@ -224,7 +227,7 @@ def best_choice(ground: Ground, yielders: Yielders) -> Found | None:
     nodes = {node.name: node for node in ground.usable()}
     sweep = ground.clearing(nodes.values())
     rooms = sweep.open_all()
-    reach = sweep.leave_until_enough(map(_job_of, yielders))
+    reach = sweep.leave_until_enough(map(_job_and_site_of, yielders))
     ground.effort_left -= reach
     if not sweep.suffices:
         return None
@@ -284,14 +287,14 @@ class _Choice:
         self._nodes = nodes
         self._rooms = rooms
         self._candidates = candidates
-        self._chosen: dict[str, Candidate] = {}
+        self._chosen: dict[JobRecord, Candidate] = {}
         self._taken = ground.taken()
         self._there: dict[str, list[Candidate]] = {}
-        known = {candidate.key: candidate for candidate in candidates}
+        known = dict(zip(map(_job_of, candidates), candidates, strict=True))
         for name, room in rooms.items():
             if most[name] > room:
-                keys = {lease.job.key for lease in nodes[name].leases.values()}
-                self._there[name] = sorted(known[key] for key in keys if key in known)
+                jobs = {lease.job for lease in nodes[name].leases.values()}
+                self._there[name] = sorted(known[job] for job in jobs if job in known)
 
     def best(self) -> Found | None:
         """Replica by replica the cheapest offer of all; then whoever frees what belongs to no node; then give back."""
@@ -311,26 +314,26 @@ class _Choice:
 
     def _accept(self, offer: _Offer) -> bool:
         """Take who is offered, if that is still what the node asks for, and allowed."""
-        if any(candidate.key in self._chosen for candidate in offer.victims):
+        if any(candidate.job in self._chosen for candidate in offer.victims):
             return False
         for number, candidate in enumerate(offer.victims):
             if not self._taken.admits(candidate.kind):
                 for other in offer.victims[:number]:
                     self._taken.remove(other.kind)
                 return False
-        self._chosen.update((candidate.key, candidate) for candidate in offer.victims)
+        self._chosen.update((candidate.job, candidate) for candidate in offer.victims)
         return True
 
     def _offer(self, name: str, *, legal: bool = False) -> _Offer | None:
         """What one more replica on the node would take, beside those already chosen; None where nothing gives it."""
+        free = [candidate for candidate in self._there[name] if candidate.job not in self._chosen]
+        if not free:
+            return None
         clearing = self._ground.clearing((self._nodes[name],), alone=True)
         clearing.open_all()
-        free = []
         for candidate in self._there[name]:
-            if candidate.key in self._chosen:
+            if candidate.job in self._chosen:
                 clearing.leave(candidate.job)
-            else:
-                free.append(candidate)
         clearing.goal = clearing.room + 1
         taken = self._taken if legal else _Anybody()
         victims = _take(self._ground, free, clearing, taken)
@@ -349,8 +352,8 @@ class _Choice:
         for candidate in self._candidates:
             if clearing.suffices:
                 break
-            if candidate.key not in self._chosen and self._taken.admits(candidate.kind):
-                self._chosen[candidate.key] = candidate
+            if candidate.job not in self._chosen and self._taken.admits(candidate.kind):
+                self._chosen[candidate.job] = candidate
                 clearing.leave(candidate.job)
         if not clearing.suffices:
             return None

@@ -101,7 +101,7 @@ def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: i
 def _plan(cause: str, found: Found) -> Plan:
     victims = tuple(
         Victim(
-            job=candidate.key,
+            job=candidate.job.key,
             attempt=candidate.job.attempt,
             policy="/".join(candidate.job.policy.key),
             lost=candidate.lost // GPU_UNITS,

@@ -9,6 +9,7 @@ first looks at few others, however many jobs run.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,18 +25,15 @@ from headrace.domain.reclaim.eligibility import (
     may_take_from,
     protected_until,
 )
-from headrace.domain.shelves import last_lease, shelves_of
+from headrace.domain.shelves import grant_of, last_lease, shelves_of, site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from headrace.domain.reclaim.eligibility import Kind
     from headrace.domain.requests import Request
-    from headrace.domain.shelves import Block, Grant, Shelf
+    from headrace.domain.shelves import Block, Shelf
     from headrace.domain.state import JobRecord, PolicyState, PoolState, State
-
-    Buckets = dict[int, list[tuple[Grant, JobRecord, int]]]
-    """Jobs of one kind, the grant by which each stands in order, and what is lost with it, by the bucket of that."""
 
 FRONT = 256
 """So many are drawn one by one; who asks for more gets all the others, bucket by bucket and sorted at once."""
@@ -44,23 +42,23 @@ _BUCKET = 2 * GPU_UNITS * SECOND
 
 
 class Candidate(NamedTuple):
-    """A job that may be taken. Candidates compare as R24 and R25 order them, best first; no two have the same key.
+    """A job that may be taken. Candidates compare as R24 and R25 order them, best first; no two have the same grant.
 
-    Sheltered by its policy's own reservation last; then policy priority, bucket of lost work, newest grant (sequence and place, negated).
+    Sheltered by its policy's own reservation last; then policy priority, bucket of lost work, newest grant (where it stands, negated).
     """
 
     sheltered: bool
     priority: int
     bucket: int
-    sequence: int
-    place: int
-    key: str
+    newest: int
     job: JobRecord
+    site: str
     lost: int
     kind: Kind
 
 
 _kind_of = attrgetter("kind")
+_newest_of = attrgetter("newest")
 
 
 class Yielders:
@@ -150,10 +148,8 @@ class Yielders:
 
     @staticmethod
     def _candidate(victim: JobRecord, lost: int, kind: Kind) -> Candidate:
-        lease, priority = last_lease(victim), kind.policy.document.priority
-        return Candidate(
-            kind.sheltered, priority, lost_bucket(lost), -lease.sequence, -lease.place, victim.key, victim, lost, kind
-        )
+        priority, newest = kind.policy.document.priority, -grant_of(last_lease(victim))
+        return Candidate(kind.sheltered, priority, lost_bucket(lost), newest, victim, site_of(victim), lost, kind)
 
     def _in_order(self) -> Iterator[list[Candidate]]:
         """The sheltered ones wait until those of all priorities have been drawn who are not (R24)."""
@@ -178,13 +174,14 @@ class Yielders:
 
     def _tiers_of(self, rows: list[_Row]) -> Iterator[list[Candidate]]:
         """Bucket by bucket, each in order, those in front of all first; none is empty."""
-        spans, left = [(*row.span(), row) for row in rows], FRONT
+        spans, left = [(*row.span(), row) for row in rows], max(0, FRONT - len(self.drawn))
         for bucket in range(min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=-1) + 1):
             here = [row for first, last, row in spans if first <= bucket <= last]
             front = list(islice(heapq.merge(*(row.draw(bucket) for row in here)), left)) if left else []
             yield from self._noted(front)
             if len(front) == left:
-                yield from self._noted(sorted(chain.from_iterable(row.draw(bucket) for row in here))[left:])
+                alike = chain.from_iterable(row.draw(bucket) for row in here)  # but for their grants
+                yield from self._noted(sorted(alike, key=_newest_of)[left:])
             left -= len(front)
 
     def _noted(self, tier: list[Candidate]) -> Iterator[list[Candidate]]:
@@ -214,7 +211,7 @@ class Yielders:
 class _Row:
     """The jobs of one kind on their shelf. Each block is thrown into buckets when it is first looked at; each job is looked at once.
 
-    `stays` is asked about all if `is_guarded`, else about those that have been preempted before.
+    `stays` is asked about all if `is_guarded`, else about those that have a minimum run time of their own.
     """
 
     __slots__ = ("_is_guarded", "_now", "_stays", "_thrown", "kind", "shelf")
@@ -225,7 +222,7 @@ class _Row:
         self._now = now
         self._stays = stays
         self._is_guarded = is_guarded
-        self._thrown: dict[int, Buckets] = {}
+        self._thrown: dict[int, dict[int, list[Candidate]]] = {}
 
     def span(self) -> tuple[int, int]:
         """The first and the last bucket in which there may be somebody."""
@@ -235,9 +232,7 @@ class _Row:
 
     def draw(self, bucket: int) -> Iterator[Candidate]:
         """Those in a bucket, the newest grant first."""
-        kind, thrown, new = self.kind, self._thrown, tuple.__new__  # of a named tuple, in a third of the time
-        sheltered, priority = kind.sheltered, kind.policy.document.priority
-        blocks = self.shelf.blocks
+        thrown, blocks = self._thrown, self.shelf.blocks
         for number in range(len(blocks) - 1, -1, -1):
             found = thrown.get(number)
             if found is None:
@@ -245,24 +240,25 @@ class _Row:
                 if not self._bucket(latest) <= bucket <= self._bucket(earliest):
                     continue
                 found = thrown[number] = self._throw(blocks[number])
-            yield from [
-                new(Candidate, (sheltered, priority, bucket, -sequence, -place, victim.key, victim, lost, kind))
-                for (sequence, place), victim, lost in found.get(bucket, ())
-            ]
+            yield from found.get(bucket, ())
 
-    def _throw(self, block: Block) -> Buckets:
+    def _throw(self, block: Block) -> dict[int, list[Candidate]]:
         """A block's jobs that may be taken, in buckets, the newest first."""
-        terms, now, gpu, stays = self.kind.policy.document.preemption, self._now, self.kind.gpu, self._stays
-        every, is_guarded = terms.assume_checkpoint_every, self._is_guarded
-        found: Buckets = {}
-        for grant, victim, since in zip(reversed(block.grants), reversed(block.jobs), reversed(block.sinces), strict=True):
-            if (is_guarded or victim.min_runtime) and stays(victim):
+        kind, now, stays, is_guarded, guarded = self.kind, self._now, self._stays, self._is_guarded, block.guarded
+        terms, gpu, sheltered = kind.policy.document.preemption, kind.gpu, kind.sheltered
+        every, priority = terms.assume_checkpoint_every, kind.policy.document.priority
+        new = tuple.__new__  # of a named tuple, in a third of the time
+        found: defaultdict[int, list[Candidate]] = defaultdict(list)
+        those = zip(block.grants, block.jobs, block.sinces, block.sites, strict=True)
+        for grant, victim, since, site in reversed(list(those)):
+            if (is_guarded or grant in guarded) and stays(victim):
                 continue
             span = now - since if since < now else 0
             if every is not None and span > every:
                 span = every
             lost = gpu * span
-            found.setdefault((lost // _BUCKET).bit_length(), []).append((grant, victim, lost // SECOND))
+            bucket = (lost // _BUCKET).bit_length()
+            found[bucket].append(new(Candidate, (sheltered, priority, bucket, -grant, victim, site, lost // SECOND, kind)))
         return found
 
     def _bucket(self, since: int) -> int:

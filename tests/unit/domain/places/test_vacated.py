@@ -4,6 +4,7 @@ from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.documents import PolicyProfile
 from headrace.contracts.facts.fact import Place
 from headrace.domain.places.vacated import Clearing, accounts_of, leaving_anyway
+from headrace.domain.shelves import site_of
 from tests.unit.domain.hall import Hall, gpus, shares
 from tests.unit.domain.site import HALF, Site, policy, pool, profile, slice_at
 
@@ -186,11 +187,46 @@ def test_a_node_that_is_too_full_even_in_sums_is_looked_at_when_enough_has_left_
     assert trial.places() == (Place(node="n1", devices=shares(0, 4), amounts=gpus(4) | {JOB: 1}),)
 
 
+def standing(victims):
+    return [(victim, site_of(victim)) for victim in victims]
+
+
 def test_victims_leave_until_it_suffices_and_no_longer():
     hall, victims, job = full(size=2, replicas=2)
     trial = clearing(hall, job)
-    assert (trial.leave_until_enough(victims), trial.room, trial.suffices) == (2, 2, True)
-    assert trial.leave_until_enough(victims[2:]) == 0
+    assert (trial.leave_until_enough(standing(victims)), trial.room, trial.suffices) == (2, 2, True)
+    assert trial.leave_until_enough(standing(victims[2:])) == 0
     in_sum = clearing(hall, job)
     in_sum.open_all()
-    assert (in_sum.leave_until_enough(victims[:1]), in_sum.suffices) == (1, False)
+    assert (in_sum.leave_until_enough(standing(victims[:1])), in_sum.suffices) == (1, False)
+
+
+def test_whoever_leaves_in_turn_leaves_as_much_as_one_by_one_and_it_is_said_when_there_may_be_more_room():
+    hall, (first, second, third, fourth), job = full(size=4, capacity=gpus(7))
+    order = [third, first, fourth, second]
+    trial, said = clearing(hall, job), []
+    trial.open_all()
+    for left in trial.leave_in_turn(standing(order)):
+        one_by_one = clearing(hall, job)
+        one_by_one.open_all()
+        for victim in order[:left]:
+            one_by_one.leave(victim)
+        there = (left, trial.room_on("n1"), trial.room_on("n2"), trial.suffices)
+        assert there[1:] == (one_by_one.room_on("n1"), one_by_one.room_on("n2"), one_by_one.suffices)
+        said.append(there)
+    assert said == [(3, 0, 1, True), (4, 1, 1, True)]
+    for victim in order:
+        trial.come_back(victim)
+    assert (trial.room, trial.suffices) == (0, False)
+
+
+def test_a_gang_with_two_places_on_one_node_leaves_both_at_once():
+    hall = Hall(nodes=1, devices=4)
+    hall.policy("gang", size=2, replicas=2)
+    hall.policy("owner", reservation=4, size=4)
+    gang = hall.run("gang", "g", ("n1", 0, 2), ("n1", 2, 2))
+    trial = clearing(hall, hall.admit("owner", "o"))
+    assert list(trial.leave_in_turn(standing([gang]))) == [1]
+    assert (trial.room, trial.suffices) == (1, True)
+    trial.come_back(gang)
+    assert (trial.room, trial.suffices) == (0, False)

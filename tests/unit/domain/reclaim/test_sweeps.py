@@ -29,7 +29,7 @@ def ground(hall, job):
 
 
 def names(found):
-    return [candidate.key.rsplit(".")[-1] for candidate in found.victims]
+    return [candidate.job.key.rsplit(".")[-1] for candidate in found.victims]
 
 
 QUARTERS = [(f"{node}-{device}", node, device, 1) for node in ("n1", "n2") for device in range(4)]
