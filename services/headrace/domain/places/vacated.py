@@ -201,6 +201,11 @@ class Clearing:
             account.free(unheard)
         unheard.clear()
 
+    def leave_all(self, victims: Iterable[tuple[JobRecord, str]]) -> None:
+        """All of them are gone."""
+        for _ in self.leave_in_turn(victims):
+            pass
+
     def leave_until_enough(self, victims: Iterable[tuple[JobRecord, str]]) -> int:
         """Victims leave one after the other until it suffices; how many that are."""
         left = 0
@@ -211,19 +216,20 @@ class Clearing:
 
     def _move(self, victim: JobRecord, sign: int) -> None:
         """On a node that has not been looked at only sums are followed: that is done when enough has left it."""
-        leases = victim.leases.values()
+        leases, unseen = victim.leases.values(), {}
         for lease in leases:
             name = lease.node
             node = self._opened.get(name)
             if node is not None:
                 self.room += node.move(lease, sign)
             elif name in self._nodes:
-                self._missing[name] = self._missing_on(name) - sign * lease.amounts.get(GPU, 0)
+                missing = self._missing[name] = self._missing_on(name) - sign * lease.amounts.get(GPU, 0)
+                unseen[name] = missing
+        for name, missing in unseen.items():
+            if missing <= 0:
+                self._open(name)
         for account in self._accounts:
             account.move(leases, sign)
-        for lease in leases:
-            if lease.node not in self._opened and self._missing.get(lease.node, 1) <= 0:
-                self._open(lease.node)
 
     def room_on(self, name: str) -> int:
         """How many replicas one node could hold, that somebody left; 0 for any other."""

@@ -22,7 +22,7 @@ from headrace.domain.places.vacated import Clearing, accounts_of, leaving_anyway
 from headrace.domain.reclaim.legality import Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import Place
@@ -241,8 +241,7 @@ def best_choice(ground: Ground, yielders: Yielders) -> Found | None:
         if reach == len(candidates):
             return None
         further = candidates[reach : reach + len(candidates) // GROWTH + 1]
-        for candidate in further:
-            sweep.leave(candidate.job)
+        sweep.leave_all(map(_job_and_site_of, further))
         reach += len(further)
 
 
@@ -347,19 +346,20 @@ class _Choice:
         """Take on, in order, while something is missing that no offer gives; then let come back, in reverse, who is not needed."""
         clearing = self._ground.clearing(self._nodes.values())
         clearing.open_all()
-        for candidate in self._chosen.values():
-            clearing.leave(candidate.job)
-        for candidate in self._candidates:
-            if clearing.suffices:
-                break
-            if candidate.job not in self._chosen and self._taken.admits(candidate.kind):
-                self._chosen[candidate.job] = candidate
-                clearing.leave(candidate.job)
+        clearing.leave_all(map(_job_and_site_of, self._chosen.values()))
+        clearing.leave_until_enough(map(_job_and_site_of, self._take_on()))
         if not clearing.suffices:
             return None
         victims = _give_back(sorted(self._chosen.values()), clearing, self._taken)
         places = clearing.places()
         return None if places is None else Found(victims, places)
+
+    def _take_on(self) -> Iterator[Candidate]:
+        """In order, whoever else may be taken; they are taken as they are drawn."""
+        for candidate in self._candidates:
+            if candidate.job not in self._chosen and self._taken.admits(candidate.kind):
+                self._chosen[candidate.job] = candidate
+                yield candidate
 
 
 def any_set(ground: Ground, candidates: Sequence[Candidate], nodes: Sequence[NodeState]) -> Found | None:
