@@ -114,7 +114,7 @@ class _Round:
     def grant_pending(self) -> None:
         """The best of each pool, pools by name, until nothing more fits or the round is full; then searches for who found no room."""
         boards = self.standings.in_order()
-        while len(self._tried) < GRANTS_MAX and not self.is_full:
+        while len(self._tried) < GRANTS_MAX and not self.is_full and (self.standings.has_line or self.state.suspended):
             for board in boards:
                 if self._idle.get(board.name) != self._rooms.moves and self._grant_best(board):
                     break
@@ -272,11 +272,13 @@ def leases(job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside
 def grant(
     state: State, standings: Standings, now: int, skip: AbstractSet[str], room: RecordRoom, *, in_line: bool = True
 ) -> list[AnyFact]:
-    """All grants of one round, and the searches that open because somebody found no room.
+    """All grants of one round, and the searches that open because somebody found no room; none where nobody is in line.
 
     `skip`: jobs that this record settles; `room`: what it still holds; without `in_line` only to those for whom places are kept (R27).
     """
     state.pending.ripen(now)
+    if not (state.pending.groups or state.preemptions or state.holds or state.suspended):
+        return []
     turn = _Round(state, standings, now, skip, room)
     try:
         turn.grant_nominated()

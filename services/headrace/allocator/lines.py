@@ -228,8 +228,10 @@ class Board:
         """Somebody waits here for this request, and may use the nodes of some owners (R21)."""
         shape = self.pool.index.number(group.request.shape)
         of_shape = self._of_shape.setdefault(reach_in(self.pool.document, group.policy.key), {})
-        of_shape[shape] = of_shape.get(shape, 0) | 1 << number
-        self._placeable.clear()
+        known = of_shape.get(shape, 0)
+        if not known >> number & 1:
+            of_shape[shape] = known | 1 << number
+            self._placeable.clear()
 
     def await_room(self, post: Post, number: int, head: JobRecord) -> None:
         """Somebody new heads a request: note when it will have waited long enough for something to be kept for it (R16)."""

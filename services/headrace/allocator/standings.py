@@ -78,6 +78,11 @@ class Standings:
                 post.settle()
 
     @property
+    def has_line(self) -> bool:
+        """Whether anybody stands anywhere."""
+        return bool(self._known)
+
+    @property
     def moves(self) -> int:
         """Counts changes of who stands in any pool with what request, not those of their order."""
         return sum([board.version for board in self.boards.values()])
@@ -90,6 +95,8 @@ class Standings:
 
     def next_due(self, now: int) -> int | None:
         """When the next head will have waited long enough for something to be kept for it (R16)."""
+        if not self._state.pending.groups:
+            return None
         self.refresh()
         for board in self.boards.values():
             board.ripen(now)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from headrace.allocator import granting
 from headrace.allocator.granting import GRANTS_MAX, grant, leases
+from headrace.allocator.rooms import Rooms
 from headrace.allocator.standings import Standings
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
@@ -35,6 +37,23 @@ def hall(*policies: d.Policy, count: int = 4, **more: object) -> History:
     told = History(*policies, **more)
     told.node("n1", count)
     return told
+
+
+def test_where_nobody_is_in_line_nothing_is_looked_at(monkeypatch):
+    told = hall(policy("ml"))
+    told.run("ml/one")
+    monkeypatch.setattr(granting, "_Round", None)
+
+    assert round_of(told) == []
+
+
+def test_nobody_is_looked_for_once_everybody_in_line_has_been_granted_something(monkeypatch):
+    told, looks, best = hall(policy("ml")), [], Rooms.best
+    jobs = [told.admit("ml/one"), told.admit("ml/half")]
+    monkeypatch.setattr(Rooms, "best", lambda rooms, board, allowed: looks.append(board.name) or best(rooms, board, allowed))
+
+    assert order(round_of(told)) == [(job.key, "hall") for job in jobs]
+    assert looks == ["hall", "hall"]
 
 
 def test_a_grant_names_the_devices_the_amounts_and_the_checkpoint_to_resume_from():

@@ -107,6 +107,23 @@ def test_what_is_placeable_is_what_some_node_takes():
     assert board.placeable() == 0b100
 
 
+def test_who_asks_for_what_was_asked_for_before_changes_nothing_about_what_is_placeable():
+    told = History(policy("a"))
+    told.node(count=1)
+    first = told.admit("a/one")
+    standings = Standings(told.state)
+    standings.refresh()
+    board = standings.boards["hall"]
+    board.placeable()
+    remembered = {owners: dict(known) for owners, known in board._placeable.items()}
+    told.state.pending.remove(first)
+    standings.refresh()
+    told.admit("a/one")
+    standings.refresh()
+
+    assert board._placeable == remembered
+
+
 SHARES = (d.Share(pool="hall", reservation=gpus(2)),)
 
 
