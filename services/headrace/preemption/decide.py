@@ -48,7 +48,10 @@ class PreemptionWatch:
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; empty when there is nothing to say."""
-        room, self._looked_at = RecordRoom(), max(now, self.state.now)
+        state, self._looked_at = self.state, max(now, self.state.now)
+        if self.heard is None and not (state.preemptions or state.ladders.moments or _searches(state)):
+            return ()
+        room = RecordRoom()
         return (*self._answers(now, room), *room.fill(chain(self._settled(now), self._overdue(now), self._lost(now))))
 
     def next_wakeup(self) -> int | None:
@@ -58,8 +61,7 @@ class PreemptionWatch:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _answers(self, now: int, room: RecordRoom) -> Iterator[AnyFact]:
-        searches = {name: pool.search for name, pool in self.state.pools.items() if pool.search is not None}
-        for name, asked in sorted(searches.items()):
+        for name, asked in sorted(_searches(self.state).items()):
             if asked.proposal is not None or asked.job.state is not JobState.PENDING:
                 continue
             answer = _answer(asked, search(self.state, asked.job, self.state.pools[name], now))
@@ -100,6 +102,11 @@ class PreemptionWatch:
                 yield f.NodeLostV1(node=name, silent_for=silent_for)
             else:
                 self._looks.set(name, now + NODE_TIMEOUT - silent_for)
+
+
+def _searches(state: State) -> dict[str, Search]:
+    """For whom victims are looked for, by pool."""
+    return {name: pool.search for name, pool in state.pools.items() if pool.search is not None}
 
 
 def _answer(asked: Search, found: Plan | NoPlan) -> AnyFact:

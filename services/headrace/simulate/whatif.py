@@ -120,12 +120,12 @@ def compare(
     """
     _look_for_clashes(world, changes)
     parting = world.now
-    keys = priced_keys(_documents(world, changes))
-    as_is, changed = (_Player(world.fork(), keys) for _ in range(2))
-    changed.world.change(changes)
     with seldom_collected(FREEZE_AFTER):
+        keys = priced_keys(_documents(world, changes))
+        as_is, changed = (_Player(world.fork(), keys) for _ in range(2))
+        changed.world.change(changes)
         end, (before, after) = abreast(as_is, changed, parting + span, progress, least=parting + span if to_the_end else 0)
-    return difference(before.of(tenant), after.of(tenant), (parting, end), parting - world.start)
+        return difference(before.of(tenant), after.of(tenant), (parting, end), parting - world.start)
 
 
 def _documents(world: World, changes: Changes) -> Iterator[object]:
@@ -174,7 +174,8 @@ def compare_from(
     """
     came = Aftermath(now) if aftermath is None else aftermath
     ends = KnownEnds(state, now, came)
-    world = _world_of(state, ends, now, came)
+    with seldom_collected(FREEZE_AFTER):
+        world = _world_of(state, ends, now, came)
     to_the_end = aftermath is not None
     found = compare(world, changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)
     known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history or aftermath is not None else (BY_LIMITS, NEVER)

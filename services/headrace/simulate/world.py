@@ -23,7 +23,7 @@ from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import ledger, node_writer, submit
 from headrace.contracts.wishes import After, JobWish
 from headrace.contracts.writers import ADMISSION, ALLOCATOR, GOVERNANCE, PREEMPTION
-from headrace.domain.fold.apply import apply as fold
+from headrace.domain.fold.apply import make_true
 from headrace.domain.fold.ledger import Ledger
 from headrace.domain.requests import asked_by
 from headrace.domain.snapshot import copy_of
@@ -246,32 +246,36 @@ class World:
         stated = tuple(facts)
         if not stated:
             return False
-        state, now = self.state, self.now
-        last, prev = self.ledger.last_of(by)
-        record = Record(
-            by=by,
-            now=max(now, state.now),
-            engine=ENGINE,
-            as_of=state.sequence,
-            prev="" if by.startswith("node.") else prev,
-            facts=stated,
-        )
+        state, now, said = self.state, self.now, tuple(spelled_out(stated))
         if self.long:
             sequence = state.sequence + 1
             state.writers[by] = (sequence, "")
-            fold(state, record, sequence)
+            make_true(state, said, now, sequence)
         else:
-            sequence = self.log.append_now(ledger(by), encode(record), last)
-            (message,) = self.log.messages_after(sequence - 1)
-            if self.ledger.read(message) is None:
-                raise AssertionError(self.ledger.void_reason)
-            self.history.append(Stated(sequence, now - self.start, by, stated))
-        for _, fact in spelled_out(stated):
+            self._record(by, stated)
+        for _, fact in said:
             if type(fact) in HEARD:
                 self.machines.hear(fact, now)
             for hear in self.listeners:
                 hear(fact, state.now)
         return True
+
+    def _record(self, by: str, stated: tuple[AnyFact, ...]) -> None:
+        """Write it as its writer would, and read it back."""
+        last, prev = self.ledger.last_of(by)
+        record = Record(
+            by=by,
+            now=max(self.now, self.state.now),
+            engine=ENGINE,
+            as_of=self.state.sequence,
+            prev="" if by.startswith("node.") else prev,
+            facts=stated,
+        )
+        sequence = self.log.append_now(ledger(by), encode(record), last)
+        (message,) = self.log.messages_after(sequence - 1)
+        if self.ledger.read(message) is None:
+            raise AssertionError(self.ledger.void_reason)
+        self.history.append(Stated(sequence, self.now - self.start, by, stated))
 
     def change(self, changes: Changes) -> None:
         """What would be otherwise is so from now on: documents, deletions, nodes, jobs. `Refused` where governance would not have it."""

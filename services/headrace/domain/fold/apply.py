@@ -15,8 +15,9 @@ from headrace.domain.meters import turn
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from headrace.contracts.facts import AnyFact
     from headrace.contracts.records import Record
     from headrace.domain.state import State
 
@@ -38,12 +39,17 @@ HANDLERS: dict[type, Handler] = {
 
 def apply(state: State, record: Record, sequence: int) -> None:
     """Make every fact of a record true. The record has been found well-formed, entitled and chained (`ledger`)."""
+    make_true(state, spelled_out(record.facts), record.now, sequence)
+
+
+def make_true(state: State, facts: Iterable[tuple[int, AnyFact]], now: int, sequence: int) -> None:
+    """The same of facts that are spelled out, each with its place, as stated at log time `now` in the record of that sequence."""
     state.sequence = sequence
-    state.now = max(state.now, record.now)
+    state.now = max(state.now, now)
     state.pending.ripen(state.now)
     if 0 < state.terms.period_ends <= state.now:
         turn(state)
-    for place, fact in spelled_out(record.facts):
+    for place, fact in facts:
         HANDLERS[type(fact)](state, fact, sequence, place)
     _forget(state)
 
