@@ -129,7 +129,7 @@ def test_the_chart_runs_each_part_with_its_environment_and_port(written):
     assert {part["environment"]: part["port"] for part in values["parts"]} == {
         name: port_of(environment) for name, environment in written.items()
     }
-    assert {part["environment"] for part in values["parts"] if part.get("standby")} == {"allocator@2", "preemption@2"}
+    assert {part["environment"] for part in values["parts"] if part.get("standby")} == {"allocator@2", "preemption@2", "feed@2"}
     for part in values["parts"]:
         assert part["module"] in modules()
 
@@ -161,7 +161,7 @@ def test_helm_itself_renders_the_chart():
         done = subprocess.run(["helm", "template", "hr", str(CHART), *flags], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         documents = [document for document in yaml.safe_load_all(done.stdout) if document]
-        assert len([one for one in documents if one["kind"] == "Deployment"]) == (9 if flags else 11)
+        assert len([one for one in documents if one["kind"] == "Deployment"]) == (9 if flags else 12)
 
 
 def test_the_image_has_what_is_installed_and_nothing_else():

@@ -23,7 +23,7 @@ from headrace.supervisor.running import Running, read_running
 HOST = "chaos"
 NODES, GPUS = 3, 8
 SERVERS = ("nats-server-1", "nats-server-2", "nats-server-3")
-STANDBYS = ("allocator-standby", "preemption-standby")
+STANDBYS = ("allocator-standby", "preemption-standby", "feed-standby")
 DOORS = ("callout-1", "callout-2")
 EXECUTORS = tuple(f"node-{HOST}" if number == 1 else f"node-{HOST}-{number}" for number in range(1, NODES + 1))
 PARTS = (*SERVERS, "postgres", "gateway", *SERVICES, *STANDBYS, *DOORS, *EXECUTORS)

@@ -134,11 +134,13 @@ def machine() -> Iterator[Machine]:
 
 
 SERVICES = {
-    **{f"headrace-{name}": name for name in ("admission", "governance", "feed", "accounting", "audit")},
+    **{f"headrace-{name}": name for name in ("admission", "governance", "accounting", "audit")},
     "headrace-allocator@1": "allocator",
     "headrace-allocator@2": "allocator-standby",
     "headrace-preemption@1": "preemption",
     "headrace-preemption@2": "preemption-standby",
+    "headrace-feed@1": "feed",
+    "headrace-feed@2": "feed-standby",
     "headrace-callout@1": "callout-1",
     "headrace-callout@2": "callout-2",
 }
@@ -199,7 +201,7 @@ def test_every_service_runs_by_its_unit_and_a_job_goes_through_and_a_standby_tak
         assert json.load(answer)["state"].lower().endswith("succeeded")
 
     states = machine.states()
-    for name in ("allocator", "preemption"):
+    for name in ("allocator", "preemption", "feed"):
         assert sorted((states[name], states[f"{name}-standby"])) == ["running", "standby"]
     first_decides = states["allocator"] == "running"
     active = machine.processes.pop("headrace-allocator@1" if first_decides else "headrace-allocator@2")

@@ -8,6 +8,8 @@ FULL = 10_077
 """The error's number where a subject holds as much as it may."""
 NO_STORAGE = 10_047
 """The one where there is no room on the disk."""
+TOO_LARGE = 10_054
+"""The one of a message beyond the stream's bound."""
 
 TRY_AGAIN_AFTER = 5
 """Seconds after which either may have passed: some of the subject has been read, somebody made room."""

@@ -111,8 +111,8 @@ SERVICES: dict[str, Rights] = {
         ("hr.query.governance.>", "hr.feed.>", "hr.telemetry.*.heartbeat", presence("*")),
     ),
     "feed": Rights(
-        ("hr.feed.>", "hr.orders.*", "hr.logs.*", *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
-        ("hr.query.feed.>", "hr.query.orders.node.*", "hr.telemetry.>"),
+        ("hr.feed.>", "hr.orders.*", "hr.logs.*", turn("feed"), *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
+        ("hr.query.feed.>", "hr.query.feed-standby.>", "hr.query.orders.node.*", "hr.telemetry.>", turn("feed")),
     ),
     "accounting": Rights((*_FOLDS, *_ANSWERS, "_INBOX_governance.>"), ("hr.query.accounting.>", "hr.query.provider.>")),
     "audit": Rights(

@@ -14,6 +14,7 @@ from headrace.bus.streams import BEGINS_LATE, PASSING
 from headrace.wire.acknowledgement import FULL, NO_STORAGE, Acknowledgement, Fault
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_LAST_OF_ALL = "Nats-Expected-Last-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
 LOOK_AMONG = 0.5

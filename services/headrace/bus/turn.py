@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ import structlog
 from nats import errors
 
 from headrace.bus.loop import Deposed
+from headrace.bus.process import TURN
 from headrace.contracts.subjects import turn as subject_of
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Turn:
         self.mine = False
         self.is_over = False
         """Somebody has taken over from this one while it slept or could not be heard."""
+        self.is_settled = False
+        """Somebody decides: this one, or one that was heard."""
         self._began = 0.0
         self._patience = SILENCE if first else SILENCE + LATER
         self._instance = instance or secrets.token_hex(8)
@@ -75,6 +79,7 @@ class Turn:
         if self.mine and beat.instance != self._instance and not beat.leaves and beat.age >= 0.0:
             self.is_over = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
         if beat.instance != self._instance:
+            self.is_settled = True
             self._silent, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
             if beat.leaves:
                 self._silent, self._allowed = self._patience, 0.0
@@ -91,7 +96,7 @@ class Turn:
         self._silent = self._silent + passed if connected else 0.0
         if self.mine or self._silent < self._patience + self._allowed:
             return False
-        self.mine, self._began = True, now
+        self.mine, self.is_settled, self._began = True, True, now
         return True
 
     def goodbye(self) -> Beat:
@@ -103,6 +108,12 @@ class Turn:
         now = self._clock()
         self._stalls = [(at, span) for at, span in self._stalls if at > now - STALL_FORGOTTEN]
         return Beat(self._instance, max((span for _, span in self._stalls), default=0.0), age=now - self._began)
+
+
+def turn_of(environment: Mapping[str, str]) -> Turn | None:
+    """What the environment says; None where this instance is the only one."""
+    place = environment.get(TURN, "")
+    return Turn(first=place == "first", clock=time.monotonic) if place else None
 
 
 async def take_turns(connection: Connection, service: str, turn: Turn, begin: Callable[[], None]) -> None:

@@ -81,7 +81,7 @@ def add(nouns: Nouns) -> None:
         "--standby",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="a second allocator and a second preemption, which take over within a second where the first dies (default: no)",
+        help="a second allocator, preemption and feed, which take over within a second where the first dies (default: no)",
     )
     parser.add_argument(
         "--hold-level",

@@ -13,12 +13,11 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.contracts.implied import spelled_out
 from headrace.contracts.subjects import asker_of, feed, split_by
+from headrace.feed.outgoing import Outgoing, Place
 from headrace.views.pseudonyms import name as called
 from headrace.views.pseudonyms import written
 from headrace.views.visibility import hide_others, pool_for, profile_for, sees_node, sees_pool, tenants_of
@@ -29,25 +28,10 @@ if TYPE_CHECKING:
     from headrace.contracts.documents import Pool
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.records import Record
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.state import State
     from headrace.feed.heads import Head
+    from headrace.feed.outgoing import Started
     from headrace.views.roster import Queue
-
-
-class Outgoing(NamedTuple):
-    """One message. (`sequence`, `number`) is its place; a restarted feed goes on behind the last that FEED holds."""
-
-    sequence: int
-    number: int
-    subject: str
-    payload: bytes
-
-
-class Place(msgspec.Struct, frozen=True):
-    """What a restarted feed reads of the last message on FEED."""
-
-    sequence: int
-    number: int
 
 
 class Piece(NamedTuple):
@@ -164,7 +148,7 @@ class Projector:
             self._remember(fact)
             self._forget(fact)
 
-    def messages(self, record: Record, sequence: int, started: Iterable[JobRecord] = ()) -> list[Outgoing]:
+    def messages(self, record: Record, sequence: int, started: Iterable[Started] = ()) -> list[Outgoing]:
         """What FEED tells of a record; `started` are the jobs all of whose replicas run from it on."""
         told = []
         for _, fact in spelled_out(record.facts):
@@ -177,8 +161,9 @@ class Projector:
             told += [self._message(sequence, tag, record.now, piece) for piece in _of_others(self, fact)]
             self._forget(fact)
         for job in started:
-            public = {"job": job.key, "attempt": job.attempt, "nodes": job.attempts[-1].nodes, "pool": job.attempts[-1].pool}
-            told.append(self._message(sequence, "job.started.feed", record.now, _piece(job.key, "job", "started", public)))
+            told.append(
+                self._message(sequence, "job.started.feed", record.now, _piece(job.job, "job", "started", job._asdict()))
+            )
         return told
 
     def _remember(self, fact: AnyFact) -> None:

@@ -1,7 +1,10 @@
-"""The way to FEED: messages in order, many on their way at once, each told at least once and, within two minutes, at most once.
+"""The way to FEED: messages in order, many on their way at once, each told once; and never by two at a time.
 
 Strategy: a window of messages is published without asking for anything but the acknowledgement of its last: one connection keeps the
-order, so that it speaks for all of them. What is not acknowledged is published again, and the server drops by message id what it has.
+order, so that it speaks for all of them. Each is conditional on where FEED ends, as every append to the ledger is. So none can be missing
+from the middle, and a feed that slept while another one took over learns that it is deposed. (One that was stopped within a window may
+find FEED where a later one of it belongs; then it tells what the other one would tell there, or what has been told, under the same id.)
+What FEED did not acknowledge and yet has is looked for, and the rest published again.
 FEED is recent only: when more waits than FEED itself would hold, the oldest is dropped, and counted.
 """
 
@@ -10,27 +13,34 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import structlog
 from nats import errors
 
-from headrace.bus.jetstream import MESSAGE_ID
+from headrace.bus.jetstream import EXPECTED_LAST_OF_ALL, MESSAGE_ID
 from headrace.bus.log import LogError, LogUnavailable
+from headrace.bus.loop import Deposed
 from headrace.bus.streams import FEED_MESSAGES
 from headrace.bus.wakeup import Wakeup
 from headrace.contracts.codec import Malformed, decode
-from headrace.wire.acknowledgement import Acknowledgement
+from headrace.feed.outgoing import Place
+from headrace.wire.acknowledgement import TOO_LARGE, Acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from headrace.feed.facts_out import Outgoing
+    from headrace.bus.log import Log
+    from headrace.feed.outgoing import Outgoing
 
 WINDOW = 256
 YIELD_EVERY = 32
 """Messages written before orders and questions get their turn."""
 RETRY = 0.2
+PATIENTLY = 0.5
+"""Seconds until a question to a log that is away is asked again."""
+
+T = TypeVar("T")
 
 _log = structlog.get_logger("headrace.feed")
 
@@ -56,15 +66,23 @@ class Wire(Protocol):
 
 
 class Outlet:
-    """Messages on their way to FEED."""
+    """Messages on their way to FEED. They wait until `begin` says behind which of FEED's own sequences they go."""
 
-    def __init__(self, wire: Wire, waiting_max: int = FEED_MESSAGES) -> None:
+    def __init__(self, wire: Wire, feed: Log, waiting_max: int = FEED_MESSAGES) -> None:
         self.published = 0
         self.dropped = 0
         self._wire = wire
+        self._feed = feed
         self._waiting: deque[Outgoing] = deque()
         self._waiting_max = waiting_max
         self._wakeup = Wakeup()
+        self._begun = asyncio.Event()
+        self._last = 0
+
+    def begin(self, last: int) -> None:
+        """Go on behind FEED's last message."""
+        self._last = last
+        self._begun.set()
 
     @property
     def waiting(self) -> int:
@@ -85,32 +103,66 @@ class Outlet:
             self._wakeup.ring()
 
     async def run(self) -> None:
-        """Publish until cancelled."""
-        complaint = ""
+        """Publish until cancelled. Raises `Deposed` where somebody else tells FEED."""
+        await self._begun.wait()
         while True:
             while self._waiting:
                 window = list(islice(self._waiting, WINDOW))
-                try:
-                    await self._publish(window)
-                except (LogError, Malformed, errors.Error) as error:
-                    if str(error) != complaint:
-                        complaint = str(error)
-                        _log.warning("feed_awaited", reason=complaint, waiting=self.waiting)
-                    await asyncio.sleep(RETRY)
-                else:
-                    complaint = ""
-                    self._published(window)
+                await self._deliver(window)
+                self._published(window)
             await self._wakeup.sleep(None)
 
-    async def _publish(self, window: list[Outgoing]) -> None:
-        for count, message in enumerate(window[:-1], 1):
-            await self._wire.publish(message.subject, message.payload, headers=_id(message))
-            if not count % YIELD_EVERY:
+    async def _deliver(self, window: list[Outgoing]) -> None:
+        """Publish again and again what FEED does not have of a window."""
+        complaint, has_failed = "", False
+        while window:
+            try:
+                if has_failed:
+                    window = await self._missing(window)
+                part = window[:1] if has_failed else window  # one alone says why it is not taken
+                self._last = await self._publish(part) if part else self._last
+                window, has_failed = window[len(part) :], False
+            except Deposed:
+                raise
+            except (LogError, Malformed, errors.Error) as error:
+                if str(error) != complaint:
+                    complaint = str(error)
+                    _log.warning("feed_awaited", reason=complaint, waiting=self.waiting)
+                await asyncio.sleep(RETRY)
+                has_failed = True
+
+    async def _publish(self, window: list[Outgoing]) -> int:
+        """The sequence of the last."""
+        *first, last = window
+        behind = self._last
+        for message in first:
+            await self._wire.publish(message.subject, message.payload, headers=_headers(message, behind))
+            behind += 1
+            if not behind % YIELD_EVERY:
                 await asyncio.sleep(0)
-        last = window[-1]
-        fault = decode((await self._wire.ask(last.subject, last.payload, _id(last))).data, Acknowledgement).error
-        if fault is not None:
-            raise LogUnavailable(f"FEED does not take it: {fault.description}")
+        ack = decode((await self._wire.ask(last.subject, last.payload, _headers(last, behind))).data, Acknowledgement)
+        if ack.error is None:
+            return ack.seq
+        if ack.error.err_code == TOO_LARGE and not first:
+            self.dropped += 1
+            _log.error("feed_refuses", subject=last.subject, bytes=len(last.payload), reason=ack.error.description)
+            return behind
+        raise LogUnavailable(f"FEED does not take it: {ack.error.description}")
+
+    async def _missing(self, window: list[Outgoing]) -> list[Outgoing]:
+        """What FEED does not have of a window, of which it may have got more than it could acknowledge.
+
+        An empty one is a server's that has lost its memory. Raises `Deposed` where it ends with what is not ours.
+        """
+        end = await self._feed.tip()
+        if end in (0, self._last):
+            self._last = end
+            return window
+        reached, last = end - self._last, await self._feed.get(end)
+        if last is None or not 0 < reached <= len(window) or (last.subject, last.payload) != window[reached - 1][2:]:
+            raise Deposed(f"somebody else tells FEED: it ends with {end}, and ended with {self._last} for us")
+        self._last = end
+        return window[reached:]
 
     def _published(self, window: list[Outgoing]) -> None:
         """Let go of a window; of what was dropped meanwhile nothing is left to let go of."""
@@ -120,5 +172,30 @@ class Outlet:
             self._waiting.popleft()
 
 
-def _id(message: Outgoing) -> dict[str, str]:
-    return {MESSAGE_ID: f"{message.sequence}.{message.number}"}
+def _headers(message: Outgoing, behind: int) -> dict[str, str]:
+    return {MESSAGE_ID: f"{message.sequence}.{message.number}", EXPECTED_LAST_OF_ALL: str(behind)}
+
+
+async def stands_at(feed: Log) -> tuple[int, Place | None]:
+    """Where FEED ends: by its own sequence, and by the place of its last message; None where that is gone, or none of ours."""
+    end = await patiently(feed.tip)
+    last = await patiently(lambda: feed.get(end)) if end else None
+    try:
+        return end, decode(last.payload, Place) if last is not None else None
+    except Malformed:
+        return end, None
+
+
+def behind(place: Place | None, tip: int) -> Place:
+    """Behind what FEED goes on; the ledger's tip where it holds nothing, or what is of another ledger."""
+    return Place(tip + 1, 0) if place is None or place.sequence > tip else place
+
+
+async def patiently(question: Callable[[], Awaitable[T]]) -> T:
+    """The answer, however long the log is away meanwhile."""
+    while True:
+        try:
+            return await question()
+        except LogUnavailable as error:
+            _log.warning("log_awaited", reason=str(error))
+            await asyncio.sleep(PATIENTLY)

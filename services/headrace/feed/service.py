@@ -4,13 +4,16 @@ Strategy: what a node waits for goes first. A batch of records is folded, its or
 FEED messages, which another task publishes; nothing is awaited for a single fact. A feed that comes up folds the whole ledger in
 silence, tells nodes what they may have missed while there was no feed, and goes on with FEED behind the last message it holds; an
 empty FEED (the server has restarted, it is in memory) begins with now.
+
+Of two, one stands by: it folds along, hears heartbeats, answers how it is and nothing else, and begins in the same way when its turn comes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
@@ -23,8 +26,10 @@ from headrace.bus.logtime import LogTime
 from headrace.bus.loop import follow, steady_clock
 from headrace.bus.process import Service, settle
 from headrace.bus.sealing import KEYS, Keyring
+from headrace.bus.streams import FEED_MESSAGES
 from headrace.bus.telemetry import span
-from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, encode
+from headrace.bus.turn import Turn, take_turns, turn_of
+from headrace.contracts.codec import MESSAGE_BYTES_MAX, encode
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts import JobAdmittedV1
 from headrace.contracts.ids import is_token
@@ -35,10 +40,12 @@ from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, node_query, 
 from headrace.feed import orders as node_orders
 from headrace.feed.counted import Counted, Standing
 from headrace.feed.counted import show as show_installation
-from headrace.feed.facts_out import Place, Projector
+from headrace.feed.facts_out import Projector
 from headrace.feed.heads import Heads
-from headrace.feed.outlet import Outlet
+from headrace.feed.outgoing import Place, started
+from headrace.feed.outlet import Outlet, behind, patiently, stands_at
 from headrace.feed.texts import Open, Texts
+from headrace.feed.untold import Told, Untold
 from headrace.service.answering import serve, status
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.snapshots import Snapshots, beginning
@@ -51,36 +58,33 @@ from headrace.views.stories import tell_stories
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
 
     from headrace.bus.connection import Connection
-    from headrace.contracts.records import Record
     from headrace.domain.state import State
+    from headrace.health.figures import Figures, Labels
     from headrace.health.health import Health
-    from headrace.views.roster import Changes
 
-T = TypeVar("T")
 
 BATCH = 100
 """Records folded before their orders go out."""
 STARTS_AT_ONCE = 50
 """Starts in one push, so that with the largest texts it still fits in a message."""
 HEADS_EVERY = 0.25
-RETRY = 0.5
+FEED_SEEN_EVERY = 1.0
+"""Seconds between two looks of one that stands by at what FEED has."""
 FIRST = Place(0, 0)
+FEED, STATUS = "feed", "status"
 
 _log = structlog.get_logger("headrace.feed")
 
 
-class Told(NamedTuple):
-    """A record that has been folded, for FEED."""
-
-    record: Record
-    sequence: int
-    changes: Changes
-
-
 class Feed:
-    """The feed over one ledger and one connection. `open_sealed` opens a job's text; `clock`: microseconds since 1970."""
+    """The feed over one ledger and one connection. `open_sealed` opens a job's text; `clock`: microseconds since 1970.
+
+    `turn`: whether it is this one that tells, of those that there are (None: always); `name` is what this one is called. `caught_up` is set
+    once the ledger has been folded to its tip, and `tells` from when on it speaks.
+    """
 
     def __init__(
         self,
@@ -92,10 +96,13 @@ class Feed:
         *,
         snapshots: Snapshots | None = None,
         state: State | None = None,
+        turn: Turn | None = None,
+        name: str = FEED,
     ) -> None:
         self.fold = LedgerFold(state)
-        self.outlet = Outlet(connection)
+        self.outlet = Outlet(connection, feed)
         self.caught_up = asyncio.Event()
+        self.tells = False
         state = self.fold.state
         self._connection = connection
         self._snapshots = snapshots
@@ -110,36 +117,53 @@ class Feed:
         self._counted = Counted(state)
         self._heads_at = 0
         self._projector = Projector(state)
+        self._untold = Untold(self._projector.skip, FEED_MESSAGES)
+        self._turn = turn
+        self._name = name
+        self._says_how_it_is: Subscription | None = None
         self._place = FIRST
+        self._seen_at = 0
+        self._figures: Figures | None = None
         self._pushes: dict[str, int] = {}
         self._heard: dict[str, int] = {}
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `LogRefused`: the process has to stop."""
         stories = tell_stories(self._history, self.fold.state, self.fold.sequence, self._ledger, self._snapshots)
-        await together(self._follow(), self.outlet.run(), stories)
+        turns = () if self._turn is None else (self._take_turns(self._turn),)
+        await together(self._follow(), self.outlet.run(), stories, *turns)
+
+    async def _take_turns(self, turn: Turn) -> None:
+        await self.caught_up.wait()  # who has not read all there is takes over from nobody
+        await take_turns(self._connection, FEED, turn, lambda: None)
 
     async def _follow(self) -> None:
         """Fold what is in the ledger in silence, then whatever comes."""
-        tip = await _patiently(self._ledger.tip)
-        self._place = await resume_at(self._feed, tip)
+        tip = await patiently(self._ledger.tip)
+        _, place = await stands_at(self._feed)
+        self._place = behind(place, tip)
         if self.fold.sequence >= tip:
             await self._at_tip()
         async for batch in follow(self._ledger, self.fold.sequence, BATCH, HEADS_EVERY):
             await self._take(batch)
             if not self.caught_up.is_set() and self.fold.sequence >= tip:
                 await self._at_tip()
+            elif self.caught_up.is_set() and not self.tells:
+                await self._stand_by()
             await asyncio.sleep(0)
 
     async def _take(self, batch: list[Message]) -> None:
         """Fold a batch; its orders first, its facts after, the heads of the queues now and then."""
         news = node_orders.News()
         told = [note for message in batch if (note := self._note(message, news)) is not None]
-        if self.caught_up.is_set():
-            await self._push(news)
-        for record, sequence, changes in told:
-            self._tell(record, sequence, changes)
-        if self.caught_up.is_set() and not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
+        if not self.tells:
+            for one in told:
+                self._untold.keep(one)
+            return
+        await self._push(news)
+        for one in told:
+            self._tell(one)
+        if not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
             self._tell_heads()
 
     def _note(self, message: Message, news: node_orders.News) -> Told | None:
@@ -151,22 +175,22 @@ class Feed:
         changes = self._roster.note(record, jobs)
         self._history.note(jobs, message.sequence)
         self._heads.touch(changes.queues)
-        live = self.caught_up.is_set()
         for _, fact in spelled_out(record.facts):
             news.note(fact, message.sequence)
-            if live:
+            if self.tells:
                 self._counted.note(fact)
             if isinstance(fact, JobAdmittedV1):
                 self._texts.keep(fact.job, fact.text)
         for key in changes.ended:
             self._texts.drop(key)
-        return Told(record, message.sequence, changes)
+        return Told(record, message.sequence, tuple(map(started, changes.started)))
 
-    def _tell(self, record: Record, sequence: int, changes: Changes) -> None:
+    def _tell(self, told: Told) -> None:
+        record, sequence, began = told
         if sequence < self._place.sequence:
             self._projector.skip(record)
             return
-        messages = self._projector.messages(record, sequence, changes.started)
+        messages = self._projector.messages(record, sequence, began)
         if sequence == self._place.sequence:
             messages = [message for message in messages if message.number > self._place.number]
         self.outlet.put(messages)
@@ -177,12 +201,54 @@ class Feed:
         self.outlet.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
 
     async def _at_tip(self) -> None:
-        """All that was in the ledger is folded: be there for others from now on."""
+        """All that was in the ledger is folded."""
         settle()
-        self._projector.resume(self._place)
         self.caught_up.set()
+        await self._connection.subscribe(telemetry("*", "heartbeat"), cb=self._hear)
+        _log.info("caught_up", sequence=self.fold.sequence, feed_after=self._place.sequence)
+        await self._stand_by()
+
+    async def _stand_by(self) -> None:
+        """Begin where it is our turn; else see what another one has told meanwhile."""
+        turn = self._turn
+        if turn is None:
+            await self._begin()
+        elif turn.mine:
+            if self.fold.sequence >= await patiently(self._ledger.tip):
+                await self._begin()
+        elif turn.is_settled and self._says_how_it_is is None:  # who is asked before somebody tells would send people to nobody
+            self._says_how_it_is = await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
+        elif self._untold and not 0 <= self._clock() - self._seen_at < FEED_SEEN_EVERY * SECOND:
+            await self._see()
+
+    async def _see(self) -> int:
+        """See how far FEED is, and let go of what it has; its own sequence."""
+        self._seen_at = self._clock()
+        end, place = await stands_at(self._feed)
+        if place is not None and place.sequence <= self.fold.sequence:
+            self._place = max(self._place, place)
+        self._untold.has_been_told(self._place)
+        return end
+
+    async def _begin(self) -> None:
+        """Be there for others from now on: nodes first, then FEED, then who asks."""
+        end = await self._see()
+        self.tells = True
         await self._push(node_orders.unconfirmed(self.fold.state))
+        self.outlet.begin(end)
+        for told in self._untold.take():
+            self._tell(told)
+        self._projector.resume(self._place)
         self._tell_heads()
+        await self._connection.subscribe(node_query("*"), cb=self._answer_node)
+        await self._answer_people()
+        if self._figures is not None:  # from now on: of two nobody shows the same twice
+            standing = Standing(self.fold.state, self._roster, self._heads, self._heard)
+            show_installation(self._figures, self._counted, standing, self._clock)
+        _log.info("tells", sequence=self.fold.sequence, feed_after=self._place.sequence)
+
+    async def _answer_people(self) -> None:
+        """Answer for the feed; how it is, under the own name only."""
         sources = Sources(
             self.fold.state,
             self._roster,
@@ -193,11 +259,15 @@ class Feed:
             self._clock,
             self._snapshots,
         )
-        handlers = Queries(sources).handlers() | {"status": lambda _tenant, _user, _payload: self.status()}
-        await self._connection.subscribe(telemetry("*", "heartbeat"), cb=self._hear)
-        await self._connection.subscribe(node_query("*"), cb=self._answer_node)
-        await serve(self._connection, "feed", self.fold, handlers)
-        _log.info("caught_up", sequence=self.fold.sequence, feed_after=self._place.sequence)
+        handlers = Queries(sources).handlers() | {STATUS: self._status}
+        if self._name != FEED:
+            if self._says_how_it_is is None:
+                await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
+            await serve(self._connection, FEED, self.fold, handlers, but=STATUS)
+            return
+        await serve(self._connection, FEED, self.fold, handlers)
+        if self._says_how_it_is is not None:
+            await self._says_how_it_is.unsubscribe()
 
     async def _push(self, news: node_orders.News) -> None:
         """Tell nodes. A push that does not arrive is made good when the node asks."""
@@ -255,16 +325,24 @@ class Feed:
             self._heard[node] = self._clock()
 
     def show(self, health: Health) -> None:
-        """Let be seen how it is, and how the installation is."""
+        """Let be seen how it is, and, once it tells, how the installation is."""
         following = Following(lambda: self.fold.sequence, lambda: self.fold.now, self._ledger.tip, self.caught_up.is_set)
         watch_fold(health, following, self.fold)
         figures, outlet = health.figures, self.outlet
+        if self._turn is not None:
+            health.role = lambda: "active" if self.tells else "standby"
+        figures.gauge("headrace_decides", "1 where this instance decides, 0 where it stands by", self._decides, "writer")
         figures.counter("headrace_order_pushes_total", "messages of orders to nodes", lambda: sum(self._pushes.values()))
         figures.counter("headrace_feed_published_total", "messages published on FEED", lambda: outlet.published)
         figures.counter("headrace_feed_dropped_total", "messages that FEED never got: it was too slow", lambda: outlet.dropped)
         figures.gauge("headrace_feed_waiting_messages", "messages that wait for FEED", lambda: outlet.waiting)
-        standing = Standing(self.fold.state, self._roster, self._heads, self._heard)
-        show_installation(figures, self._counted, standing, self._clock)
+        self._figures = figures
+
+    def _decides(self) -> dict[Labels, float]:
+        return {(FEED,): self._turn is None or self._turn.mine}
+
+    def _status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
+        return self.status()
 
     def status(self) -> ServiceView:
         """How the feed is: how far it has folded, what it has said, and what waits to be said."""
@@ -274,21 +352,10 @@ class Feed:
             "feed_waiting": self.outlet.waiting,
             "feed_dropped": self.outlet.dropped,
         }
-        view = status("feed", self.fold)
+        if self._turn is not None:
+            detail["decides"] = int(self.tells)
+        view = status(self._name, self.fold)
         return msgspec.structs.replace(view, detail=view.detail | detail)
-
-
-async def resume_at(feed: Log, tip: int) -> Place:
-    """Behind what FEED goes on: its last message; the ledger's tip where it holds none, or one of another ledger."""
-    end = await _patiently(feed.tip)
-    last = await _patiently(lambda: feed.get(end)) if end else None
-    try:
-        place = decode(last.payload, Place) if last is not None else None
-    except Malformed:
-        place = None
-    if place is None or place.sequence > tip:
-        return Place(tip + 1, 0)
-    return place
 
 
 def _traced(order: StartOrder, node: str) -> StartOrder:
@@ -299,23 +366,24 @@ def _traced(order: StartOrder, node: str) -> StartOrder:
         return msgspec.structs.replace(order, trace=traced.traceparent)
 
 
-async def _patiently(question: Callable[[], Awaitable[T]]) -> T:
-    while True:
-        try:
-            return await question()
-        except LogUnavailable as error:
-            _log.warning("log_awaited", reason=str(error))
-            await asyncio.sleep(RETRY)
-
-
 async def main(service: Service) -> None:
     """Run until cancelled."""
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     feed = JetStreamLog(service.connection, FEED_STREAM)
     snapshots = Snapshots.over(service.connection, ledger)
-    place = await resume_at(feed, await _patiently(ledger.tip))
+    _, place = await stands_at(feed)
+    place = behind(place, await patiently(ledger.tip))
     state = await beginning(snapshots, place.sequence - 1)
     texts = Keyring(service.data / KEYS)
-    telling = Feed(service.connection, ledger, feed, texts.open, snapshots=snapshots, state=state)
+    telling = Feed(
+        service.connection,
+        ledger,
+        feed,
+        texts.open,
+        snapshots=snapshots,
+        state=state,
+        turn=turn_of(os.environ),
+        name=service.name,
+    )
     telling.show(service.health)
     await telling.run()

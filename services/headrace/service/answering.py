@@ -24,6 +24,7 @@ from headrace.service.fold import LedgerFold
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
 
 Handler = Callable[[str, str, bytes], Awaitable[object] | object]
 """`handler(tenant, user, payload)` gives the body, or raises `Refused`."""
@@ -45,8 +46,19 @@ class Refused(Exception):
         self.body = body
 
 
-async def serve(connection: Connection, service: str, fold: LedgerFold, handlers: Mapping[str, Handler]) -> None:
-    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`; `status` is answered for everybody."""
+async def serve(
+    connection: Connection,
+    service: str,
+    fold: LedgerFold,
+    handlers: Mapping[str, Handler],
+    *,
+    only: str = "",
+    but: str = "",
+) -> Subscription:
+    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`; `status` is answered for everybody.
+
+    `only`, `but`: the one question that is answered, or that somebody else answers.
+    """
     known = {"status": lambda _tenant, _user, _payload: status(service, fold), **handlers}
 
     slow: set[asyncio.Task[None]] = set()
@@ -57,7 +69,7 @@ async def serve(connection: Connection, service: str, fold: LedgerFold, handlers
             await connection.publish(message.reply, encode(said))
 
     async def answer(message: Msg) -> None:
-        if not message.reply:
+        if not message.reply or (but and message.subject.split(".", 4)[3] == but):
             return
         said = _answer(known, fold, message)
         if isinstance(said, Answer):
@@ -71,7 +83,7 @@ async def serve(connection: Connection, service: str, fold: LedgerFold, handlers
             slow.add(task)
             task.add_done_callback(slow.discard)
 
-    await connection.subscribe(f"hr.query.{service}.>", cb=answer)
+    return await connection.subscribe(f"hr.query.{service}.{f'{only}.' if only else ''}>", cb=answer)
 
 
 def _drop(body: Awaitable[object]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,8 +13,8 @@ from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.chain import Chain
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.loop import Draft, ServiceLoop, Timing
-from headrace.bus.process import TURN, Service, settle
-from headrace.bus.turn import Turn, take_turns
+from headrace.bus.process import Service, settle
+from headrace.bus.turn import Turn, take_turns, turn_of
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.levels import at_level
 from headrace.contracts.queries import ServiceView
@@ -115,9 +114,7 @@ class Deciding:
     async def begin(cls, service: Service, writer: str, make: Callable[[State], PureDecider]) -> Deciding:
         """The same behind the newest snapshot that can be trusted and read; in turns with others, where the environment says so."""
         log = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
-        place = os.environ.get(TURN, "")
-        turn = Turn(first=place == "first", clock=time.monotonic) if place else None
-        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), turn)
+        return cls(service, writer, make, await beginning(Snapshots.over(service.connection, log)), turn_of(os.environ))
 
     def _sealed(self, facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
         return self.seal(facts)

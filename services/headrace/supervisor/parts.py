@@ -44,7 +44,7 @@ POSTGRES_STOPS_WITHIN = 30.0
 NODE_STOPS_WITHIN = 30.0
 """Seconds. An executor gives its jobs 10 s to save their work, and itself a little more."""
 
-STANDBYS = ("allocator", "preemption")
+STANDBYS = ("allocator", "preemption", "feed")
 STANDBY = "-standby"
 """The services that may have a second instance, and what that is called."""
 
@@ -97,7 +97,7 @@ def postgres(database: PostgresSettings) -> Program:
 
 
 def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[Program, ...]:
-    """Every service of ours, and a second one of those that decide who runs, if there are to be standbys."""
+    """Every service of ours, and a second one of those that decide who runs and of who tells it, if there are to be standbys."""
     extra = {
         "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
         "governance": {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(installation.settings().hold_level))},

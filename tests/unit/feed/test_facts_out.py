@@ -16,8 +16,9 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.records import Record
 from headrace.feed.facts_out import HIDDEN, OF_A_JOB, OF_OTHERS, Projector
-from headrace.feed.facts_out import Place as FeedPlace
 from headrace.feed.heads import Head
+from headrace.feed.outgoing import Place as FeedPlace
+from headrace.feed.outgoing import started
 
 MINE = "acme.alice.01k00000000000000000000001"
 ULID = "01k00000000000000000000001"
@@ -494,10 +495,10 @@ def test_a_job_that_runs_is_told_behind_the_facts_that_made_it_run(hall):
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
     record = Record(by="x", now=77, engine="test", as_of=0, facts=(f.LeaseStartedV1(job=job, attempt=1, at=5),))
-    lease, started = Projector(hall.state).messages(record, 9, [hall.state.jobs[job]])
+    lease, began = Projector(hall.state).messages(record, 9, [started(hall.state.jobs[job])])
     assert lease[:2] == (9, 1)
-    assert started[:3] == (9, 2, f"hr.feed.acme.job.started.{job[-26:]}")
-    assert json.loads(started.payload) == {
+    assert began[:3] == (9, 2, f"hr.feed.acme.job.started.{job[-26:]}")
+    assert json.loads(began.payload) == {
         "type": "job.started.feed",
         "at": 77,
         "sequence": 9,

@@ -11,6 +11,7 @@ import pytest
 from nats import errors
 
 from headrace.bus.log import LogBroken, LogUnavailable
+from headrace.bus.loop import Deposed
 from headrace.bus.memory import MemoryLog
 from headrace.bus.sealing import KeyGone
 from headrace.contracts import facts as f
@@ -20,6 +21,7 @@ from headrace.contracts.orders import NodeAnswer, Orders, StartOrder
 from headrace.contracts.queries import Answer, ServiceView
 from headrace.contracts.subjects import feed as feed_subject
 from headrace.contracts.wishes import JobText
+from headrace.feed import outlet
 from headrace.feed import service as module
 from headrace.feed.service import Feed
 from tests.patience import PATIENCE
@@ -38,16 +40,24 @@ class FakeConnection:
         if self.broken:
             raise errors.ConnectionClosedError
         if subject.startswith("hr.feed."):
-            self.feed.append_now(subject, payload, None, headers["Nats-Msg-Id"])
+            self.wrong = int(headers["Nats-Expected-Last-Sequence"]) != self.feed.last_sequence
+            if not self.wrong:
+                self.feed.append_now(subject, payload, None, headers["Nats-Msg-Id"])
         else:
             self.published.append((subject, payload))
 
     async def ask(self, subject, payload=b"", headers=None):
         await self.publish(subject, payload, headers=headers)
-        return SimpleNamespace(data=b"{}")
+        wrong = b'{"error":{"err_code":10071,"description":"wrong last sequence"}}'
+        return SimpleNamespace(data=wrong if self.wrong else b'{"seq":%d}' % self.feed.last_sequence)
 
     async def subscribe(self, subject, queue="", cb=None):
         self.subscriptions[subject] = cb
+
+        async def unsubscribe():
+            del self.subscriptions[subject]
+
+        return SimpleNamespace(unsubscribe=unsubscribe)
 
     async def send(self, subscription, subject, payload=b"", reply="answer"):
         """What a subscriber answers to a message; None where it does not."""
@@ -75,9 +85,9 @@ def open_sealed(tenant, sealed, key):
 class Running:
     """A feed that runs beside the story."""
 
-    def __init__(self, story, connection):
+    def __init__(self, story, connection, **more):
         self.connection = connection
-        self.feed = Feed(connection, story.log, connection.feed, open_sealed, clock=lambda: story.now)
+        self.feed = Feed(connection, story.log, connection.feed, open_sealed, clock=lambda: story.now, **more)
         self._story = story
         self._task = asyncio.create_task(self.feed.run())
 
@@ -91,6 +101,7 @@ class Running:
     async def still(self):
         """All of the story is folded and told."""
         await self.until(lambda: self.feed.caught_up.is_set() and self.feed.fold.sequence == self._story.log.last_sequence)
+        await self.until(lambda: self.feed.tells or self.feed._turn is not None)
         for _ in range(20):
             await asyncio.sleep(0)
         await self.until(lambda: not self.feed.outlet.waiting)
@@ -320,7 +331,7 @@ async def test_a_broken_ledger_stops_the_feed(hall, run):
 
 
 async def test_a_log_that_is_away_at_the_start_is_waited_for(hall, monkeypatch):
-    monkeypatch.setattr(module, "RETRY", 0)
+    monkeypatch.setattr(outlet, "PATIENTLY", 0)
     connection = FakeConnection(lambda: hall.now)
     tip = hall.log.tip
     away = [LogUnavailable("away"), LogUnavailable("away")]
@@ -364,3 +375,150 @@ async def test_a_feed_that_can_tell_nobody_any_more_does_not_go_on_in_silence(ha
     hall.append("admission", f.JobAdmittedV1(job=hall.job(1), policy="dev", profile="one", request={"gpu": 126_000}))
     with pytest.raises(ZeroDivisionError):
         await running.until(lambda: False)
+
+
+def turn(mine=False, heard=True):
+    return SimpleNamespace(mine=mine, is_settled=mine or heard)
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Nobody takes turns by himself: the tests do."""
+
+    async def take_turns(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "take_turns", take_turns)
+    monkeypatch.setattr(module, "HEADS_EVERY", 0.001)
+    monkeypatch.setattr(module, "FEED_SEEN_EVERY", 0)
+
+
+@pytest.fixture
+async def two(hall, alone):
+    """One that tells and one that stands by, each on a connection of its own, and one FEED."""
+    first = Running(hall, FakeConnection(lambda: hall.now), turn=turn(mine=True))
+    other = FakeConnection(lambda: hall.now)
+    other.feed = first.connection.feed
+    second = Running(hall, other, turn=turn(), name="feed-standby")
+    await first.until(lambda: first.feed.tells)
+    await second.still()
+    yield first, second
+    for feed in (first, second):
+        await feed.stop()
+
+
+async def test_one_that_stands_by_says_how_it_is_and_nothing_else(hall, two):
+    first, second = two
+    hall.admit(hall.job(1), text="sealed")
+    hall.grant(hall.job(1), ("gpu01", "g0"))
+    await first.still()
+    await second.still()
+    assert second.connection.published == []
+    await second.until(lambda: "hr.query.feed-standby.status.>" in second.connection.subscriptions)
+    assert set(second.connection.subscriptions) == {"hr.telemetry.*.heartbeat", "hr.query.feed-standby.status.>"}
+    answer = await second.connection.send("hr.query.feed-standby.status.>", "hr.query.feed-standby.status.acme.alice")
+    status = decode(bytes(decode(answer, Answer).body), ServiceView)
+    assert (status.service, status.folded, status.detail["decides"]) == ("feed-standby", 4, 0)
+
+
+async def test_one_whose_turn_comes_goes_on_where_the_other_stopped_and_tells_nothing_twice(hall, two):
+    first, second = two
+    jobs = [hall.job(number) for number in range(1, 4)]
+    hall.admit(jobs[0], text="sealed")
+    hall.grant(jobs[0], ("gpu01", "g0"))
+    await first.still()
+    await first.stop()
+    told = len(first.connection.feed.messages_after(0))
+    hall.start(jobs[0])
+    hall.append(
+        "admission", *(f.JobAdmittedV1(job=job, policy="dev", profile="one", request={"gpu": 126_000}) for job in jobs[1:])
+    )
+    await second.still()
+    second.feed._turn.mine = True
+    await second.until(lambda: second.feed.tells)
+    await second.still()
+    whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
+    places = [(fact["sequence"], fact["number"]) for fact in whole]
+    assert places == sorted(set(places))
+    assert [fact["type"] for fact in whole[told:]] == [
+        *("lease.started.v1", "job.started.feed", "job.admitted.v1", "job.admitted.v1", "queue.head.feed")
+    ]
+    assert whole[told + 1] | {"at": 0} == {
+        "type": "job.started.feed",
+        "at": 0,
+        "sequence": 5,
+        "number": 2,
+        "job": jobs[0],
+        "attempt": 1,
+        "nodes": ["gpu01"],
+        "pool": "hall",
+    }
+    send = second.connection.send
+    answer = decode(await send("hr.query.orders.node.*", "hr.query.orders.node.gpu01"), NodeAnswer)
+    assert [start.job for start in answer.starts] == [jobs[0]]
+    assert decode(await send("hr.query.feed.>", "hr.query.feed.queues.acme.alice"), Answer).code == ""
+    assert await send("hr.query.feed.>", "hr.query.feed.status.acme.alice") is None
+
+
+async def test_what_an_attempt_was_when_it_started_is_told_also_when_it_has_ended_since(hall, two):
+    first, second = two
+    job = hall.job(1)
+    hall.admit(job, text="sealed")
+    hall.grant(job, ("gpu01", "g0"))
+    await first.still()
+    await first.stop()
+    hall.start(job)
+    await second.still()
+    hall.end(job, exit_code=1)
+    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="failed"))
+    hall.grant(job, ("gpu01", "g1"), attempt=2)
+    await second.still()
+    second.feed._turn.mine = True
+    await second.until(lambda: second.feed.tells)
+    await second.still()
+    (told,) = [
+        fact
+        for message in second.connection.feed.messages_after(0)
+        if (fact := json.loads(message.payload))["type"] == "job.started.feed"
+    ]
+    assert (told["attempt"], told["nodes"]) == (1, ["gpu01"])
+
+
+async def test_one_that_sleeps_while_another_takes_over_is_deposed(hall, two):
+    first, second = two
+    hall.admit(hall.job(1), text="sealed")
+    await first.still()
+    await second.still()
+    second.feed._turn.mine = True
+    await second.until(lambda: second.feed.tells)
+    hall.admit(hall.job(2), text="sealed")
+    with pytest.raises(Deposed, match="somebody else tells FEED"):
+        await first.until(lambda: False)
+    whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
+    assert [fact["job"] for fact in whole if fact["type"] == "job.admitted.v1"] == [hall.job(1), hall.job(2)]
+
+
+async def test_the_first_of_two_answers_how_it_is_also_while_the_other_one_tells(hall, alone):
+    connection = FakeConnection(lambda: hall.now)
+    running = Running(hall, connection, turn=turn(heard=False))
+    await running.until(running.feed.caught_up.is_set)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert set(connection.subscriptions) == {"hr.telemetry.*.heartbeat"}
+    running.feed._turn.is_settled = True
+    await running.until(lambda: "hr.query.feed.status.>" in connection.subscriptions)
+    running.feed._turn.mine = True
+    await running.until(lambda: "hr.query.feed.>" in connection.subscriptions)
+    await running.until(lambda: "hr.query.feed.status.>" not in connection.subscriptions)
+    answer = await connection.send("hr.query.feed.>", "hr.query.feed.status.acme.alice")
+    assert decode(bytes(decode(answer, Answer).body), ServiceView).detail["decides"] == 1
+    await running.stop()
+
+
+async def test_what_feed_has_is_let_go_of_while_standing_by(hall, two):
+    first, second = two
+    hall.admit(hall.job(1), text="sealed")
+    hall.admit(hall.job(2), text="sealed")
+    await first.still()
+    await second.still()
+    await second.until(lambda: [told.sequence for told in second.feed._untold._records] == [4])

@@ -36,7 +36,7 @@ def test_each_process_has_an_environment_of_its_own_that_nobody_else_may_read(in
     found = environments(installation)
     assert sorted(found) == [
         *("accounting", "admission", "allocator@1", "allocator@2", "audit", "callout@1", "callout@2"),
-        *("feed", "governance", "preemption@1", "preemption@2"),
+        *("feed@1", "feed@2", "governance", "preemption@1", "preemption@2"),
     ]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files if path != installation.endpoint} == {0o600}
     second = found["allocator@2"]
@@ -49,7 +49,7 @@ def test_each_process_has_an_environment_of_its_own_that_nobody_else_may_read(in
     assert [name for name, one in found.items() if "HEADRACE_POSTGRES_DSN" in one] == ["accounting"]
     assert found["governance"]["HEADRACE_API"] == f"unix:{installation.directory}/gateway/api.sock"
     places = [one["HEADRACE_METRICS"] for one in found.values()]
-    assert len(set(places)) == len(places) == 11
+    assert len(set(places)) == len(places) == 12
     assert found["allocator@1"]["HEADRACE_METRICS"] == "127.0.0.1:9103"
     assert second["HEADRACE_METRICS"] == "127.0.0.1:9113"
 
@@ -74,8 +74,8 @@ def test_three_servers_know_each_other_and_have_all_logins(installation):
         assert 'cert_file: "/c"' in text
         assert installation.service("allocator").password in text
         assert installation.metrics_token() not in text
-    assert environments(installation)["feed"]["HEADRACE_CA"] == "/ca"
-    assert environments(installation)["feed"]["HEADRACE_DATA"] == "/var/lib/headrace"
+    assert environments(installation)["feed@1"]["HEADRACE_CA"] == "/ca"
+    assert environments(installation)["feed@1"]["HEADRACE_DATA"] == "/var/lib/headrace"
 
 
 def test_one_server_alone_on_the_loopback_listens_there_and_to_nobody_else(installation):

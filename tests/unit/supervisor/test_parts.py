@@ -75,13 +75,13 @@ def test_each_service_has_its_own_login_and_only_the_books_know_the_database(ins
 def test_a_standby_is_the_same_service_in_the_same_name_that_waits_for_its_turn(installation):
     installation.keep_settings(Settings(host="gpu01", standby=True))
     programs = {program.name: program for program in parts.services(installation, URL, "postgresql://secret")}
-    for name in ("allocator", "preemption"):
+    for name in ("allocator", "preemption", "feed"):
         first, second = programs[name], programs[f"{name}-standby"]
         assert second.argv == first.argv
         assert second.env["HEADRACE_NATS_USER"] == first.env["HEADRACE_NATS_USER"] == name
         assert (first.env["HEADRACE_TURN"], second.env["HEADRACE_TURN"]) == ("first", "later")
         assert ("HEADRACE_INSTANCE" in first.env, second.env["HEADRACE_INSTANCE"]) == (False, f"{name}-standby")
-    assert len(programs) == 9
+    assert len(programs) == 10
 
 
 def test_a_simulated_node_is_an_executor_with_its_own_login(installation):
@@ -110,7 +110,7 @@ def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_toke
         said = {key: program.env[f"HEADRACE_METRICS{key}"] for key in ("", "_TOKEN", "_TARGETS")}
         assert said == {"": "127.0.0.1:0", "_TOKEN": token, "_TARGETS": str(installation.metrics)}
     names = [program.env.get("HEADRACE_INSTANCE", program.name) for program in ours]
-    assert len(set(names)) == len(names) == 11
+    assert len(set(names)) == len(names) == 12
 
 
 def test_the_token_of_the_figures_is_no_login_of_the_bus(installation):

@@ -1,0 +1,40 @@
+"""What is kept of one that stands by."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.contracts import facts as f
+from headrace.contracts.records import Record
+from headrace.feed.outgoing import Place
+from headrace.feed.untold import Told, Untold
+
+
+def told(sequence, facts=1):
+    stated = tuple(f.NodeUncordonedV1(author="a.b", node=f"n{number}") for number in range(facts))
+    return Told(Record(by="governance", now=1, engine="test", as_of=0, facts=stated), sequence, ())
+
+
+@pytest.fixture
+def skipped():
+    return []
+
+
+def test_what_feed_has_is_let_go_of_but_not_the_record_that_it_may_have_in_part(skipped):
+    untold = Untold(skipped.append, 100)
+    kept = [told(number) for number in (3, 5, 6)]
+    for one in kept:
+        untold.keep(one)
+    untold.has_been_told(Place(5, 1))
+    assert (skipped, bool(untold)) == ([kept[0].record], True)
+    assert list(untold.take()) == kept[1:]
+    assert not untold
+
+
+def test_of_too_much_the_oldest_goes_and_the_newest_stays_however_large(skipped):
+    untold = Untold(skipped.append, 3)
+    kept = [told(1, 2), told(2, 2), told(3, 9)]
+    for one in kept:
+        untold.keep(one)
+    assert [record.facts for record in skipped] == [one.record.facts for one in kept[:2]]
+    assert list(untold.take()) == kept[2:]
