@@ -1,12 +1,12 @@
 """Processes that are stopped (SIGSTOP) while somebody else does their work, and then go on as if nothing had been: they do no harm.
 
-Allocator and preemption have standbys that take over. For admission, governance and audit a second process with the same login is
+Allocator, preemption and feed have standbys that take over. For admission, governance and audit a second process with the same login is
 started meanwhile, as a cluster would on another machine. A node is stopped for so long that it is given up, and its job runs elsewhere.
 
 All the time jobs are submitted. Afterwards every acknowledged job has ended once, whoever was deposed has been started again, the node's
 own process of the job that was taken from it is gone, and an auditor who knows nothing but bytes finds nothing wrong.
 
-`python tests/load/zombies.py [--seconds 3] [--json FILE]`, or `make rolling`.
+`python tests/load/zombies.py [--seconds 60] [--json FILE]`, or `make rolling`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from headrace.client.client import Client
 
-TURNS = (ALLOCATOR, PREEMPTION)
+TURNS = (ALLOCATOR, PREEMPTION, "feed")
 ALONE = (ADMISSION, GOVERNANCE, AUDIT)
 
 
@@ -190,7 +190,7 @@ async def measure(folder: Path, seconds: float) -> dict[str, Any]:
 def main() -> None:
     """The table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long each sleeps after somebody has taken over")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long each sleeps after somebody has taken over")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     began = time.monotonic()
