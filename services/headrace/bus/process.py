@@ -51,6 +51,9 @@ BOOKS_NICE, AUDIT_NICE = 5, 10
 """By how much the books, and what audit does, stand behind whoever decides and answers where a machine has too much to do: about a third,
 and a tenth, of what those get. Both catch up."""
 
+AUTOGROUP = Path("/proc/self/autogroup")
+"""Where Linux is told how nice the own session is, if it has such a thing."""
+
 STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
 
 LOOK = (
@@ -111,9 +114,16 @@ def _complete(environment: MutableMapping[str, str]) -> str:
 
 
 def stand_behind(nice: int) -> None:
-    """Let others go first."""
+    """Let others go first.
+
+    Where the kernel shares time out between sessions (autogroup), niceness counts within one only, and every part leads its own: then the
+    session has to be nice as well. One that somebody else leads is that one's.
+    """
     with contextlib.suppress(OSError):
         os.nice(nice)
+    if os.getsid(0) == os.getpid():
+        with contextlib.suppress(OSError):
+            AUTOGROUP.write_text(str(nice), "ascii")
 
 
 def settle() -> None:

@@ -241,7 +241,8 @@ def reason(line: str) -> str:
 
 def _begin(supervisor: int, number: int, nice: int) -> None:
     """In the child, before it becomes the program: end when the supervisor does, and at once if it has already."""
-    stand_behind(nice)
+    if nice:
+        stand_behind(nice)
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != supervisor:

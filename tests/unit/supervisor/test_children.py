@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -200,3 +201,9 @@ def _is_zombie(pid):
 async def test_a_child_stands_behind_others_where_it_is_to(child):
     behind = child("sh", "-c", "nice; exec sleep 60", nice=3)
     await until(says(behind, f"{os.nice(0) + 3}\n"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this system knows no autogroups")
+async def test_a_child_stands_behind_others_also_where_time_is_shared_out_between_sessions(child):
+    behind = child("sh", "-c", "cut -d' ' -f2,3 /proc/self/autogroup; exec sleep 60", nice=3)
+    await until(says(behind, "nice 3\n"))
