@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 from pathlib import Path
 
 PART = ".part"
@@ -16,9 +18,9 @@ def write(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 def draft(path: Path, data: bytes, mode: int = 0o600) -> Path:
     """`data` on the disk, under another name, for `put`."""
-    part = path.with_name(path.name + PART)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -30,8 +32,18 @@ def draft(path: Path, data: bytes, mode: int = 0o600) -> Path:
 
 def put(part: Path, path: Path) -> None:
     """Give a draft its name."""
-    part.replace(path)
+    try:
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
     sync(path.parent)
+
+
+def unwritten(path: Path, error: OSError) -> str:
+    """What to say where a file or directory could not be written: its name, why, and the way out where the disk is full."""
+    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return f"{path} cannot be written: {error.strerror or error}{'; make room there, then try again' if full else ''}"
 
 
 def sync(directory: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 from headrace.archive import durable
 from headrace.archive import manifest as manifests
 from headrace.archive.manifest import ArchiveBroken, ArchiveBusy, Manifest, Piece
-from headrace.archive.reading import read_piece
+from headrace.archive.reading import read_piece, see_piece
 from headrace.archive.table import decode, encode
 from headrace.bus.log import LogUnavailable, Message, Stored
 from headrace.contracts.records import digest
@@ -79,7 +80,7 @@ def alone(directory: Path) -> Iterator[None]:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise ArchiveBroken(f"{directory} cannot be written: {error.strerror or error}") from None
+        raise ArchiveBroken(durable.unwritten(directory, error)) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,6 +107,8 @@ async def export(source: Source, directory: Path, say: Say = lambda _record, _la
                 manifest = await _export(reader, directory, manifest, tip, say)
             finally:
                 await reader.close()
+        else:
+            await asyncio.to_thread(_see_there, directory, manifest)
         _tidy(directory, manifest)
         return manifest
 
@@ -123,6 +126,18 @@ async def see_same(source: Source, manifest: Manifest, tip: int) -> None:
         raise ArchiveBroken(
             f"record {manifest.through} is another one in the ledger than in the archive: one was changed, or they do not belong together"
         )
+
+
+def _see_there(directory: Path, manifest: Manifest) -> None:
+    """Where nothing is new, what the list says is there is looked at: the last file as a whole, of the others whether they are there."""
+    try:
+        for piece in manifest.pieces[:-1]:
+            see_piece(directory, piece)
+        for piece in manifest.pieces[-1:]:
+            read_piece(directory, piece)
+    except ArchiveBroken as error:
+        again = "" if manifest.purged else f"; or move {directory} away and export again: the stream still has every record"
+        raise ArchiveBroken(f"{error}{again}") from None
 
 
 async def _export(reader: StoredReader, directory: Path, manifest: Manifest, tip: int, say: Say) -> Manifest:
@@ -159,7 +174,7 @@ def _writable(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ArchiveBroken(f"the archive {directory} cannot be written: {error.strerror or error}") from None
+        raise ArchiveBroken(f"the archive {durable.unwritten(directory, error)}") from None
 
 
 def _add(directory: Path, manifest: Manifest, records: list[Stored]) -> Manifest:
@@ -203,7 +218,8 @@ def _write(directory: Path, month: str, records: list[Stored]) -> Piece:
 def _tidy(directory: Path, manifest: Manifest) -> None:
     """Remove what an export left that was interrupted, or that a longer file has taken the place of; never what only it holds."""
     listed = {directory / piece.path for piece in manifest.pieces}
-    for path in (directory / "ledger").glob(f"*/*{durable.PART}"):
+    drafts = (directory.glob(f".{manifests.FILE}.*{durable.PART}"), (directory / "ledger").glob(f"*/*{durable.PART}"))
+    for path in chain(*drafts):
         path.unlink()
     for path in set((directory / "ledger").glob("*/*.parquet")) - listed:
         name = _NAME.fullmatch(path.name)

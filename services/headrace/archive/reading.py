@@ -20,21 +20,26 @@ def piece_of(manifest: Manifest, sequence: int) -> int:
     return bisect_left(manifest.pieces, sequence, key=lambda piece: piece.last)
 
 
+def see_piece(directory: Path, piece: Piece) -> None:
+    """Whether its file is there, and as long as it was; nothing of it is read. Raises `ArchiveBroken` as `read_piece` does."""
+    try:
+        size = (directory / piece.path).stat().st_size
+    except OSError as error:
+        raise _unread(_what(directory, piece), error) from None
+    _see_long(_what(directory, piece), size, piece)
+
+
 def read_piece(directory: Path, piece: Piece, first: int = 0, last: int | None = None) -> list[Stored]:
     """The records of a piece, all or from `first` to `last`; the file is looked at as a whole.
 
     Raises `ArchiveBroken` with the file, the month and the records that it should have.
     """
-    path = directory / piece.path
-    what = f"{path} (month {piece.month}, records {piece.first} to {piece.last})"
+    what = _what(directory, piece)
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise ArchiveBroken(f"{what} is missing from the archive: {_WAY_OUT}") from None
+        data = (directory / piece.path).read_bytes()
     except OSError as error:
-        raise ArchiveBroken(f"{what} cannot be read: {error.strerror or error}") from None
-    if len(data) < piece.size:
-        raise ArchiveBroken(f"{what} is cut short: it has {len(data)} of {piece.size} bytes; {_WAY_OUT}")
+        raise _unread(what, error) from None
+    _see_long(what, len(data), piece)
     if sha256(data).hexdigest() != piece.digest:
         raise ArchiveBroken(f"{what} has been changed: its digest is not the one in {manifests.FILE}; {_WAY_OUT}")
     first, last = max(first, piece.first), piece.last if last is None else min(last, piece.last)
@@ -45,6 +50,21 @@ def read_piece(directory: Path, piece: Piece, first: int = 0, last: int | None =
     if [record.sequence for record in records] != list(range(first, last + 1)):
         raise ArchiveBroken(f"{what} has other records than its name and {manifests.FILE} say")
     return records
+
+
+def _what(directory: Path, piece: Piece) -> str:
+    return f"{directory / piece.path} (month {piece.month}, records {piece.first} to {piece.last})"
+
+
+def _unread(what: str, error: OSError) -> ArchiveBroken:
+    if isinstance(error, FileNotFoundError):
+        return ArchiveBroken(f"{what} is missing from the archive: {_WAY_OUT}")
+    return ArchiveBroken(f"{what} cannot be read: {error.strerror or error}")
+
+
+def _see_long(what: str, size: int, piece: Piece) -> None:
+    if size < piece.size:
+        raise ArchiveBroken(f"{what} is cut short: it has {size} of {piece.size} bytes; {_WAY_OUT}")
 
 
 class ArchiveReader:

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from headrace.archive import durable
 from headrace.audit.seals import MARK, flaw
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.facts import LedgerSealedV1
@@ -56,7 +57,9 @@ class SealKey:
         """The key in a file; a new one where there is none. Raises `KeptWrong`."""
         try:
             if not path.exists():
-                _write_new(path, Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                new = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+                durable.write(path, new)
             if path.stat().st_mode & _LOOSE:
                 raise KeptWrong(f"{path} may be read by others; `chmod 600 {path}`")
             private = load_pem_private_key(path.read_bytes(), None)
@@ -67,14 +70,6 @@ class SealKey:
         if not isinstance(private, Ed25519PrivateKey):
             raise KeptWrong(f"{path} is no Ed25519 key")
         return cls(private)
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 class Kept:

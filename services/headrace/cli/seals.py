@@ -13,11 +13,11 @@ from headrace.cli.arguments import Failed, Nouns, add_asker, add_command
 from headrace.cli.shown import as_json
 from headrace.cli.tables import table
 from headrace.cli.whole_ledger import Progress, records
+from headrace.cli.written import write_out
 from headrace.contracts.codec import Malformed, decode_record, encode
 from headrace.contracts.facts import LedgerSealedV1
 from headrace.contracts.subjects import ledger
 from headrace.contracts.writers import AUDIT
-from headrace.supervisor.installation import InstallationError, write_whole
 
 if TYPE_CHECKING:
     from headrace.domain.fold.ledger import StoredMessage
@@ -53,10 +53,7 @@ async def seals(args: argparse.Namespace) -> int:
     if args.out is not None:
         if not found:
             raise Failed("there are no seals yet: the first comes a minute after the first record")
-        try:
-            write_whole(args.out, b"".join(encode(seal) + b"\n" for seal in found), 0o644)
-        except InstallationError as error:
-            raise Failed(f"--out: {error}") from None
+        write_out("--out", args.out, b"".join(encode(seal) + b"\n" for seal in found))
         print(f"{len(found)} seals, through record {found[-1].last}, key {found[-1].key}: {args.out}")
     elif args.json:
         print(as_json([msgspec.to_builtins(seal) for seal in found]))

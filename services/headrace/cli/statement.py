@@ -12,6 +12,7 @@ from typing import Any
 from headrace.accounting.periods import BadPeriod, zone
 from headrace.cli.arguments import Failed, Nouns, add_asker, add_command, client
 from headrace.cli.tables import pairs, table
+from headrace.cli.written import write_out
 from headrace.client import Client
 from headrace.contracts.usage import StatementAnswer, StatementRequest
 
@@ -40,7 +41,7 @@ def add(nouns: Nouns) -> None:
     form.add_argument(
         "--focus", action="store_true", help="print CSV with the columns of FOCUS 1.2, a row for each day's charge"
     )
-    parser.add_argument("--output", metavar="FILE", help="write it there")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there")
     add_asker(parser)
 
 
@@ -58,19 +59,12 @@ async def statement(args: argparse.Namespace) -> int:
     plain = args.csv or args.focus or args.json
     shown = text if plain else _shown(json.loads(text))
     if args.output:
-        _write(Path(args.output), shown)
+        write_out("--output", args.output, shown.encode())
     else:
         print(shown, end="")
     if not final:
         print(f"headrace: {args.month} is not final yet: something of it still lasts, or may become known", file=sys.stderr)
     return 0
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Failed(f"--output: {path} cannot be written: {error.strerror}") from None
 
 
 async def _whole(hr: Client, request: StatementRequest) -> tuple[str, bool]:

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
+from headrace.archive import durable
 from headrace.archive.exporting import alone
 from headrace.archive.history import ARCHIVE
 from headrace.bus.connection import Connection
@@ -46,7 +47,7 @@ async def back_up(installation: Installation, bus: Connection, dsn: str, file: P
             await asyncio.to_thread(look_again, part, contents)
             part.replace(file)
     except OSError as error:
-        raise InstallationError(f"{file} cannot be written: {error.strerror or error}") from None
+        raise InstallationError(durable.unwritten(file, error)) from None
     say("backup", f"{contents.size} bytes, every part read back")
     return contents
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from headrace.archive import durable
 from headrace.bus.stream_copy import Copied
 from headrace.supervisor.installation import InstallationError
 
@@ -148,7 +149,7 @@ class _New:
         try:
             yield
         except OSError as error:
-            raise InstallationError(f"{self._path} cannot be written: {error.strerror or error}") from None
+            raise InstallationError(durable.unwritten(self._path, error)) from None
 
 
 def look_again(part: Path, contents: Contents) -> None:

@@ -7,9 +7,7 @@ running.json, lock   see `running`                                    nats/  pos
 
 from __future__ import annotations
 
-import contextlib
 import getpass
-import os
 import re
 import secrets
 import socket
@@ -19,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headrace.archive import durable
 from headrace.bus.accounts import SERVICES, Credential, server_config
 from headrace.bus.clusters import CLUSTER, Routes
 from headrace.bus.nkeys import AccountKey
@@ -222,7 +221,7 @@ class Installation:
         try:
             return development(self.directory / "tls", names)
         except OSError as error:
-            raise InstallationError(f"{self.directory / 'tls'} cannot be written: {error.strerror}") from None
+            raise InstallationError(durable.unwritten(self.directory / "tls", error)) from None
 
     def write_nats_config(self, ports: Sequence[int], routes: Sequence[int] = (), *, private: bool = False) -> None:
         """The servers' configurations, with every login there is. `private`: for ourselves alone, on the loopback and in the clear."""
@@ -289,14 +288,7 @@ def as_token(text: str) -> str:
 
 def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file so that whoever reads it sees the old content or the new, never a part, even after a power cut."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        durable.write(path, data, mode)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise InstallationError(f"{path} cannot be written: {error.strerror}") from None
+        raise InstallationError(durable.unwritten(path, error)) from None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from msgspec.structs import replace
 
-from headrace.archive import exporting, manifest
+from headrace.archive import durable, exporting, manifest
 from headrace.archive.exporting import alone, export
 from headrace.archive.manifest import ArchiveBroken, ArchiveBusy
 from headrace.archive.reading import read_piece
@@ -106,3 +107,38 @@ async def test_a_first_export_that_is_cut_short_leaves_an_archive_that_is_read_a
             await export(stream, tmp_path)
     assert (len(list(tmp_path.glob("ledger/*/*.parquet"))), manifest.read(tmp_path)) == (1, manifest.Manifest())
     assert (await export(stream, tmp_path)).through == 6
+
+
+@pytest.mark.parametrize(
+    ("place", "harm", "told"),
+    [
+        (
+            2,
+            lambda file: file.write_bytes(file.read_bytes()[:-1]),
+            r"records 5 to 6\) is cut short: .*; bring it back from a backup",
+        ),
+        (2, lambda file: file.write_bytes(file.read_bytes()[:-1] + b"x"), r"records 5 to 6\) has been changed: "),
+        (2, lambda file: file.unlink(), r"records 5 to 6\) is missing from the archive: bring it back from a backup"),
+        (0, lambda file: file.unlink(), r"records 1 to 1\) is missing from the archive: bring it back from a backup"),
+        (1, lambda file: file.write_bytes(b""), r"records 2 to 4\) is cut short: it has 0 of "),
+    ],
+)
+async def test_where_nothing_is_new_damage_is_told_and_the_way_out(stream, archived, place, harm, told):
+    harm(archived / manifest.read(archived).pieces[place].path)
+    with pytest.raises(ArchiveBroken, match=told) as found:
+        await export(stream, archived)
+    assert str(found.value).endswith(f"; or move {archived} away and export again: the stream still has every record")
+
+
+async def test_of_what_was_purged_from_the_stream_nothing_can_be_exported_again(stream, archived):
+    manifest.write(archived, replace(manifest.read(archived), purged=4))
+    (archived / manifest.read(archived).pieces[2].path).unlink()
+    with pytest.raises(ArchiveBroken, match="is missing from the archive: bring it back from a backup$"):
+        await export(stream, archived)
+
+
+async def test_drafts_of_an_export_that_was_cut_short_are_removed(stream, archived):
+    durable.draft(archived / manifest.FILE, b"{")
+    durable.draft(archived / manifest.read(archived).pieces[0].path, b"x")
+    await export(stream, archived)
+    assert [path for path in archived.rglob("*") if path.name.endswith(durable.PART)] == []

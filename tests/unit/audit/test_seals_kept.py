@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from headrace.audit.seals_kept import KEPT, KEY, TAIL, Kept, KeptWrong, SealKey, read_seals
@@ -28,6 +30,18 @@ def test_a_key_that_is_none_or_that_others_may_read_is_refused(tmp_path):
         SealKey.at(path)
     with pytest.raises(KeptWrong, match="cannot be used: "):
         SealKey.at(path / "key.pem")
+
+
+def test_a_full_disk_leaves_no_part_of_a_key(tmp_path, monkeypatch):
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        with pytest.raises(KeptWrong, match="key.pem cannot be used: No space left on device"):
+            SealKey.at(tmp_path / "key.pem")
+    assert [*tmp_path.iterdir()] == []
+    assert SealKey.at(tmp_path / "key.pem").public
 
 
 def test_seals_are_kept_a_line_each_and_the_tail_begins_anew(tmp_path, written):

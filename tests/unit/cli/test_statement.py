@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -81,6 +82,19 @@ def test_it_is_written_into_a_file_or_the_complaint_names_that(headrace, tmp_pat
     assert (tmp_path / "a.csv").read_text() == "x\n"
     ran = headrace(f"statement --month 2026-10 --csv --output {tmp_path}/no/a.csv", query=answer("x\n"))
     assert (ran.code, ran.err.startswith("headrace: --output: ")) == (1, True)
+
+
+def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(headrace, tmp_path, monkeypatch):
+    file = tmp_path / "a.csv"
+    file.write_text("of yesterday\n")
+
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    ran = headrace(f"statement --month 2026-10 --csv --output {file}", query=answer("x\n"))
+    said = f"headrace: --output: {file} cannot be written: No space left on device; make room there, then try again\n"
+    assert (ran.code, ran.err, file.read_text(), [*tmp_path.iterdir()]) == (1, said, "of yesterday\n", [file])
 
 
 @pytest.mark.parametrize("flag", ["--csv", "--focus"])
