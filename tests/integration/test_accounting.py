@@ -661,6 +661,17 @@ async def test_every_table_and_view_says_what_it_is(postgres: Postgres) -> None:
     assert await postgres.fetch(silent) == []
 
 
+async def test_waits_are_found_by_both_of_their_ends(postgres: Postgres) -> None:
+    database = Database(postgres.dsn)
+    await database.run(migrate)
+    await database.close()
+    connection = await asyncpg.connect(postgres.dsn, server_settings={"enable_seqscan": "off"})
+    for column, index in (("granted_at", "attempts_granted"), ("waiting_since", "attempts_waiting")):
+        plan = await connection.fetch(f"EXPLAIN SELECT FROM headrace.attempts WHERE {column} < now()")
+        assert f"Bitmap Index Scan on {index}" in str(plan)
+    await connection.close()
+
+
 async def ask(connection: Any, tenant: str, question: UsageRequest) -> Answer:
     return decode((await connection.ask(query("accounting", "usage", tenant, "alice"), encode(question))).data, Answer)
 

@@ -63,6 +63,10 @@ SHORT = 2 * HOUR
 _FEW = "SET LOCAL enable_hashjoin = {0}; SET LOCAL enable_mergejoin = {0}; SET LOCAL enable_seqscan = {0}"
 """Nor how few intervals lie in a short time: it would read every lease there ever was to look up a few."""
 
+LONG = 7 * DAY
+_MANY = "SET LOCAL enable_nestloop = {0}"
+"""Nor how many jobs there are in a long one: it would look each of them up by itself."""
+
 
 class TooMuch(ValueError):
     """The answer is larger than anybody can hold."""
@@ -139,6 +143,8 @@ class Reader:
         counts: dict[tuple[int, tuple[str, ...], str], int] = {}
         piece = "1" if len(self._bounds) == len(("since", "until")) else _PIECES
         sql = self._filled(_SQL["jobs"].replace("{piece}", piece), "leases")
+        many = self._only is None and self._bounds[-1] - self._bounds[0] >= LONG
+        await self._connection.execute(_MANY.format("off" if many else "on"))
         for number, names, keys, count in await self._fetch(sql, self._tenant, self._bounds, *self._more()):
             for key in {*_keys(keys), JOB}:
                 place = (number - 1, tuple(names), key)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.accounting.costs import PriceList
-from headrace.accounting.reading import SUMS_MAX, Reader, TooMuch
+from headrace.accounting.reading import LONG, SUMS_MAX, Reader, TooMuch
 from headrace.accounting.tally import Entry
 from headrace.accounting.tariffs import TariffRow
 from headrace.contracts.durations import DAY, HOUR
@@ -19,17 +19,23 @@ class Asked:
     def __init__(self, rows: list[Any] | None = None) -> None:
         self.sums: dict[str, list[tuple[int, int, int]]] = {}
         self.intervals: dict[str, list[list[int]]] = {}
+        self.plans: list[str] = []
         self._rows = rows or []
 
-    async def execute(self, _sql: str) -> None:
-        return None
+    async def execute(self, sql: str) -> None:
+        self.plans.append(sql)
 
     async def fetch(self, sql: str, _tenant: str, *more: Any) -> list[Any]:
         name = next((name for name in ("days", "node_hours", "hours") if f"headrace.{name}" in sql), "")
         if name:
             waits = name == "hours" and "hours.waiting <> 0" in sql
             self.sums["waits" if waits else name] = list(zip(*more[:3], strict=True))
-        elif "until IS NULL" not in sql and "lost_until" not in sql and "waiting_since IS NOT NULL" not in sql:
+        elif (
+            "several" not in sql
+            and "until IS NULL" not in sql
+            and "lost_until" not in sql
+            and "waiting_since IS NOT NULL" not in sql
+        ):
             tables = {"usage.reserved": "held", "suspensions.units": "suspended", "kept.units": "kept", "wait.since": "waited"}
             told = next(name for mark, name in tables.items() if mark in sql)
             self.intervals.setdefault(told, []).append(more[0])
@@ -83,6 +89,16 @@ async def test_what_is_asked_of_some_jobs_names_them() -> None:
     reader = Reader(connection, "", ("job",), [0, DAY], only=["a.b.c"])
     assert await reader.entries(PriceList([], [])) == []
     assert connection.intervals == {source: [[0, DAY]] for source in ALL}
+
+
+@pytest.mark.parametrize(
+    ("span", "only", "told"), [(LONG, None, "off"), (LONG - 1, None, "on"), (LONG, ["a.b.c"], "on"), (HOUR, None, "on")]
+)
+async def test_the_jobs_of_a_long_time_are_not_looked_up_one_by_one(span: int, only: list[str] | None, told: str) -> None:
+    connection = Asked()
+    reader = Reader(connection, "", ("label:project",), [0, span], only)
+    assert await reader.jobs() == {}
+    assert connection.plans == [f"SET LOCAL enable_nestloop = {told}"]
 
 
 async def test_what_pending_jobs_asked_for_is_taken_apart() -> None:
