@@ -55,7 +55,7 @@ def _say(args: argparse.Namespace, part: str, what: str) -> None:
 
 async def backup(args: argparse.Namespace) -> int:
     """With what runs, or with NATS and PostgreSQL alone."""
-    from headrace.supervisor.backup import back_up  # noqa: PLC0415 - the archive's libraries take half a second
+    from headrace.supervisor.backup import back_up, harmed  # noqa: PLC0415 - the archive's libraries take half a second
     from headrace.supervisor.stores import Stores  # noqa: PLC0415 - the same
 
     installation, file = Installation(args.data), _target(args.file)
@@ -76,10 +76,14 @@ async def backup(args: argparse.Namespace) -> int:
                 contents = await back_up(installation, stores.bus, stores.dsn, file, say)
     except (LogError, NotReady, AlreadyRunning) as error:
         raise Failed(str(error)) from None
+    troubles = harmed(contents, installation.directory)
     if args.json:
-        print(as_json({"file": str(file), "through": contents.through, "bytes": contents.size, "at": contents.at}))
+        told = {"file": str(file), "through": contents.through, "bytes": contents.size, "at": contents.at, "troubles": troubles}
+        print(as_json(told))
     else:
         print(f"{file}: the installation as of {local(contents.at)}, the ledger through record {contents.through}")
+    if troubles:
+        raise Failed("\nheadrace: ".join(f"the backup has a damaged archive in it: {trouble}" for trouble in troubles))
     return 0
 
 

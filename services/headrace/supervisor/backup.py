@@ -18,8 +18,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headrace.archive import durable
+from headrace.archive import manifest as manifests
 from headrace.archive.exporting import alone
 from headrace.archive.history import ARCHIVE
+from headrace.archive.manifest import ArchiveBroken
 from headrace.bus.connection import Connection
 from headrace.bus.stream_copy import Copied, durable_streams, save
 from headrace.contracts.subjects import LEDGER_STREAM
@@ -50,6 +52,20 @@ async def back_up(installation: Installation, bus: Connection, dsn: str, file: P
         raise InstallationError(durable.unwritten(file, error)) from None
     say("backup", f"{contents.size} bytes, every part read back")
     return contents
+
+
+def harmed(contents: Contents, data: Path) -> list[str]:
+    """A line for each file of the archive that went into a backup as something else than what was archived, or is not in it at all."""
+    held = {member.name: member.digest for member in contents.members}
+    try:
+        pieces = manifests.read(data / ARCHIVE).pieces
+    except ArchiveBroken as error:
+        return [str(error)]
+    return [
+        f"{data / ARCHIVE / piece.path} is not what was archived: `headrace archive check` says how, and the way out"
+        for piece in pieces
+        if held.get(f"{FILES}/{ARCHIVE}/{piece.path}") != piece.digest
+    ]
 
 
 def _see_new(file: Path) -> None:
