@@ -549,7 +549,8 @@ async def test_causes_are_followed_both_ways_from_a_job_a_record_or_a_fact(postg
     for text, complaint in (
         ("999999", "causes: there is no record 999999; the books reach to"),
         (f"{ordered.sequence}.999", f"causes: record {ordered.sequence} has facts 0 to"),
-        ("nonsense", "job: 'nonsense' is no job id"),
+        ("nonsense", "causes: 'nonsense' is none; write a job's id, a record's number, or a fact's, such as 81234.2"),
+        ("non.sense", "job: 'non.sense' is no job id"),
         ("01jd3v8k5w2m4x6z8b0c2e4g6h", "job: there is no job 01jd3v8k5w2m4x6z8b0c2e4g6h"),
     ):
         with pytest.raises(usage.BadQuestion, match=re.escape(complaint)):

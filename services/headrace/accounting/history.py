@@ -199,6 +199,8 @@ async def _causes(connection: Connection, tenant: str, user: str, text: str, sta
         if not facts:
             raise BadQuestion(f"causes: record {record} has facts 0 to {len(wanted[0][1].facts) - 1}, not {place}")
         jobs = [job for fact in facts for job in telling.jobs_in(fact)]
+    elif "." not in text and not is_job_id(text):
+        raise BadQuestion(f"causes: {text[:80]!r} is none; write a job's id, a record's number, or a fact's, such as 81234.2")
     else:
         jobs = [await _job(connection, tenant, user, text)]
     records = await _stories(connection, jobs, [int(record)] if by_place else [], through)
