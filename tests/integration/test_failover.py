@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -27,6 +24,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import LEDGER_STREAM, ledger
 from headrace.domain.fold.ledger import Ledger
+from tests.integration.twins import Twins
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -35,36 +33,17 @@ if TYPE_CHECKING:
 NAMES = ("allocator", "allocator-standby")
 
 
-class Two:
-    """The allocator twice, as processes, and a ledger on which the test speaks for everybody else."""
+class Two(Twins):
+    """The allocator twice, and a ledger on which the test speaks for everybody else."""
 
     def __init__(self, server: NatsServer, log: JetStreamLog, directory: Path, stack: ExitStack) -> None:
+        super().__init__("allocator", server, directory, stack)
         self.log = log
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._server = server
-        self._directory = directory
-        self._stack = stack
         self._last: dict[str, str] = {}
         self._jobs = 0
 
-    def start(self, name: str) -> None:
-        settings = {
-            "HEADRACE_NATS_URL": self._server.url,
-            "HEADRACE_NATS_USER": "allocator",
-            "HEADRACE_NATS_PASSWORD": self._server.credentials["allocator"].password,
-            "HEADRACE_DATA": str(self._directory),
-            "HEADRACE_INSTANCE": name,
-            "HEADRACE_TURN": "first" if name == NAMES[0] else "later",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
-        log = self._stack.enter_context((self._directory / f"{name}.log").open("ab"))
-        process = subprocess.Popen([sys.executable, "-m", "headrace.allocator"], env=os.environ | settings, stderr=log)
-        self.processes[name] = process
-        self._stack.callback(process.wait, PATIENCE)
-        self._stack.callback(process.kill)
-
     def said(self, name: str, event: str) -> int:
-        return (self._directory / f"{name}.log").read_text().count(f'"event": "{event}"')
+        return self.log_of(name).read_text().count(f'"event": "{event}"')
 
     async def state(self, by: str, *facts: f.AnyFact) -> None:
         now = time.time_ns() // 1_000
@@ -142,7 +121,7 @@ async def test_a_killed_allocator_is_replaced_and_one_that_wakes_up_again_does_n
         jobs.append(await two.admit())
         await two.until_granted(jobs[-1])
         two.processes[active].wait(PATIENCE)
-        (two._directory / f"{active}.log").write_text("")
+        two.log_of(active).write_text("")
         two.start(active)
         active, waits = waits, active
     while two.said(waits, "caught_up") < 1:

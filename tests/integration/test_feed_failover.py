@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -25,41 +22,26 @@ from headrace.contracts.orders import NodeAnswer
 from headrace.contracts.queries import Answer, ServiceView
 from headrace.contracts.subjects import FEED_STREAM, node_query, query
 from tests.integration.test_feed import Writers, job
+from tests.integration.twins import Twins
 from tests.patience import PATIENCE
 
 NAMES = ("feed", "feed-standby")
 JOBS = 40
 
 
-class Two:
-    """The feed twice, as processes, and FEED as it is at the end."""
+class Two(Twins):
+    """The feed twice."""
 
     def __init__(self, server, login, directory: Path, stack: ExitStack) -> None:
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._server, self._login, self._directory, self._stack = server, login, directory, stack
-
-    def start(self, name: str) -> None:
-        settings = {
-            "HEADRACE_NATS_URL": self._server.url,
-            "HEADRACE_NATS_USER": "feed",
-            "HEADRACE_NATS_PASSWORD": self._server.credentials["feed"].password,
-            "HEADRACE_DATA": str(self._directory),
-            "HEADRACE_INSTANCE": name,
-            "HEADRACE_TURN": "first" if name == NAMES[0] else "later",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
-        log = self._stack.enter_context((self._directory / f"{name}.log").open("ab"))
-        process = subprocess.Popen([sys.executable, "-m", "headrace.feed"], env=os.environ | settings, stderr=log)
-        self.processes[name] = process
-        self._stack.callback(process.wait, PATIENCE)
-        self._stack.callback(process.kill)
+        super().__init__("feed", server, directory, stack)
+        self._login = login
 
     async def until(self, name: str, decides: int) -> None:
         """It says of itself that it tells, or stands by."""
         alice = await self._login("acme-alice")
         deadline = time.monotonic() + PATIENCE
         while True:
-            assert time.monotonic() < deadline, (self._directory / f"{name}.log").read_text()
+            assert time.monotonic() < deadline, self.log_of(name).read_text()
             try:
                 answer = decode((await alice.ask(query(name, "status", "acme", "alice"), within=1.0)).data, Answer)
             except LogError:
