@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -33,6 +33,8 @@ BATCH = 200
 
 SHORTEST_WAIT = 0.001
 RETRY = 0.5
+
+T = TypeVar("T")
 
 _log = structlog.get_logger("headrace.bus")
 
@@ -150,7 +152,7 @@ class ServiceLoop:
             await self._catch_up(reader)
             while True:
                 if self._chain is not None and self._time.unsure and self._is_at_tip(reader):
-                    self._time.answered(await _patiently(self._log.now))
+                    self._time.answered(await patiently(self._log.now))
                 wait = await self._decide() if self._is_at_tip(reader) and await self._may_decide() else None
                 self._read(await reader.batch(BATCH, wait))
                 await asyncio.sleep(0)
@@ -160,11 +162,11 @@ class ServiceLoop:
 
     async def _catch_up(self, reader: Reader) -> None:
         """Fold what is in the log now, then go on behind this writer's last record."""
-        tip = await _patiently(self._log.tip)
+        tip = await patiently(self._log.tip)
         while self._fold.sequence < tip:
             self._read(await reader.batch(BATCH))
             await asyncio.sleep(0)
-        self._time.answered(await _patiently(self._log.now))
+        self._time.answered(await patiently(self._log.now))
         _log.info("caught_up", sequence=self._fold.sequence)
         if self._at_tip is not None:
             self._at_tip()
@@ -173,7 +175,7 @@ class ServiceLoop:
         """Whether this instance decides. One that begins to reads what is under way first, and goes on behind the writer's last record."""
         if self._chain is None or self._begun:
             return True
-        if self._turn is not None and not (self._turn.mine and self._fold.sequence >= await _patiently(self._log.tip)):
+        if self._turn is not None and not (self._turn.mine and self._fold.sequence >= await patiently(self._log.tip)):
             return False
         self._chain.restore(*self._fold.last_of(self._chain.writer))
         self._begun = True
@@ -214,7 +216,8 @@ class ServiceLoop:
                 self._after_fold(message)
 
 
-async def _patiently(question: Callable[[], Awaitable[int]]) -> int:
+async def patiently(question: Callable[[], Awaitable[T]]) -> T:
+    """The answer, however long the log is away meanwhile."""
     while True:
         try:
             return await question()

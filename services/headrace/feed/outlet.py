@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from nats import errors
 
 from headrace.bus.jetstream import EXPECTED_LAST_OF_ALL, MESSAGE_ID
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.bus.loop import Deposed
+from headrace.bus.loop import Deposed, patiently
 from headrace.bus.streams import FEED_MESSAGES
 from headrace.bus.wakeup import Wakeup
 from headrace.contracts.codec import Malformed, decode
@@ -28,7 +28,7 @@ from headrace.feed.outgoing import Place
 from headrace.wire.acknowledgement import TOO_LARGE, Acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from headrace.bus.log import Log
     from headrace.feed.outgoing import Outgoing
@@ -37,10 +37,6 @@ WINDOW = 256
 YIELD_EVERY = 32
 """Messages written before orders and questions get their turn."""
 RETRY = 0.2
-PATIENTLY = 0.5
-"""Seconds until a question to a log that is away is asked again."""
-
-T = TypeVar("T")
 
 _log = structlog.get_logger("headrace.feed")
 
@@ -189,13 +185,3 @@ async def stands_at(feed: Log) -> tuple[int, Place | None]:
 def behind(place: Place | None, tip: int) -> Place:
     """Behind what FEED goes on; the ledger's tip where it holds nothing, or what is of another ledger."""
     return Place(tip + 1, 0) if place is None or place.sequence > tip else place
-
-
-async def patiently(question: Callable[[], Awaitable[T]]) -> T:
-    """The answer, however long the log is away meanwhile."""
-    while True:
-        try:
-            return await question()
-        except LogUnavailable as error:
-            _log.warning("log_awaited", reason=str(error))
-            await asyncio.sleep(PATIENTLY)

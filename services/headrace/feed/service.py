@@ -23,7 +23,7 @@ from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogUnavailable, Message
 from headrace.bus.logtime import LogTime
-from headrace.bus.loop import follow, steady_clock
+from headrace.bus.loop import follow, patiently, steady_clock
 from headrace.bus.process import Service, settle
 from headrace.bus.sealing import KEYS, Keyring
 from headrace.bus.streams import FEED_MESSAGES
@@ -43,7 +43,7 @@ from headrace.feed.counted import show as show_installation
 from headrace.feed.facts_out import Projector
 from headrace.feed.heads import Heads
 from headrace.feed.outgoing import Place, started
-from headrace.feed.outlet import Outlet, behind, patiently, stands_at
+from headrace.feed.outlet import Outlet, behind, stands_at
 from headrace.feed.texts import Open, Texts
 from headrace.feed.untold import Told, Untold
 from headrace.service.answering import serve, status

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from nats import errors
 
+from headrace.bus import loop
 from headrace.bus.log import LogBroken, LogUnavailable
 from headrace.bus.loop import Deposed
 from headrace.bus.memory import MemoryLog
@@ -21,7 +22,6 @@ from headrace.contracts.orders import NodeAnswer, Orders, StartOrder
 from headrace.contracts.queries import Answer, ServiceView
 from headrace.contracts.subjects import feed as feed_subject
 from headrace.contracts.wishes import JobText
-from headrace.feed import outlet
 from headrace.feed import service as module
 from headrace.feed.service import Feed
 from tests.patience import PATIENCE
@@ -331,7 +331,7 @@ async def test_a_broken_ledger_stops_the_feed(hall, run):
 
 
 async def test_a_log_that_is_away_at_the_start_is_waited_for(hall, monkeypatch):
-    monkeypatch.setattr(outlet, "PATIENTLY", 0)
+    monkeypatch.setattr(loop, "RETRY", 0)
     connection = FakeConnection(lambda: hall.now)
     tip = hall.log.tip
     away = [LogUnavailable("away"), LogUnavailable("away")]
