@@ -150,7 +150,7 @@ class Outlet:
 
         An empty one is a server's that has lost its memory. Raises `Deposed` where it ends with what is not ours.
         """
-        end = await self._feed.tip()
+        end = await self._end()
         if end in (0, self._last):
             self._last = end
             return window
@@ -159,6 +159,16 @@ class Outlet:
             raise Deposed(f"somebody else tells FEED: it ends with {end}, and ended with {self._last} for us")
         self._last = end
         return window[reached:]
+
+    async def _end(self) -> int:
+        """Where FEED ends; of several servers one may say for a while that it does so before what has been acknowledged."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._feed.doubt
+        while True:
+            end = await self._feed.tip()
+            if not 0 < end < self._last or loop.time() >= until:
+                return end
+            await asyncio.sleep(RETRY)
 
     def _published(self, window: list[Outgoing]) -> None:
         """Let go of a window; of what was dropped meanwhile nothing is left to let go of."""

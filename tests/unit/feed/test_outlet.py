@@ -196,6 +196,26 @@ async def test_one_who_slept_while_another_took_over_tells_nothing_and_is_depose
     assert feed.stored == theirs
 
 
+async def test_one_of_several_servers_that_leads_no_more_is_not_believed():
+    class Behind(FakeFeed):
+        doubt = 60.0
+        said = 0
+
+        async def tip(self):
+            self.said += 1
+            return 1 if self.said < 3 else self.last_sequence
+
+    feed = Behind()
+    outlet = begun(feed)
+    outlet.put(messages(2))
+    async with running(outlet):
+        await emptied(outlet)
+        feed._trouble = [LogUnavailable("no leader")]
+        outlet.put(messages(2, sequence=2))
+        await emptied(outlet)
+    assert feed.stored == ["1.1", "1.2", "2.1", "2.2"]
+
+
 async def test_a_message_that_feed_would_never_take_is_left_out_and_counted():
     feed = FakeFeed()
     outlet = begun(feed)
