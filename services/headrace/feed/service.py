@@ -21,7 +21,7 @@ from nats import errors
 
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import Log, LogUnavailable, Message
+from headrace.bus.log import Log, LogRefused, LogUnavailable, Message
 from headrace.bus.logtime import LogTime
 from headrace.bus.loop import follow, patiently, steady_clock
 from headrace.bus.process import Service, settle
@@ -121,7 +121,8 @@ class Feed:
         self._turn = turn
         self._name = name
         self._says_how_it_is: Subscription | None = None
-        self._place = FIRST
+        self._place = self._seen = FIRST
+        """Behind what is told, and where FEED was last seen to end: before that, where it was empty and then got heads alone."""
         self._seen_at = 0
         self._figures: Figures | None = None
         self._pushes: dict[str, int] = {}
@@ -159,6 +160,7 @@ class Feed:
         if not self.tells:
             for one in told:
                 self._untold.keep(one)
+            self._untold.has_been_told(self._place)
             return
         await self._push(news)
         for one in told:
@@ -183,10 +185,10 @@ class Feed:
                 self._texts.keep(fact.job, fact.text)
         for key in changes.ended:
             self._texts.drop(key)
-        return Told(record, message.sequence, tuple(map(started, changes.started)))
+        return Told(record, message.sequence, tuple(map(started, changes.started)), len(message.payload))
 
     def _tell(self, told: Told) -> None:
-        record, sequence, began = told
+        record, sequence, began, _ = told
         if sequence < self._place.sequence:
             self._projector.skip(record)
             return
@@ -222,11 +224,18 @@ class Feed:
             await self._see()
 
     async def _see(self) -> int:
-        """See how far FEED is, and let go of what it has; its own sequence."""
+        """See how far FEED is, and let go of what it has; its own sequence.
+
+        Where its server has lost its memory, it is missing until somebody has made it again: then it is empty.
+        """
         self._seen_at = self._clock()
-        end, place = await stands_at(self._feed)
+        try:
+            end, place = await stands_at(self._feed)
+        except LogRefused as error:
+            _log.warning("feed_missing", reason=str(error))
+            return 0
         if place is not None and place.sequence <= self.fold.sequence:
-            self._place = max(self._place, place)
+            self._place, self._seen = max(self._place, place), place
         self._untold.has_been_told(self._place)
         return end
 
@@ -236,9 +245,10 @@ class Feed:
         self.tells = True
         await self._push(node_orders.unconfirmed(self.fold.state))
         self.outlet.begin(end)
+        self.outlet.dropped += self._untold.lost
         for told in self._untold.take():
             self._tell(told)
-        self._projector.resume(self._place)
+        self._projector.resume(self._seen)
         self._tell_heads()
         await self._connection.subscribe(node_query("*"), cb=self._answer_node)
         await self._answer_people()

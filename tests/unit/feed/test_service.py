@@ -11,7 +11,7 @@ import pytest
 from nats import errors
 
 from headrace.bus import loop
-from headrace.bus.log import LogBroken, LogUnavailable
+from headrace.bus.log import LogBroken, LogRefused, LogUnavailable
 from headrace.bus.loop import Deposed
 from headrace.bus.memory import MemoryLog
 from headrace.bus.sealing import KeyGone
@@ -522,3 +522,78 @@ async def test_what_feed_has_is_let_go_of_while_standing_by(hall, two):
     await first.still()
     await second.still()
     await second.until(lambda: [told.sequence for told in second.feed._untold._records] == [4])
+
+
+async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes_over(hall, alone):
+    hall.admit(hall.job(1), text="sealed")
+    first = Running(hall, FakeConnection(lambda: hall.now), turn=turn())
+    other = FakeConnection(lambda: hall.now)
+    other.feed = first.connection.feed
+    second = Running(hall, other, turn=turn(), name="feed-standby")
+    for one in (first, second):
+        await one.until(one.feed.caught_up.is_set)
+    for one in (first, second):
+        one.feed._turn.mine = True
+        await one.until(lambda one=one: one.feed.tells)
+        await one.still()
+        await one.stop()
+    told = [json.loads(message.payload) for message in other.feed.messages_after(0)]
+    assert [(fact["type"], fact["sequence"], fact["number"]) for fact in told] == [
+        ("queue.head.feed", 3, 1),
+        ("queue.head.feed", 3, 2),
+    ]
+
+
+async def test_a_feed_that_is_missing_for_a_moment_ends_nobody_who_stands_by(hall, two):
+    first, second = two
+    there, asked = second.connection.feed.tip, []
+
+    async def missing():
+        asked.append(True)
+        raise LogRefused("FEED: stream not found (10059)")
+
+    second.connection.feed.tip = missing
+    hall.admit(hall.job(1), text="sealed")
+    await second.until(lambda: len(asked) > 1)
+    second.connection.feed.tip = there
+    await first.still()
+    await first.stop()
+    second.feed._turn.mine = True
+    await second.until(lambda: second.feed.tells)
+    hall.admit(hall.job(2), text="sealed")
+    await second.still()
+    whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
+    assert [fact["job"] for fact in whole if fact["type"] == "job.admitted.v1"] == [hall.job(1), hall.job(2)]
+
+
+async def test_who_comes_up_keeps_nothing_that_feed_has(hall, alone, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 1)
+    for number in range(1, 4):
+        hall.admit(hall.job(number), text="sealed")
+    running = Running(hall, FakeConnection(lambda: hall.now), turn=turn(heard=False))
+    kept, keep = [], running.feed._untold.keep
+
+    def watched(told):
+        keep(told)
+        kept.append(len(running.feed._untold._records))
+
+    running.feed._untold.keep = watched
+    await running.until(running.feed.caught_up.is_set)
+    assert kept == [1] * hall.log.last_sequence
+    await running.stop()
+
+
+async def test_what_there_was_no_room_to_keep_is_counted_as_dropped(hall, alone, monkeypatch):
+    monkeypatch.setattr(module, "FEED_MESSAGES", 2)
+    running = Running(hall, FakeConnection(lambda: hall.now), turn=turn())
+    await running.until(running.feed.caught_up.is_set)
+    for number in range(1, 5):
+        hall.admit(hall.job(number), text="sealed")
+    await running.still()
+    running.feed._turn.mine = True
+    await running.until(lambda: running.feed.tells)
+    await running.still()
+    told = [json.loads(message.payload) for message in running.connection.feed.messages_after(0)]
+    assert [fact["job"] for fact in told if fact["type"] == "job.admitted.v1"] == [hall.job(3), hall.job(4)]
+    assert running.feed.status().detail["feed_dropped"] == 2
+    await running.stop()

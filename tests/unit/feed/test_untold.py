@@ -10,9 +10,9 @@ from headrace.feed.outgoing import Place
 from headrace.feed.untold import Told, Untold
 
 
-def told(sequence, facts=1):
+def told(sequence, facts=1, size=10):
     stated = tuple(f.NodeUncordonedV1(author="a.b", node=f"n{number}") for number in range(facts))
-    return Told(Record(by="governance", now=1, engine="test", as_of=0, facts=stated), sequence, ())
+    return Told(Record(by="governance", now=1, engine="test", as_of=0, facts=stated), sequence, (), size)
 
 
 @pytest.fixture
@@ -38,3 +38,16 @@ def test_of_too_much_the_oldest_goes_and_the_newest_stays_however_large(skipped)
         untold.keep(one)
     assert [record.facts for record in skipped] == [one.record.facts for one in kept[:2]]
     assert list(untold.take()) == kept[2:]
+
+
+def test_of_records_that_are_too_large_together_the_oldest_goes(skipped):
+    untold = Untold(skipped.append, 100, bytes_max=30)
+    kept = [told(1, size=5), told(2, size=25), told(3, size=6), told(4, size=7)]
+    for one in kept:
+        untold.keep(one)
+    assert untold.lost == 2
+    untold.has_been_told(Place(3, 1))
+    assert untold.lost == 0
+    untold.keep(last := told(5, size=18))
+    assert skipped == [one.record for one in kept[:3]]
+    assert list(untold.take()) == [kept[3], last]
