@@ -20,7 +20,7 @@ from nats import errors
 
 from headrace.bus.jetstream import EXPECTED_LAST_OF_ALL, MESSAGE_ID
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.bus.loop import Deposed, patiently
+from headrace.bus.loop import Deposed
 from headrace.bus.streams import FEED_MESSAGES
 from headrace.bus.wakeup import Wakeup
 from headrace.contracts.codec import Malformed, decode
@@ -183,9 +183,12 @@ def _headers(message: Outgoing, behind: int) -> dict[str, str]:
 
 
 async def stands_at(feed: Log) -> tuple[int, Place | None]:
-    """Where FEED ends: by its own sequence, and by the place of its last message; None where that is gone, or none of ours."""
-    end = await patiently(feed.tip)
-    last = await patiently(lambda: feed.get(end)) if end else None
+    """Where FEED ends: by its own sequence, and by the place of its last message; None where that is gone, or none of ours.
+
+    Raises what `feed` raises.
+    """
+    end = await feed.tip()
+    last = await feed.get(end) if end else None
     try:
         return end, decode(last.payload, Place) if last is not None else None
     except Malformed:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -141,7 +142,7 @@ class Feed:
     async def _follow(self) -> None:
         """Fold what is in the ledger in silence, then whatever comes."""
         tip = await patiently(self._ledger.tip)
-        _, place = await stands_at(self._feed)
+        _, place = await patiently(lambda: stands_at(self._feed))
         self._place = behind(place, tip)
         if self.fold.sequence >= tip:
             await self._at_tip()
@@ -221,7 +222,8 @@ class Feed:
         elif turn.is_settled and self._says_how_it_is is None:  # who is asked before somebody tells would send people to nobody
             self._says_how_it_is = await serve(self._connection, self._name, self.fold, {STATUS: self._status}, only=STATUS)
         elif self._untold and not 0 <= self._clock() - self._seen_at < FEED_SEEN_EVERY * SECOND:
-            await self._see()
+            with suppress(LogUnavailable):  # it is looked again; what nodes are to hear does not wait for FEED
+                await self._see()
 
     async def _see(self) -> int:
         """See how far FEED is, and let go of what it has; its own sequence.
@@ -241,16 +243,15 @@ class Feed:
 
     async def _begin(self) -> None:
         """Be there for others from now on: nodes first, then FEED, then who asks."""
-        end = await self._see()
         self.tells = True
         await self._push(node_orders.unconfirmed(self.fold.state))
-        self.outlet.begin(end)
+        await self._connection.subscribe(node_query("*"), cb=self._answer_node)
+        self.outlet.begin(await patiently(self._see))
         self.outlet.dropped += self._untold.lost
         for told in self._untold.take():
             self._tell(told)
         self._projector.resume(self._seen)
         self._tell_heads()
-        await self._connection.subscribe(node_query("*"), cb=self._answer_node)
         await self._answer_people()
         if self._figures is not None:  # from now on: of two nobody shows the same twice
             standing = Standing(self.fold.state, self._roster, self._heads, self._heard)
@@ -381,7 +382,7 @@ async def main(service: Service) -> None:
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     feed = JetStreamLog(service.connection, FEED_STREAM)
     snapshots = Snapshots.over(service.connection, ledger)
-    _, place = await stands_at(feed)
+    _, place = await patiently(lambda: stands_at(feed))
     place = behind(place, await patiently(ledger.tip))
     state = await beginning(snapshots, place.sequence - 1)
     texts = Keyring(service.data / KEYS)

@@ -597,3 +597,28 @@ async def test_what_there_was_no_room_to_keep_is_counted_as_dropped(hall, alone,
     assert [fact["job"] for fact in told if fact["type"] == "job.admitted.v1"] == [hall.job(3), hall.job(4)]
     assert running.feed.status().detail["feed_dropped"] == 2
     await running.stop()
+
+
+async def test_nodes_hear_of_a_take_over_and_of_what_came_before_it_also_while_feed_is_away(hall, two, monkeypatch):
+    monkeypatch.setattr(loop, "RETRY", 0.001)
+    first, second = two
+    there = second.connection.feed.tip
+
+    async def away():
+        raise LogUnavailable("FEED has no leader")
+
+    await first.stop()
+    second.connection.feed.tip = away
+    hall.admit(hall.job(1), text="sealed")
+    hall.grant(hall.job(1), ("gpu01", "g0"))
+    await second.until(lambda: second.feed.fold.sequence == 4)
+    second.feed._turn.mine = True
+    await second.until(lambda: "hr.query.orders.node.*" in second.connection.subscriptions)
+    assert second.connection.orders() == [Orders(node="gpu01", number=1, through=4, starts=(granted(hall.job(1), 4),))]
+    answer = await second.connection.send("hr.query.orders.node.*", "hr.query.orders.node.gpu01")
+    assert decode(answer, NodeAnswer).starts == (granted(hall.job(1), 4),)
+    assert second.connection.told() == []
+    second.connection.feed.tip = there
+    await second.until(lambda: "hr.query.feed.>" in second.connection.subscriptions)
+    await second.still()
+    assert [sequence for sequence, subject in second.connection.told() if ".head." not in subject] == [3, 4]
