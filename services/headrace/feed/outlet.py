@@ -137,6 +137,10 @@ class Outlet:
             if not behind % YIELD_EVERY:
                 await asyncio.sleep(0)
         ack = decode((await self._wire.ask(last.subject, last.payload, _headers(last, behind))).data, Acknowledgement)
+        if ack.error is None and ack.seq != behind + 1:  # FEED has it already, and somewhere else, under the same id
+            if first:
+                raise LogUnavailable("FEED has some of it already")
+            return behind
         if ack.error is None:
             return ack.seq
         if ack.error.err_code == TOO_LARGE and not first:

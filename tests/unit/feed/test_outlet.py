@@ -27,6 +27,7 @@ class FakeFeed(MemoryLog):
     def __init__(self, *trouble):
         super().__init__(lambda: 0, begins_late=True)
         self.asked = 0
+        self.ids = {}
         self.lost = set()
         """Subjects that do not arrive the first time."""
         self._trouble = list(trouble)
@@ -39,11 +40,14 @@ class FakeFeed(MemoryLog):
         if subject in self.lost:
             self.lost.discard(subject)
             return b'{"error":{"err_code":503,"description":"lost"}}'
+        if (known := self.ids.get(headers["Nats-Msg-Id"])) is not None:
+            return b'{"stream":"FEED","seq":%d,"duplicate":true}' % known
         if int(headers["Nats-Expected-Last-Sequence"]) != self.last_sequence:
             return b'{"error":{"err_code":10071,"description":"wrong last sequence"}}'
         if len(payload) > LARGEST:
             return b'{"error":{"err_code":10054,"description":"message size exceeds maximum allowed"}}'
-        return b'{"stream":"FEED","seq":%d}' % self.append_now(subject, payload, None)
+        sequence = self.ids[headers["Nats-Msg-Id"]] = self.append_now(subject, payload, None)
+        return b'{"stream":"FEED","seq":%d}' % sequence
 
     async def publish(self, subject, payload=b"", reply="", headers=None):
         self._store(subject, payload, headers)
@@ -194,6 +198,16 @@ async def test_one_who_slept_while_another_took_over_tells_nothing_and_is_depose
         with pytest.raises(Deposed, match="somebody else tells FEED"):
             await asyncio.wait_for(task, PATIENCE)
     assert feed.stored == theirs
+
+
+async def test_what_feed_has_already_is_passed_over_and_the_rest_is_told():
+    feed = FakeFeed()
+    for told in ([*messages(3), Outgoing(1, 4, "head", b"{}")], messages(3), [*messages(3), *messages(2, sequence=2)]):
+        outlet = begun(feed)
+        outlet.put(told)
+        async with running(outlet):
+            await emptied(outlet)
+    assert feed.stored == ["1.1", "1.2", "1.3", "head", "2.1", "2.2"]
 
 
 async def test_one_of_several_servers_that_leads_no_more_is_not_believed():
