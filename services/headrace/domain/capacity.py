@@ -129,9 +129,7 @@ def note_lasting(pools: Mapping[str, PoolState], job: JobRecord) -> None:
 
 def yield_use(state: State, job: JobRecord, pool: PoolState, held: Held, sign: int) -> None:
     """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
-    scopes = scopes_of(state, job.policy, pool.document.name)
-    add([scope.use for scope in scopes], held.amounts, -sign)
-    add([scope.apart for scope in scopes], held.amounts, sign)
+    move([(scope.use, scope.apart) for scope in scopes_of(state, job.policy, pool.document.name)], held.amounts, sign)
     _count(pool, held, use=-sign, leased=0)
     _mark(state, job)
 
@@ -142,12 +140,14 @@ def _count(pool: PoolState, held: Held, *, use: int, leased: int) -> None:
     A device that is cut into slices counts with at most one GPU in each of the two (R4).
     """
     used = counted(pool.cut.use, held, use)
+    if not leased:
+        move([(pool.use, pool.apart)], used, -use)
+        return
     add([pool.use], used, use)
     if leased == use and not any(share.mig for share in held.devices):
         return
     add([pool.apart], used, -use)
-    if leased:
-        add([pool.apart], counted(pool.cut.leased, held, leased), leased)
+    add([pool.apart], counted(pool.cut.leased, held, leased), leased)
 
 
 def nominate(state: State, preemption: Preemption) -> None:
@@ -192,6 +192,24 @@ def add(totals: Sequence[Amounts], amounts: Amounts, sign: int) -> None:
                 total[key] = after
             else:
                 del total[key]
+
+
+def move(totals: Sequence[tuple[Amounts, Amounts]], amounts: Amounts, sign: int) -> None:
+    """Take from the first of each two accounts what is added to the second, as `add` does."""
+    for key, value in amounts.items():
+        if not value:
+            continue
+        change = sign * value
+        for one, other in totals:
+            left, more = one.get(key, 0) - change, other.get(key, 0) + change
+            if left:
+                one[key] = left
+            else:
+                del one[key]
+            if more:
+                other[key] = more
+            else:
+                del other[key]
 
 
 def keep(state: State, places: Iterable[Place], sign: int) -> None:

@@ -68,12 +68,13 @@ class JobGroup:
         line = self.lines.get(job.priority)
         if line is None:
             self.lines = dict(sorted([*self.lines.items(), (job.priority, line := deque())], reverse=True))
-        if not line or place_in_line(line[-1]) < place_in_line(job):
+        place = place_in_line(job)
+        if not line or place_in_line(line[-1]) < place:
             line.append(job)
-        elif place_in_line(job) < place_in_line(line[0]):
+        elif place < place_in_line(line[0]):
             line.appendleft(job)
         else:
-            heapq.heappush(self.heap, place_in_line(job))
+            heapq.heappush(self.heap, place)
 
     def leave(self, job: JobRecord) -> bool:
         """Stand here no more; False if the job did not."""

@@ -60,3 +60,15 @@ def test_what_yields_is_held_but_counts_in_no_test_and_what_is_kept_counts_for_i
     assert (lender.wide.leased[GPU], lender.wide.use.get(GPU, 0)) == (4 * GPU_UNITS, 0)
     assert (owner.wide.leased.get(GPU, 0), owner.wide.use[GPU]) == (0, 4 * GPU_UNITS)
     assert (hall.pool.leased[GPU], hall.pool.use[GPU], hall.pool.nominated[GPU]) == (4 * GPU_UNITS,) * 3
+
+
+def test_what_moves_from_one_account_to_another_is_what_adding_twice_would_have_made():
+    one, other = {"gpu": 3, "job": 1}, {"gpu": -3}
+    again = {"gpu": 3, "job": 1}, {"gpu": -3}
+    amounts = {"gpu": 3, "job": 2, "cpu": 0}
+    capacity.move([(one, other)], amounts, 1)
+    capacity.add([again[0]], amounts, -1)
+    capacity.add([again[1]], amounts, 1)
+    assert (one, other) == again == ({"job": -1}, {"job": 2})
+    capacity.move([(one, other)], amounts, -1)
+    assert (one, other) == ({"gpu": 3, "job": 1}, {"gpu": -3})

@@ -24,7 +24,9 @@ DEVICES_MAX = 1_024
 DEVICE_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 """A device's name stands in every grant of it, so one bad node must not make it large, or two devices alike."""
 
-_OF_A_LEASE = (f.LeaseStartedV1, f.LeaseOverranV1, f.LeaseRungV1, f.LeaseSuspendedV1, f.LeaseResumedV1, f.LeaseEndedV1)
+_OF_A_LEASE = frozenset(
+    {f.LeaseStartedV1, f.LeaseOverranV1, f.LeaseRungV1, f.LeaseSuspendedV1, f.LeaseResumedV1, f.LeaseEndedV1}
+)
 _OF_THE_NODE = (f.NodeRegisteredV1, f.NodeStoppedV1, f.DeviceDrainedV1, f.DeviceReturnedV1)
 
 
@@ -36,16 +38,23 @@ def objection(state: State, record: Record, writer: str, stamped: int) -> str:
         return f"its time is {record.now - stamped} us ahead of the server's (R34)"
     if writer in SERVICES and record.prev != state.writers.get(writer, (0, ""))[1]:
         return "it does not name its writer's last record"
-    for fact in record.facts:
-        if not may_state(writer, type(fact)):
-            return f"{writer} may not state {f.fact_type(type(fact))}"
+    for kind in dict.fromkeys(map(type, record.facts)):
+        if not may_state(writer, kind):
+            return f"{writer} may not state {f.fact_type(kind)}"
     if writer.startswith(NODE_WRITER):
         return _node_objection(state, record, writer[len(NODE_WRITER) :])
     return "" if writer in SERVICES else f"{writer} writes nothing here"
 
 
 def _node_objection(state: State, record: Record, node: str) -> str:
+    jobs = state.jobs
     for fact in record.facts:
+        if type(fact) in _OF_A_LEASE:  # nearly all are
+            job = jobs.get(fact.job)  # type: ignore[union-attr]
+            lease = job.leases.get(fact.rank) if job is not None and job.attempt == fact.attempt else None  # type: ignore[union-attr]
+            if lease is not None and lease.node != node:
+                return f"it speaks of a lease on node {lease.node}"
+            continue
         if isinstance(fact, _OF_THE_NODE) and fact.node != node:
             return f"it speaks of node {fact.node}"
         if isinstance(fact, f.NodeRegisteredV1):
@@ -56,13 +65,8 @@ def _node_objection(state: State, record: Record, node: str) -> str:
                 )
             if wrong := _wrong_hardware(fact):
                 return wrong
-        if isinstance(fact, _OF_A_LEASE):
-            job = state.jobs.get(fact.job)
-            lease = job.leases.get(fact.rank) if job is not None and job.attempt == fact.attempt else None
-            if lease is not None and lease.node != node:
-                return f"it speaks of a lease on node {lease.node}"
         if isinstance(fact, f.CheckpointRegisteredV1):
-            job = state.jobs.get(fact.job)
+            job = jobs.get(fact.job)
             if job is not None and job.attempt == fact.attempt and node not in job.attempts[-1].nodes:
                 return f"it speaks of attempt {fact.attempt} of job {fact.job}, which has no lease here"
     return ""
