@@ -94,9 +94,9 @@ class Writer:
         return [RUNS, _CONTAINERS.index(kind), _integers(lengths), self.column(list(chain.from_iterable(values)))]
 
     def _tables(self, values: list[dict[Any, Any]]) -> list[Any]:
-        """Amounts and labels are sorted: a trial that is undone may leave them in another order. Tables of objects are as folded."""
+        """Amounts, labels, charges are sorted: a trial that is undone may leave them in another order. Tables of objects are as folded."""
         keys, children = list(chain.from_iterable(values)), list(chain.from_iterable(map(dict.values, values)))
-        if graph.ATOMS.issuperset(map(type, children)) and set(map(type, keys)) == {str}:
+        if graph.ATOMS.issuperset(map(type, children)) and _are_names(keys):
             items = list(chain.from_iterable(map(sorted, map(dict.items, values))))
             keys, children = list(map(itemgetter(0), items)), list(map(itemgetter(1), items))
         return [TABLE, _integers(list(map(len, values))), self.column(keys), self.column(children)]
@@ -115,6 +115,12 @@ class Writer:
             number = self._number_of[kind] = len(self.kinds)
             self.kinds.append(kind)
         return number
+
+
+def _are_names(keys: list[Any]) -> bool:
+    """Whether all are strings, or all of them tuples of strings."""
+    kinds = set(map(type, keys))
+    return kinds == {str} or (kinds == {tuple} and set(map(type, chain.from_iterable(keys))) == {str})
 
 
 def _atoms(values: list[Any], kind: type) -> list[Any]:

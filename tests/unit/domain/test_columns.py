@@ -90,8 +90,20 @@ def test_what_values_have_in_common_is_said_once(values, column):
     assert c.Writer().column(values) == column
 
 
-def test_amounts_are_written_in_one_order_whatever_happened_to_them():
-    assert c.Writer().column([{"b": 1, "a": 2}]) == c.Writer().column([{"a": 2, "b": 1}])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"b": 1, "a": 2}, {"a": 2, "b": 1}, id="amounts"),
+        pytest.param({("n1", "g1"): 5, ("n1", "g0"): 3}, {("n1", "g0"): 3, ("n1", "g1"): 5}, id="charges of devices"),
+    ],
+)
+def test_amounts_are_written_in_one_order_whatever_happened_to_them(one, other):
+    assert c.Writer().column([one]) == c.Writer().column([other])
+
+
+def test_a_table_whose_keys_have_no_order_among_them_is_written_as_it_is():
+    table = {"b": 1, ("a", 2): 3, None: 4}
+    assert list(there_and_back([table])[0].items()) == list(table.items())
 
 
 def test_an_object_is_written_once_and_pointed_at_from_everywhere():
