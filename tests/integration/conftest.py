@@ -63,7 +63,7 @@ class NatsServer:
         logins = self.credentials.values()
         config.write_text(server_config(logins, self.store, port=self._port, ports_file_dir=ports, issuer=self.issuer))
         with (self._directory / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen([_binary(), "-c", str(config)], stdout=log, stderr=log)
+            self._process = subprocess.Popen([binary(), "-c", str(config)], stdout=log, stderr=log)
         self._port = self._learn_port(ports)
 
     def kill(self) -> None:
@@ -96,7 +96,7 @@ class NatsServer:
         raise AssertionError((self._directory / "nats.log").read_text())
 
 
-def _binary() -> str:
+def binary() -> str:
     beside = Path(sys.executable).parent / "nats-server"
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     assert found, "there is no nats-server beside this Python or on the PATH"
