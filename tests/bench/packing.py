@@ -187,8 +187,9 @@ def instead(rate: Callable[..., Rating] | None, *, ours: bool) -> Iterator[None]
     def everywhere(_steering: Steering, _shape: Shape, sites: Collection[object], _supply: object) -> Collection[object]:
         return sites
 
-    def next_one(judge: Fragmentation, cpu: int, memory: int) -> tuple[int, ...]:
-        return tuple(_FAR if bound else 0 for bound in bounds(judge, cpu, memory))
+    def next_one(judge: Fragmentation, left: int, needs: tuple[int, ...], known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+        found = known[left] = tuple(_FAR if bound else 0 for bound in bounds(judge, left, needs, known))
+        return found
 
     if rate is not None:
         NodeClass.rating = rate  # type: ignore[method-assign]

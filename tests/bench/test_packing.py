@@ -1,0 +1,42 @@
+"""Every way of comparing places plays a small trace through the product's own placement, and leaves nothing of itself behind."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import packing
+
+from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.domain.places.fragmentation import Fragmentation
+from headrace.domain.places.node_classes import NodeClass
+from headrace.domain.places.steering import Steering
+
+GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 2 * GPU_UNITS)
+
+
+def trace() -> packing.Trace:
+    """Sixty nodes of two models, and requests for half as much again as they have."""
+    chance = random.Random(3)
+    nodes = [(f"n{number}", "A" if number % 2 else "B", 4, 16_000, 65_536) for number in range(60)]
+    requests = [
+        packing.Asked({GPU: gpu, CPU: 1_000 * chance.randrange(1, 6), MEMORY: 4_096}, chance.choice(((), ("A",))))
+        for gpu in (chance.choice(GPUS) for _ in range(400))
+    ]
+    return packing.Trace(nodes, requests, {"once": list(range(400))})
+
+
+@pytest.mark.parametrize("policy", packing.POLICIES)
+def test_every_policy_places_what_fits_and_drops_the_rest(policy: str) -> None:
+    usual = NodeClass.rating, Steering.choose, Fragmentation._bounds
+    (run,) = packing.measure(trace(), policy, ["once"])
+
+    assert (run.arrived, set(run.allocated)) == (400, set(packing.MARKS))
+    assert 0 < run.dropped < 400
+    assert all(50 < allocated <= 100 for allocated in run.allocated.values())
+    assert (NodeClass.rating, Steering.choose, Fragmentation._bounds) == usual
