@@ -56,6 +56,15 @@ class Stream(MemoryLog):
         await self.purge_through(through)
 
 
+async def archive_of_two_months(directory: Path) -> Path:
+    """An archive with a record in each of two files."""
+    stream = Stream()
+    stream.state("2026-10-01T00:00:00", "allocator")
+    stream.state("2026-11-01T00:00:00", "allocator")
+    await export(stream, directory)
+    return directory
+
+
 class Whole:
     """A reader of what is left."""
 

@@ -7,21 +7,16 @@ import json
 import pytest
 
 from headrace.archive import manifest
-from headrace.archive.exporting import export
 from headrace.cli.archive import by_itself
 from headrace.cli.main import main
 from headrace.contracts.durations import HOUR
 from headrace.contracts.queries import ServiceView
-from tests.unit.archive.conftest import Stream
+from tests.unit.archive.conftest import archive_of_two_months
 
 
 @pytest.fixture
 async def archive(tmp_path):
-    stream = Stream()
-    stream.state("2026-10-01T00:00:00", "allocator")
-    stream.state("2026-11-01T00:00:00", "allocator")
-    await export(stream, tmp_path / "archive")
-    return tmp_path / "archive"
+    return await archive_of_two_months(tmp_path / "archive")
 
 
 def test_its_months_are_shown(archive, capsys):

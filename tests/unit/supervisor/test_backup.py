@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.archive import manifest as manifests
-from headrace.archive.exporting import export
 from headrace.supervisor.backup import harmed
 from headrace.supervisor.backup_file import FILES, Contents, member_of
-from tests.unit.archive.conftest import Stream
+from tests.unit.archive.conftest import archive_of_two_months
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +23,7 @@ def backup_of(data: Path) -> Contents:
 
 @pytest.fixture
 async def data(tmp_path):
-    stream = Stream()
-    stream.state("2026-10-01T00:00:00", "allocator")
-    stream.state("2026-11-01T00:00:00", "allocator")
-    await export(stream, tmp_path / "archive")
+    await archive_of_two_months(tmp_path / "archive")
     return tmp_path
 
 
