@@ -3,14 +3,15 @@
 Strategy: nats-py 2.16 comes back in one task, and ends that task with the first error it has no name for, so that the client is neither
 connected nor closed from then on. uvloop raises such an error whenever a socket is gone that is written to, which is what happens where a
 server dies a second time while it is come back to. Here the task begins again. Beyond that: who reads for a connection that is over is
-ended before there is another one, a socket to somebody who is silent is dropped and not emptied first, and a reader that stops by an
-error of its own is an error of the connection.
+ended before there is another one, a socket to somebody who is silent is dropped and not emptied first, a reader that stops by an error
+of its own is an error of the connection, and what was said before a `flush` has been heard after it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from nats import errors
 from nats.aio.client import Client, Srv
@@ -50,6 +51,13 @@ class ReturningClient(Client):
         await super()._process_connect_init()
         if self.is_connecting:
             self._status = Client.CONNECTED
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        """As the library's, which lets a ping go before what was said earlier: its answer would not mean that the server has heard that."""
+        if self._transport is not None and self.is_connected and self._pending:
+            self._transport.writelines(self._pending)
+            self._pending, self._pending_data_size = [], 0
+        await super()._send_ping(future)
 
     async def _process_pong(self) -> None:
         """As the library's; one that nobody waits for any more ends nothing."""

@@ -185,6 +185,16 @@ async def test_an_answer_that_nobody_waits_for_any_more_ends_nothing():
         assert (here.client.is_connected, here.back.is_set()) == (True, False)
 
 
+async def test_what_was_said_before_a_flush_has_been_heard_when_it_is_over():
+    async with place() as here:
+        for subject in ("first", "second"):
+            await here.client.subscribe(subject)
+        await here.client.publish("third", b"")
+        await here.client.flush()
+        said = [line.split()[:2] for line in here.server.heard[here.server.heard.index(b"PING\r\n") + 1 :]]
+        assert said == [[b"SUB", b"first"], [b"SUB", b"second"], [b"PUB", b"third"], [], [b"PING"]]
+
+
 async def test_one_that_is_silent_is_left_without_waiting_until_it_has_heard_everything():
     """What is still to be said to a server that is stopped would otherwise hold up the way to another one."""
     async with place() as here:
