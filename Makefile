@@ -1,13 +1,17 @@
-# Everything a person does here, one word each. A fresh machine needs Python 3.11 or newer and make, nothing else.
+# Everything a person does here, one word each. A fresh machine needs Python 3.11 or newer and make, nothing else. COMPILED=1 behind any of
+# them runs it with the rules as machine code, in an environment of its own (.compiled); that takes a C compiler and Python's headers.
 
 PYTHON ?= python3
-BIN := .venv/bin
-INSTALLED := .venv/.installed
+PLACE := $(if $(COMPILED),.compiled,.venv)
+BIN := $(PLACE)/bin
+INSTALLED := $(PLACE)/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 DISTRIBUTIONS := contracts services node-executor
 INSTALLING := tests/integration tests/end_to_end
+HISTORIES := auditor bookkeeper determinism ends forecasts histories honoured snapshots totality waits
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-api test-deploy check properties sim scenarios schemas format lock
+.PHONY: help setup up down demo test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-storm bench-trace bench-whatif
 
@@ -36,6 +40,11 @@ test-api: $(INSTALLED) ## several thousand made-up requests against the served A
 
 test-deploy: $(INSTALLED) ## every service by the commands of the systemd units, against a NATS and a PostgreSQL of their own, and a job through it
 	@$(BIN)/pytest tests/deploy
+
+test-compiled: $(INSTALLED) ## the rules as machine code decide what they decide as they are written: the same seeds, the scenarios, histories
+	@$(MAKE) --no-print-directory setup COMPILED=1
+	@$(BIN)/pytest tests/compiled
+	@.compiled/bin/pytest --numprocesses logical --dist loadfile tests/scenarios tests/golden $(HISTORIES:%=tests/properties/test_%.py)
 
 check: $(INSTALLED) ## format, lint, types, import rules, generated files, the shape of the tree
 	$(BIN)/ruff format --check --quiet
@@ -116,10 +125,16 @@ lock: ## resolve the newest versions into requirements.lock, with uv in a throw-
 		cat .lock/pins; } > requirements.lock
 	@rm -rf .lock
 
-$(INSTALLED): requirements.lock $(DISTRIBUTIONS:%=%/pyproject.toml)
+$(INSTALLED): requirements.lock $(DISTRIBUTIONS:%=%/pyproject.toml) $(if $(COMPILED),services/hatch_build.py $(shell find services contracts -name '*.py'))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headrace needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
-	@test -x $(BIN)/python || { echo "Making .venv"; $(PYTHON) -m venv .venv || { echo "Could not make .venv; on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf .venv; exit 1; }; }
-	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into .venv; the first time takes about a minute"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-build-isolation --no-deps $(DISTRIBUTIONS:%=--editable ./%)
+	@test -x $(BIN)/python || { echo "Making $(PLACE)"; $(PYTHON) -m venv $(PLACE) || { echo "Could not make $(PLACE); on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(PLACE); exit 1; }; }
+	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into $(PLACE); the first time takes about a minute"
+	@$(INSTALL) --require-hashes --requirement requirements.lock
+ifdef COMPILED
+	@echo "Compiling the rules, which takes about two minutes and a C compiler"
+	@$(INSTALL) --no-build-isolation --no-deps --editable ./contracts --editable ./node-executor
+	@HEADRACE_COMPILED=1 $(INSTALL) --no-build-isolation --no-deps --force-reinstall ./services
+else
+	@$(INSTALL) --no-build-isolation --no-deps $(DISTRIBUTIONS:%=--editable ./%)
+endif
 	@touch $@

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import msgspec
 from installation import SPENT
 
+from headrace.allocator import decide
+
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
     "headrace-services",
@@ -91,7 +93,7 @@ def _version(name: str) -> str:
 
 
 def commit() -> str:
-    """The commit that is measured, with `+` where files differ from it; empty outside of a repository."""
+    """The commit that is measured, with `+` where files differ from it, and whether its rules are compiled; "" outside of a repository."""
     git = shutil.which("git")
     if git is None:
         return ""
@@ -102,7 +104,8 @@ def commit() -> str:
     changed = subprocess.run(
         [git, "-C", str(here), "diff", "--quiet", "HEAD", "--", ":/services", ":/contracts", ":/node-executor"], check=False
     )
-    return said.stdout.strip() + ("+" if changed.returncode else "")
+    compiled = "" if str(decide.__file__).endswith(".py") else ", compiled"
+    return said.stdout.strip() + ("+" if changed.returncode else "") + compiled
 
 
 def record(group: str, command: str, work: Callable[[], Found], *, is_quick: bool = False) -> Result:

@@ -14,7 +14,7 @@ from allocator_core import Core
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from headrace.domain.why.explain import explain
 from headrace.domain.why.waits import wait_of
 

@@ -10,7 +10,7 @@ from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.contracts.facts import GrowthRequestedV1, LeaseGrantedV1
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from headrace.domain.why.explain import explain
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import START, World

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import MINUTE
+from headrace.domain.job_states import JobState
 from headrace.domain.queueing.holds import as_seen_by
 from headrace.domain.reclaim.victims import NoPlan, Plan, review, search
-from headrace.domain.state import JobRecord, JobState, PoolState, State
+from headrace.domain.state import JobRecord, PoolState, State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.happenings import happen
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit

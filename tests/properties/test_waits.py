@@ -10,7 +10,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.subjects import cancel, submit
 from headrace.contracts.wishes import JobWish
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from headrace.domain.why.explain import explain
 from headrace.domain.why.waits import pools_of, wait_in
 from headrace.simulate.scenario import Submit

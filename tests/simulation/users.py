@@ -16,7 +16,7 @@ from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.queries import Answer, ApplyRequest, DeleteRequest, ForceRequest, JobRequest, NodeRequest
 from headrace.contracts.subjects import cancel, query, requeue, submit
 from headrace.contracts.wishes import JobWish
-from headrace.domain.state import FINAL
+from headrace.domain.job_states import FINAL
 from tests.simulation.clockwork import OUTSIDE, Process
 from tests.simulation.network import ServiceConnection
 from tests.simulation.plan import Act, Job

@@ -20,8 +20,8 @@ from headrace.bus.log import Message
 from headrace.contracts.audit import Finding
 from headrace.contracts.mig import charge
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
+from headrace.domain.job_states import FINAL
 from headrace.domain.snapshot import dump
-from headrace.domain.state import FINAL
 from headrace.service.engine import ENGINE
 from tests.properties.auditor import GPU_UNITS, SERVICES, Auditor
 from tests.simulation.books import disagreement

@@ -19,8 +19,8 @@ from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.fold.record_room import RecordRoom
+from headrace.domain.job_states import FINAL, JobState
 from headrace.domain.queueing.access import may_act
-from headrace.domain.state import FINAL, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

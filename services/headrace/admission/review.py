@@ -37,9 +37,9 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, job_key
 from headrace.contracts.reasons import RejectReason
 from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
+from headrace.domain.job_states import FINAL
 from headrace.domain.queueing.admissible import Rejection
 from headrace.domain.requests import asked_by
-from headrace.domain.state import FINAL
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts

@@ -15,12 +15,12 @@ from headrace.allocator.rooms import Rooms
 from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.domain import capacity
+from headrace.domain.job_states import JobState
 from headrace.domain.pending import place_in_line
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.reclaim.eligibility import RECLAIM
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of, unbounded
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

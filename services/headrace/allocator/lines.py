@@ -11,13 +11,13 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import Ceiling, bits_of
+from headrace.allocator.strands import Post
 from headrace.domain.dedication import reach_in
 from headrace.domain.queueing.ranking import dominant_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.allocator.strands import Post
     from headrace.domain.pending import JobGroup, Place
     from headrace.domain.queueing.ranking import Rank, StaticRank
     from headrace.domain.state import JobRecord, PolicyState, PoolState, State

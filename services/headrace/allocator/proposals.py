@@ -11,9 +11,9 @@ from headrace.allocator.settlement import stop
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.domain.dedication import may_use
+from headrace.domain.job_states import JobState
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.reclaim import victims
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

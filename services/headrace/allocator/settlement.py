@@ -12,9 +12,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.reasons import RejectReason
+from headrace.domain.job_states import JobState
 from headrace.domain.queueing.admissible import Rejection, never_fits
 from headrace.domain.queueing.closings import holding_under, waiting_under
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,7 +19,9 @@ from headrace.contracts.queries import JobView
 from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.demo.telling import Timeline, books, headline, remark
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "deploy" / "examples"
+CHECKOUT = Path(__file__).resolve().parents[3]
+EXAMPLES = (CHECKOUT if (CHECKOUT / "deploy").is_dir() else Path.cwd()) / "deploy" / "examples"
+"""Beside the source; where Headrace is installed apart from it, in the folder from which it is started."""
 """The demo plays what everybody can read: it runs from a checkout."""
 
 GPUS = 10

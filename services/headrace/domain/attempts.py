@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.domain.job_states import JobState
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from headrace.domain.state import JobState
 
 
 @dataclass(slots=True, eq=False)

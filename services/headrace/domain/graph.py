@@ -19,7 +19,20 @@ import msgspec
 
 from headrace.contracts import documents, isolation
 from headrace.contracts.facts import admission, fact, preemption
-from headrace.domain import attempts, capacity, devices, mix, phases, requests, searches, state, takings, terms, tokens
+from headrace.domain import (
+    attempts,
+    capacity,
+    devices,
+    job_states,
+    mix,
+    phases,
+    requests,
+    searches,
+    state,
+    takings,
+    terms,
+    tokens,
+)
 from headrace.domain.pending import Pending
 from headrace.domain.places.node_index import NodeIndex
 
@@ -37,6 +50,7 @@ MODULES = (
     mix,
     requests,
     searches,
+    job_states,
     state,
     takings,
     terms,
@@ -178,7 +192,7 @@ def rebuild(made: state.State) -> None:
             node.pool.index.put(node)
             capacity.tally(node, 1)
     made.pending = Pending()
-    pending = state.JobState.PENDING
+    pending = job_states.JobState.PENDING
     made.pending.refill((job for job in made.jobs.values() if job.state is pending), made.now)
     for job in made.jobs.values():
         if job.leases:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -30,7 +29,6 @@ def place_in_line(job: JobRecord) -> Place:
     return -job.priority, job.admitted_at, job.order, job.key
 
 
-@dataclass(slots=True, eq=False)
 class JobGroup:
     """Pending jobs that differ only in priority and age.
 
@@ -38,16 +36,19 @@ class JobGroup:
     Who leaves from the middle is dropped when it comes to the front: the front of each is always somebody who stands here.
     """
 
-    policy: PolicyState
-    profile: str
-    request: Request
-    preemptible: bool
-    beyond: bool
-    barred_from: str
-    avoiding: tuple[str, ...] = ()
-    members: dict[str, JobRecord] = field(default_factory=dict)
-    lines: dict[int, deque[JobRecord]] = field(default_factory=dict)
-    heap: list[Place] = field(default_factory=list)
+    __slots__ = ("avoiding", "barred_from", "beyond", "heap", "lines", "members", "policy", "preemptible", "profile", "request")
+
+    def __init__(self, like: JobRecord, avoiding: tuple[str, ...] = ()) -> None:
+        self.policy: PolicyState = like.policy
+        self.profile = like.profile
+        self.request: Request = like.request
+        self.preemptible = like.preemptible
+        self.beyond = like.beyond
+        self.barred_from = like.barred_from
+        self.avoiding = avoiding
+        self.members: dict[str, JobRecord] = {}
+        self.lines: dict[int, deque[JobRecord]] = {}
+        self.heap: list[Place] = []
 
     def head(self) -> JobRecord | None:
         """The next job (R15 (6)-(8))."""
@@ -118,9 +119,7 @@ class Pending:
         key = group_key(job)
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = JobGroup(
-                job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding
-            )
+            group = self.groups[key] = JobGroup(job, job.avoiding)
             self.by_policy.setdefault(job.policy.key, {})[group] = None
         group.join(job)
         self.mark(group)
@@ -170,9 +169,7 @@ class Pending:
 
     def group_for(self, job: JobRecord) -> JobGroup:
         """The group in which it stands; one of its own where it stands aside, or is no job but a question."""
-        return self.group_of(job) or JobGroup(
-            job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from
-        )
+        return self.group_of(job) or JobGroup(job)
 
     def ripen(self, now: int) -> None:
         """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""

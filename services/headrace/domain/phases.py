@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.durations import MINUTE, SECOND
+from headrace.domain.job_states import JobState
 from headrace.domain.shelves import shelve
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, LeaseState, State

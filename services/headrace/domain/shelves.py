@@ -14,7 +14,7 @@ from bisect import bisect_left
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 
 if TYPE_CHECKING:
     from headrace.domain.requests import Request

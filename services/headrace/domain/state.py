@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,11 @@ from headrace.contracts.durations import HOUR
 from headrace.contracts.isolation import UNPROVED, Ranks
 from headrace.domain.deadlines import Deadlines
 from headrace.domain.devices import CutDevices, DeviceState
+from headrace.domain.job_states import JobState
 from headrace.domain.mix import Mix
 from headrace.domain.pending import Pending
 from headrace.domain.places.node_index import NodeIndex
+from headrace.domain.requests import Request
 from headrace.domain.terms import Terms
 from headrace.domain.tokens import Tokens
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.admission import Dependency
     from headrace.contracts.facts.fact import DeviceShare, Ladder
     from headrace.domain.attempts import Answered, Attempt, Ending
-    from headrace.domain.requests import Request
     from headrace.domain.searches import Fruitless
     from headrace.domain.shelves import Shelves
     from headrace.domain.supply import Census
@@ -45,7 +45,9 @@ class Nothing(dict[Any, Any]):
     def __setitem__(self, key: object, value: object) -> None:
         raise TypeError("this empty table is everybody's: give the object one of its own first")
 
-    update = setdefault = __ior__ = __setitem__  # type: ignore[assignment]
+    update = __setitem__  # type: ignore[assignment]
+    setdefault = __setitem__  # type: ignore[assignment]
+    __ior__ = __setitem__  # type: ignore[assignment]
 
 
 NOTHING = Nothing()
@@ -55,23 +57,6 @@ def nothing() -> Nothing:
     """The default of tables that are mostly empty."""
     return NOTHING
 
-
-class JobState(StrEnum):
-    """Where a job is. The last four are final."""
-
-    PENDING = "pending"
-    STARTING = "starting"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    SUSPENDED = "suspended"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    REJECTED = "rejected"
-
-
-FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.REJECTED})
-HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobState.SUSPENDED})
 
 ENDED_KEPT = 1 * HOUR
 """How long an ended job stays in the fold; older ones are answered from the books (R14)."""

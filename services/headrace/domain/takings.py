@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.domain.state import JobRecord
+
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import Place
     from headrace.contracts.facts.preemption import Victim
-    from headrace.domain.state import JobRecord
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,8 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.ids import is_token
 from headrace.contracts.queries import ApplyAnswer, Change, EraseRequest
-from headrace.domain.state import FINAL, State
+from headrace.domain.job_states import FINAL
+from headrace.domain.state import State
 from headrace.governance.decide import Decision, Wish
 from headrace.governance.objects import REASON_MAX, held
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
 from headrace.contracts.queries import ApplyAnswer, Change, ForceRequest
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from headrace.governance.decide import Decision
 from headrace.governance.objects import REASON_MAX
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from headrace.contracts.reasons import RejectReason
+from headrace.domain.job_states import FINAL, JobState
 from headrace.domain.queueing.admissible import never_fits
-from headrace.domain.state import FINAL, JobRecord, JobState, State
+from headrace.domain.state import JobRecord, State
 from headrace.governance.findings import Findings
 from headrace.governance.objects import Name
 

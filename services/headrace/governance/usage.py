@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.contracts.documents import KINDS
-from headrace.domain.state import FINAL, JobRecord, JobState, State
+from headrace.domain.job_states import FINAL, JobState
+from headrace.domain.state import JobRecord, State
 from headrace.governance.objects import Name, names
 
 # ---- jobs ----

@@ -9,9 +9,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.domain.deadlines import Deadlines
 from headrace.domain.fold.record_room import RecordRoom
+from headrace.domain.job_states import JobState
 from headrace.domain.phases import walking
 from headrace.domain.reclaim.victims import NoPlan, Plan, search
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

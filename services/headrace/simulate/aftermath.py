@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from headrace.domain.why.ends import Ends
 from headrace.simulate.again import REMOVED, WRITTEN, object_of
 from headrace.simulate.scenario import Moment, Submit

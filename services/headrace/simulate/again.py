@@ -16,9 +16,9 @@ from msgspec import structs
 from headrace.contracts import facts as f
 from headrace.contracts.reasons import RejectReason
 from headrace.contracts.writers import ADMISSION
+from headrace.domain.job_states import HOLDING
 from headrace.domain.queueing.admissible import Rejection, never_fits
 from headrace.domain.requests import asked_by, make_request
-from headrace.domain.state import HOLDING
 from headrace.governance.objects import Name, name_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from headrace.contracts.amounts import AmountError, format_amount, parse_amount
 from headrace.contracts.durations import format_duration
 from headrace.contracts.facts import JobEndedV1, JobRejectedV1
+from headrace.domain.job_states import JobState
 from headrace.domain.scopes import borrowed
-from headrace.domain.state import JobState
 from headrace.domain.why.waits import wait_of
 from headrace.simulate.names import find_policy
 

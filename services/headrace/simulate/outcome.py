@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

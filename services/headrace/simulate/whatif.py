@@ -13,8 +13,8 @@ from msgspec import structs
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Documents, PreemptionTerms
 from headrace.contracts.durations import DAY
+from headrace.domain.job_states import HOLDING, JobState
 from headrace.domain.snapshot import copy_of
-from headrace.domain.state import HOLDING, JobState
 from headrace.simulate.abreast import abreast, seldom_collected
 from headrace.simulate.aftermath import Aftermath, KnownEnds
 from headrace.simulate.difference import Side, called, difference

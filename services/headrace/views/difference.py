@@ -11,7 +11,7 @@ import msgspec
 
 from headrace.contracts.amounts import format_amount
 from headrace.contracts.past import Change, DiffView
-from headrace.domain.state import FINAL, HOLDING
+from headrace.domain.job_states import FINAL, HOLDING
 from headrace.views.pseudonyms import seen
 from headrace.views.replay import documents
 from headrace.views.roster import lines_of

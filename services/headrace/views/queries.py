@@ -24,7 +24,7 @@ from headrace.contracts.ids import IdError, is_job_id, job_key, split_job_key
 from headrace.contracts.orders import LogsAnswer, LogsRequest
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView
 from headrace.contracts.subjects import node_logs
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from headrace.service.answering import Refused
 from headrace.views import shown
 from headrace.views.lines import lines_of

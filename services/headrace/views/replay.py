@@ -16,7 +16,7 @@ from headrace.contracts.document_writer import write_document
 from headrace.contracts.documents import KINDS
 from headrace.contracts.past import LeaseView, PastJob, PastView
 from headrace.contracts.queries import DocumentView
-from headrace.domain.state import FINAL, JobState
+from headrace.domain.job_states import FINAL, JobState
 from headrace.views.pseudonyms import seen, shown, told
 from headrace.views.roster import lines_of
 from headrace.views.shown import Waits, node_views, pool_views, queue_views, state_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts import JobRejectedV1
 from headrace.contracts.implied import spelled_out
-from headrace.domain.state import FINAL, HOLDING, JobState
+from headrace.domain.job_states import FINAL, HOLDING, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

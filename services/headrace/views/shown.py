@@ -13,11 +13,11 @@ from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeVie
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import WhyView
 from headrace.domain.dedication import owner_of
+from headrace.domain.job_states import HOLDING, JobState
 from headrace.domain.meters import hours, name_of, used
 from headrace.domain.queueing.closings import queue_closing
 from headrace.domain.queueing.gates import opens_at
 from headrace.domain.scopes import borrowed, free_of
-from headrace.domain.state import HOLDING, JobState
 from headrace.domain.why.explain import explain
 from headrace.domain.why.foreseen import warning, warnings
 from headrace.domain.why.waits import wait_of

@@ -8,7 +8,8 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain.devices import DeviceState
-from headrace.domain.state import FINAL, HOLDING, NOTHING, JobState, NodeState, State, nothing
+from headrace.domain.job_states import FINAL, HOLDING, JobState
+from headrace.domain.state import NOTHING, NodeState, State, nothing
 from tests.unit.domain.site import Site, gpus, place, policy, profile
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from headrace.domain.takings import Hold
 
 if TYPE_CHECKING:

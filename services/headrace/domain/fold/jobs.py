@@ -14,17 +14,10 @@ from headrace.domain.fold.governance import cordon
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
+from headrace.domain.job_states import FINAL, HOLDING, JobState
 from headrace.domain.phases import watch
 from headrace.domain.requests import intern_request
-from headrace.domain.state import (
-    FINAL,
-    HOLDING,
-    IDS_REMEMBERED,
-    NOTHING,
-    JobRecord,
-    JobState,
-    LeaseState,
-)
+from headrace.domain.state import IDS_REMEMBERED, NOTHING, JobRecord, LeaseState
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile

@@ -13,9 +13,10 @@ from headrace.domain.attempts import Ending
 from headrace.domain.devices import DeviceState
 from headrace.domain.fold.governance import join_pool
 from headrace.domain.fold.nominations import lift_bar
+from headrace.domain.job_states import JobState
 from headrace.domain.phases import watch
 from headrace.domain.shelves import shelve
-from headrace.domain.state import JobState, NodeState
+from headrace.domain.state import NodeState
 from headrace.domain.supply import recount
 
 if TYPE_CHECKING:

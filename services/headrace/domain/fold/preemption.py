@@ -10,9 +10,9 @@ from headrace.domain import capacity
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, set_status
 from headrace.domain.fold.nominations import end_nomination, lift_bar, lift_late
+from headrace.domain.job_states import JobState
 from headrace.domain.phases import watch
 from headrace.domain.searches import note_fruitful, note_fruitless
-from headrace.domain.state import JobState
 from headrace.domain.takings import Preemption, Proposal, Search
 
 if TYPE_CHECKING:

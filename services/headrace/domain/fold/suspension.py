@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.domain import capacity
 from headrace.domain.fold.nodes import held, note_left
+from headrace.domain.job_states import JobState
 from headrace.domain.phases import watch
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, State

@@ -16,17 +16,17 @@ from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.mig import EMPTY, FAMILIES, open_starts, put, room, run
 from headrace.domain.capacity import held_by
-from headrace.domain.devices import change, counted
+from headrace.domain.devices import Held, change, counted
+from headrace.domain.job_states import JobState
 from headrace.domain.phases import limit_of, walking
 from headrace.domain.places.offers import UNKNOWN, Wait, offers
 from headrace.domain.places.placement import may_hold
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from headrace.contracts.amounts import Amounts
-    from headrace.domain.devices import Charges, DeviceState, Held
+    from headrace.domain.devices import Charges, DeviceState
     from headrace.domain.requests import Shape
     from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU_UNITS, GPU_UNITS
+from headrace.contracts.documents import BurstNode
 from headrace.contracts.durations import MINUTE
+from headrace.domain.requests import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headrace.contracts.documents import BurstNode
-    from headrace.domain.requests import Request, Shape
+    from headrace.domain.requests import Shape
     from headrace.domain.state import PoolState, State
     from headrace.domain.terms import Growth
 

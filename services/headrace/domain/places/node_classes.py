@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.isolation import UNPROVED, Ranks
 from headrace.contracts.mig import charge, open_starts, placements_lost
+from headrace.domain.places.expected_use import Site
 from headrace.domain.places.fragmentation import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from headrace.contracts.mig import Layout
-    from headrace.domain.places.expected_use import Site
     from headrace.domain.places.fragmentation import Fragmentation
     from headrace.domain.requests import Shape
 
@@ -49,17 +49,17 @@ Rating = tuple[int, int, int]
 also what is open on the device that a fraction takes."""
 
 
-class Shapes(list["Shape"]):
+class Shapes:
     """The shapes that were asked about, by number; sets of them are whole numbers with a bit for each.
 
     Strategy: of each amount the distinct needs stand sorted, and beside them the set of shapes that need no more; what models and
     isolation leave is the same for all nodes of a tag. So what fits on a node is a few look-ups, whatever the number of shapes.
     """
 
-    __slots__ = ("_counted", "_of_tag", "_slices", "_steps")
+    __slots__ = ("_counted", "_of_tag", "_slices", "_steps", "all")
 
     def __init__(self, shapes: Iterable[Shape] = ()) -> None:
-        super().__init__(shapes)
+        self.all = list(shapes)
         self._counted = -1
         self._slices = 0
         self._steps: tuple[Steps, ...] = ()
@@ -67,25 +67,25 @@ class Shapes(list["Shape"]):
 
     def fitting(self, group: NodeClass) -> int:
         """Those of which one replica can go to a node of the class (R3): `NodeClass.fits` of all of them."""
-        if not self:
+        if not self.all:
             return 0
-        if self._counted != len(self):
+        if self._counted != len(self.all):
             self._count()
         allowed = self._of_tag.get(group.tag)
         if allowed is None:
-            allowed = self._of_tag[group.tag] = self._set_of([group.suits(shape) for shape in self])
+            allowed = self._of_tag[group.tag] = self._set_of([group.suits(shape) for shape in self.all])
         key, (cpus, memories, wholes, fractions) = group.key, self._steps
         fitting = allowed & cpus.upto(key.cpu) & memories.upto(key.memory) & wholes.upto(group.whole)
         fitting &= fractions.upto(key.opens[-1] if key.opens else 0)
         if fitting & self._slices:  # their geometry is looked at one by one (R4)
-            fitting &= ~self._slices | self._set_of([bool(shape.mig) and group.fits(shape) for shape in self])
+            fitting &= ~self._slices | self._set_of([bool(shape.mig) and group.fits(shape) for shape in self.all])
         return fitting
 
     def _count(self) -> None:
-        self._counted = len(self)
+        self._counted = len(self.all)
         self._of_tag.clear()
-        self._slices = self._set_of([bool(shape.mig) for shape in self])
-        needs = zip(*[(shape.cpu, shape.memory, shape.whole, shape.fraction) for shape in self], strict=True)
+        self._slices = self._set_of([bool(shape.mig) for shape in self.all])
+        needs = zip(*[(shape.cpu, shape.memory, shape.whole, shape.fraction) for shape in self.all], strict=True)
         self._steps = tuple(map(Steps, needs))
 
     @staticmethod
@@ -138,7 +138,7 @@ class NodeClass:
     def learn(self, shapes: Shapes) -> None:
         """Look at the shapes that are registered by now."""
         self.mask = shapes.fitting(self)
-        self.known = len(shapes)
+        self.known = len(shapes.all)
 
     def fits(self, shape: Shape) -> bool:
         """Whether one replica of `shape` can go to a node of this class (R3)."""

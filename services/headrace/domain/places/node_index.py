@@ -99,8 +99,8 @@ class NodeIndex:
         """Which bit of `feasible` is the shape's (`1 << number`). A new shape is registered."""
         number = self._numbers.get(shape)
         if number is None:
-            number = self._numbers[shape] = len(self._shapes)
-            self._shapes.append(shape)
+            number = self._numbers[shape] = len(self._shapes.all)
+            self._shapes.all.append(shape)
             for section in self._sections.values():
                 section.learn()
         return number

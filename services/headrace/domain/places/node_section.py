@@ -173,7 +173,7 @@ class Section:
         if line is None or line.length > 2 * self._occupied + SLACK:
             return self._start_line(number)
         if line.heard < len(self._log):
-            shape, bit = self._shapes[number], 1 << number
+            shape, bit = self._shapes.all[number], 1 << number
             for group in self._log[line.heard :]:
                 if not group.names:
                     group.listed = False
@@ -186,7 +186,7 @@ class Section:
     def _start_line(self, number: int) -> _Line:
         self._end_line(number)
         line = self._lines[number] = _Line(len(self._log))
-        shape, bit = self._shapes[number], 1 << number
+        shape, bit = self._shapes.all[number], 1 << number
         for group in self._classes.values():
             if not group.names:
                 group.listed = False
@@ -209,7 +209,7 @@ class Section:
 
     def _occupy(self, group: NodeClass) -> None:
         self._occupied += 1
-        if group.known < len(self._shapes):
+        if group.known < len(self._shapes.all):
             group.learn(self._shapes)
         if not group.listed:
             if len(self._log) > 2 * self._occupied + SLACK:

@@ -7,13 +7,14 @@ there is has changed; of the latter only the first binary digits are looked at, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS
 from headrace.domain.places.expected_use import Amount, Kind, Plan, Site, cores_step, kind_of, make_plan, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.requests import Shape

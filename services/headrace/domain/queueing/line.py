@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain.pending import Place, place_in_line
 from headrace.domain.queueing.ahead import GroupRank, Ranks
+from headrace.domain.state import JobRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from headrace.domain.pending import JobGroup
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+    from headrace.domain.state import PolicyState, PoolState, State
 
 
 class Entry(NamedTuple):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import SECOND
+from headrace.domain.job_states import JobState
 from headrace.domain.queueing.gates import must_borrow
 from headrace.domain.scopes import is_above, over_reservation, policy_side
-from headrace.domain.state import JobState
+from headrace.domain.state import PolicyState
 from headrace.domain.supply import left_for
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope, State
+    from headrace.domain.state import JobRecord, PoolState, Scope, State
 
 RECLAIM = "reclaim"
 PRIORITY = "priority"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain import capacity
+from headrace.domain.state import JobRecord, PoolState
 
 if TYPE_CHECKING:
     from headrace.domain.devices import Held
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import State
     from headrace.domain.takings import Preemption
 
 

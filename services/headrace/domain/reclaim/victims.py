@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.preemption import Victim
+from headrace.domain.job_states import JobState
 from headrace.domain.places.placement import may_hold
 from headrace.domain.queueing.holds import as_seen_by
 from headrace.domain.reclaim.eligibility import (
@@ -27,7 +28,6 @@ from headrace.domain.reclaim.eligibility import (
 from headrace.domain.reclaim.sweeps import Ground, find
 from headrace.domain.reclaim.yielders import Yielders
 from headrace.domain.scopes import over_limit, scopes_of
-from headrace.domain.state import JobState
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.durations import SECOND
 from headrace.domain.reclaim.eligibility import (
+    Kind,
     can_leave,
     can_yield,
     kind_of,
@@ -26,14 +27,14 @@ from headrace.domain.reclaim.eligibility import (
     protected_until,
 )
 from headrace.domain.shelves import grant_of, last_lease, shelves_of, site_of
+from headrace.domain.state import JobRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from headrace.domain.reclaim.eligibility import Kind
     from headrace.domain.requests import Request
     from headrace.domain.shelves import Block, Shelf
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+    from headrace.domain.state import PolicyState, PoolState, State
 
 FRONT = 256
 """So many are drawn one by one; who asks for more gets all the others, bucket by bucket and sorted at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 
 if TYPE_CHECKING:
     from headrace.domain.state import JobRecord, State

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import WhyView
+from headrace.domain.job_states import JobState
 from headrace.domain.queueing.ahead import position
-from headrace.domain.state import JobState
 from headrace.domain.why.changes import cheapest_change
 from headrace.domain.why.ends import Ends
 from headrace.domain.why.forecast import Forecast, expected_start

@@ -25,11 +25,11 @@ from headrace.domain.queueing.gates import budget_exhausted, outside_window
 from headrace.domain.queueing.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.reclaim.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.state import JobRecord, PoolState, State
 from headrace.domain.supply import left_for, sums_fit
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
-    from headrace.domain.state import JobRecord, PoolState, State
     from headrace.domain.takings import Preemption
 
 BLOCKERS_SHOWN = 10

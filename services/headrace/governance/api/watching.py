@@ -14,7 +14,7 @@ from headrace.client.watching import FeedFact, read_fact
 from headrace.contracts.api import jobs_pb2 as pb
 from headrace.contracts.ids import is_job_id, is_token
 from headrace.contracts.subjects import feed
-from headrace.domain.state import FINAL
+from headrace.domain.job_states import FINAL
 from headrace.governance.api import names
 from headrace.governance.api.faults import Fault, invalid
 from headrace.governance.api.jobmessages import job_message

@@ -5,7 +5,7 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Policy, Pool, Scope, Share, Tenant
-from headrace.domain.state import JobState
+from headrace.domain.job_states import JobState
 from tests.unit.domain.hall import Hall, gpus
 
 

@@ -3,8 +3,8 @@
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.isolation import Ranks
+from headrace.domain.job_states import JobState
 from headrace.domain.places.placement import find_places
-from headrace.domain.state import JobState
 from tests.unit.domain.hall import START, Hall
 
 

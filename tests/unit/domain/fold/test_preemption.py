@@ -2,8 +2,8 @@
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.domain.job_states import JobState
 from headrace.domain.searches import is_worthwhile
-from headrace.domain.state import JobState
 from tests.unit.domain.hall import Hall
 
 

@@ -8,9 +8,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB
 from headrace.contracts.documents import Policy, PolicyProfile, PreemptionTerms
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.domain.job_states import JobState
 from headrace.domain.phases import START_TIMEOUT, limit_of, walking
 from headrace.domain.reclaim.eligibility import lost_work, protected_until
-from headrace.domain.state import JobState
 from tests.unit.domain.hall import Hall, gpus
 from tests.unit.domain.snapshot import differences, kept, naive
 

@@ -52,12 +52,12 @@ CLASSES = st.builds(group, cpu=FEW, memory=FEW, model=st.sampled_from(["H100", "
 def test_all_shapes_are_looked_at_together_as_they_would_be_one_by_one(asked, later, one):
     shapes = Shapes(asked)
     one.learn(shapes)
-    shapes += later
+    shapes.all += later
     seen = one.mask
     one.learn(shapes)
-    expected = [one.fits(shape) for shape in shapes]
+    expected = [one.fits(shape) for shape in shapes.all]
 
-    assert [bool(one.mask >> number & 1) for number in range(len(shapes))] == expected
+    assert [bool(one.mask >> number & 1) for number in range(len(shapes.all))] == expected
     assert seen == one.mask & (1 << len(asked)) - 1
 
 

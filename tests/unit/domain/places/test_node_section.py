@@ -97,7 +97,7 @@ def test_a_shape_registered_later_is_looked_at_for_everybody():
     shapes = Shapes([ONE])
     here = Section(Tag(Site("H100", 3), ""), shapes, Fragmentation())
     here.move(here.enter("a", ONE_GPU), key(1))
-    shapes.append(CPU)
+    shapes.all.append(CPU)
     here.learn()
     assert (here.feasible, here.best(1)) == (0b10, ((0, 126, 0), "a"))
 
