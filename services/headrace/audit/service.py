@@ -63,7 +63,7 @@ async def main(service: Service) -> None:
     archiving = Archiving(stream, stream.now, log.archive, archive_every(os.environ))
     snapshots = Snapshots.over(service.connection, log)
     state = await beginning(snapshots)
-    facts = next((name.facts for name in await snapshots.names() if name.sequence == state.sequence), 0)
+    facts = await snapshots.facts_until(state.sequence)
     fold = LedgerFold(state)
     pen = Pen(log, lambda: fold.state.terms.level)
     keeper = Keeper(log, fold, snapshots, pen, facts=facts, pace=pace)

@@ -88,7 +88,7 @@ class JetStreamLog:
         answer = await self._connection.ask(subject, payload, headers, self._timeout)
         ack = _ack.decode(answer.data)
         if ack.error is not None:
-            raise _refusal(ack.error, subject)
+            raise refusal(ack.error, subject)
         return ack.seq
 
     async def read(self, after: int) -> JetStreamReader[Message]:
@@ -140,7 +140,7 @@ class JetStreamLog:
         answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish, within=self._timeout)
         ack = _ack.decode(answer.data)
         if ack.error is not None:
-            raise _refusal(ack.error, self._stream)
+            raise refusal(ack.error, self._stream)
 
     async def _look(self, wish: bytes) -> Message | None:
         answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, within=self._look_within)
@@ -148,7 +148,7 @@ class JetStreamLog:
         if found.error is not None:
             if found.error.err_code in _NOT_FOUND or found.error.code in _NOT_FOUND:
                 return None
-            raise _refusal(found.error, self._stream)
+            raise refusal(found.error, self._stream)
         stored = found.message
         return (
             None if stored is None else Message(stored.seq, stored.subject, _microseconds(stored.time), b64decode(stored.data))
@@ -157,11 +157,12 @@ class JetStreamLog:
     async def _inform(self) -> tuple[StreamState, str]:
         info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", within=self._look_within)).data)
         if info.error is not None:
-            raise _refusal(info.error, self._stream)
+            raise refusal(info.error, self._stream)
         return info.state or StreamState(1, 0), info.ts
 
 
-def _refusal(fault: Fault, about: str) -> WrongLast | LogUnavailable | LogRefused:
+def refusal(fault: Fault, about: str) -> WrongLast | LogUnavailable | LogRefused:
+    """What a fault of the server is in the words of the log: whether it is a matter of time decides whether anybody asks again."""
     text = f"{about}: {fault.description} ({fault.err_code})"
     if fault.err_code == _WRONG_LAST:
         return WrongLast(text)

@@ -16,9 +16,10 @@ from typing import Protocol
 import msgspec
 
 from headrace.bus.connection import Connection
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.jetstream import JetStreamLog, refusal
 from headrace.bus.log import LogError, LogRefused
 from headrace.bus.streams import PIECE
+from headrace.wire.acknowledgement import Fault
 
 
 class ObjectDamaged(Exception):
@@ -29,7 +30,7 @@ class Objects(Protocol):
     """One bucket."""
 
     async def names(self) -> list[str]:
-        """What there is, sorted."""
+        """What there is, sorted. Raises `LogError`."""
 
     async def put(self, name: str, data: bytes) -> None:
         """Store durably, under a name that nothing has yet. Raises `LogError`; nothing is stored then."""
@@ -38,7 +39,7 @@ class Objects(Protocol):
         """What was put. Raises `ObjectDamaged` where it is not all there any more, or another thing, and `LogUnavailable`."""
 
     async def delete(self, name: str) -> None:
-        """Remove it; nothing happens where it is not there."""
+        """Remove it; nothing happens where it is not there. Raises `LogError`."""
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -52,18 +53,13 @@ class _Meta(msgspec.Struct, frozen=True):
     digest: str
 
 
-class _Fault(msgspec.Struct):
-    err_code: int = 0
-    description: str = ""
-
-
 class _Subjects(msgspec.Struct):
     subjects: dict[str, int] | None = None
 
 
 class _Info(msgspec.Struct):
     state: _Subjects = msgspec.field(default_factory=_Subjects)
-    error: _Fault | None = None
+    error: Fault | None = None
 
 
 class JetStreamObjects:
@@ -82,7 +78,7 @@ class JetStreamObjects:
         answer = await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", wish)
         info = msgspec.json.decode(answer.data, type=_Info)
         if info.error is not None:
-            raise LogRefused(f"{self._stream}: {info.error.description} ({info.error.err_code})")
+            raise refusal(info.error, self._stream)
         ends = (subject.rpartition(".")[2] for subject in info.state.subjects or ())
         return sorted(urlsafe_b64decode(end).decode() for end in ends)
 
@@ -139,7 +135,7 @@ class JetStreamObjects:
         answer = await self._connection.ask(f"$JS.API.STREAM.PURGE.{self._stream}", wish)
         info = msgspec.json.decode(answer.data, type=_Info)
         if info.error is not None:
-            raise LogRefused(f"{self._stream}: {info.error.description} ({info.error.err_code})")
+            raise refusal(info.error, self._stream)
 
     def _meta_subject(self, end: str) -> str:
         return f"$O.{self._bucket}.M.{end}"

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 RECORDS_LOOKED_AT = 1_000
 """Records of *audit* behind a snapshot in which it may be stated; it is one of the first."""
 RETRY = 0.5
+TRIES = 30
+"""How often snapshots are asked for that are away while the ledger is there. Who leads their stream is agreed on in seconds; a start
+that waits for ever would hang on what it can do without."""
 
 _NAME = re.compile(r"fold-(\d{16})-(\d{16})-([0-9a-f.]+)-([0-9a-f]{16})")
 
@@ -73,6 +76,18 @@ class Snapshots:
     async def names(self) -> list[Name]:
         """All there are, by sequence. Raises `LogError`."""
         return sorted(name for text in await self.objects.names() if (name := Name.parse(text)) is not None)
+
+    async def facts_until(self, sequence: int) -> int:
+        """How many facts lie up to the record behind which one was taken; 0 for 0, without asking anybody. Raises `LogError`."""
+        return next((name.facts for name in await self.names() if name.sequence == sequence), 0) if sequence else 0
+
+    async def ledger_is_there(self) -> bool:
+        """Whether the ledger answers. Raises `LogRefused`."""
+        try:
+            await self._log.tip()
+        except LogUnavailable:
+            return False
+        return True
 
     async def newest(self, before: int | None = None) -> State | None:
         """The state of the newest one that is usable, and none behind the record `before`; None where there is none.
@@ -136,20 +151,31 @@ class Snapshots:
 
 
 async def beginning(snapshots: Snapshots, before: int | None = None) -> State:
-    """What a fold begins with, however long the log is away meanwhile. Whatever keeps snapshots from being read, the ledger is there."""
+    """What a fold begins with, however long the ledger is away meanwhile.
+
+    Whatever keeps snapshots from being read, the ledger is there: where they alone are away they are asked for `TRIES` times.
+    """
+    tries, told = 0, ""
     while True:
         try:
             state = await snapshots.newest(before)
         except LogUnavailable as error:
-            _log.warning("snapshots_awaited", reason=str(error))
-            await asyncio.sleep(RETRY)
+            reason = str(error)
+            tries += await snapshots.ledger_is_there()
+            if tries < TRIES:
+                if reason != told:
+                    told = reason
+                    _log.warning("snapshots_awaited", reason=reason)
+                await asyncio.sleep(RETRY)
+                continue
         except LogError as error:
-            _log.error("snapshots_unreadable", reason=str(error), help="the whole ledger is read")
-            return State()
+            reason = str(error)
         else:
             if state is not None:
                 _log.info("begins_with_snapshot", sequence=state.sequence)
             return state if state is not None else State()
+        _log.error("snapshots_unreadable", reason=reason, help="the whole ledger is read")
+        return State()
 
 
 def _load(data: bytes) -> State:

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.audit import service
 from headrace.audit.taking import EVERY, FACTS, FACTS_LEAST, Pace
-from headrace.bus.log import LogRefused
+from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.contracts.audit import VerifyReport
 from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.queries import ServiceView
@@ -26,6 +26,25 @@ async def test_it_takes_snapshots_of_what_it_follows_and_says_so(monkeypatch, tm
         answer = await bus.ask("hr.query.audit.>", "hr.query.audit.status.acme.ann")
     view = msgspec.json.decode(answer.body, type=ServiceView)
     assert (view.service, view.detail["snapshot"], view.detail["snapshots_taken"]) == ("audit", 2, 1)
+
+
+async def test_it_comes_up_while_the_snapshots_alone_are_away(monkeypatch, tmp_path):
+    bus = Bus()
+    bus.hall("n1")
+
+    async def away():
+        raise LogUnavailable("nobody leads them")
+
+    monkeypatch.setattr(bus.objects, "names", away)
+    monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
+    monkeypatch.setattr(service, "JetStreamLog", bus.log)
+    monkeypatch.setattr(service.Snapshots, "over", bus.over)
+    monkeypatch.setattr(service, "AUDIT_NICE", 0)
+    monkeypatch.setenv(service.SEAL_EVERY, "1ms")
+    async with running(service.main(bus.service("audit", tmp_path))):
+        await until(lambda: len(bus.stated("audit")) == 1)
+    (seal,) = bus.stated("audit")
+    assert (seal.number, seal.first, seal.last) == (1, 1, 2)
 
 
 async def test_it_seals_what_it_follows_and_says_what_it_has_found(monkeypatch, tmp_path):

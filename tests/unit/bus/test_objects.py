@@ -7,11 +7,12 @@ from typing import cast
 import pytest
 
 from headrace.bus.connection import Connection
-from headrace.bus.log import LogRefused
+from headrace.bus.log import LogError, LogRefused, LogUnavailable
 from headrace.bus.objects import JetStreamObjects, MemoryObjects, ObjectDamaged
 from tests.unit.bus.test_jetstream import Scripted
 
 NO = {"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}
+NOT_NOW = {"error": {"code": 503, "err_code": 10008, "description": "JetStream system temporarily unavailable"}}
 STORED = {"seq": 1}
 
 
@@ -23,6 +24,15 @@ def objects(*answers: object) -> tuple[JetStreamObjects, Scripted]:
 async def test_a_bucket_that_is_not_there_is_told() -> None:
     with pytest.raises(LogRefused, match=r"OBJ_things: stream not found \(10059\)"):
         await objects(NO)[0].names()
+
+
+async def test_a_bucket_that_nobody_leads_just_now_is_away_and_not_refused() -> None:
+    kinds: list[type[LogError]] = []
+    for question in (objects(NOT_NOW)[0].names(), objects(NOT_NOW)[0].get("a"), objects(STORED, NOT_NOW)[0].delete("a")):
+        with pytest.raises(LogError, match=r"OBJ_things: JetStream system temporarily unavailable \(10008\)") as raised:
+            await question
+        kinds.append(raised.type)
+    assert kinds == [LogUnavailable] * 3
 
 
 async def test_names_are_read_out_of_subjects() -> None:

@@ -11,7 +11,7 @@ from headrace.audit.taking import Pace
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.domain import snapshot
 from headrace.service.fold import LedgerFold
-from headrace.service.snapshots import Name, beginning
+from headrace.service.snapshots import TRIES, Name, beginning
 from tests.unit.service.bus import Bus
 
 
@@ -87,3 +87,51 @@ async def test_where_snapshots_cannot_be_read_the_ledger_is_and_who_is_away_is_w
     with capture_logs() as logs:
         assert (await beginning(two)).sequence == 0
     assert [entry["event"] for entry in logs] == ["snapshots_awaited", "snapshots_unreadable"]
+
+
+async def test_where_they_are_away_it_is_told_once_and_they_are_read_when_they_are_back(two, bus, monkeypatch):
+    monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
+    asked = _away(monkeypatch, bus.objects, "names", TRIES - 1)
+    with capture_logs() as logs:
+        assert (await beginning(two)).sequence == 4
+    assert len(asked) == TRIES
+    assert [entry["event"] for entry in logs] == ["snapshots_awaited", "begins_with_snapshot"]
+
+
+async def test_where_they_alone_stay_away_the_ledger_is_read(two, bus, monkeypatch):
+    monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
+    asked = _away(monkeypatch, bus.objects, "names", 10 * TRIES)
+    with capture_logs() as logs:
+        assert (await beginning(two)).sequence == 0
+    assert len(asked) == TRIES
+    assert [entry["event"] for entry in logs] == ["snapshots_awaited", "snapshots_unreadable"]
+
+
+async def test_as_long_as_the_ledger_is_away_as_well_they_are_waited_for(two, bus, monkeypatch):
+    monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
+    asked = _away(monkeypatch, bus.objects, "names", 10 * TRIES)
+    _away(monkeypatch, bus.ledger, "tip", 10 * TRIES)
+    assert (await beginning(two)).sequence == 4
+    assert len(asked) == 10 * TRIES + 1
+
+
+async def test_how_many_facts_a_beginning_has_behind_it_is_asked_of_nobody_where_it_is_nothing(two, bus, monkeypatch):
+    hall, stated_and_registered = 5, 2
+    assert [await two.facts_until(sequence) for sequence in (0, 2, 4)] == [0, hall, hall + stated_and_registered]
+    _away(monkeypatch, bus.objects, "names", 1)
+    assert await two.facts_until(0) == 0
+
+
+def _away(monkeypatch, whom, question, times):
+    """Whom it is asked of is away so many times; a list of what was asked."""
+    asked = []
+    answer = getattr(whom, question)
+
+    async def ask():
+        asked.append(question)
+        if len(asked) <= times:
+            raise LogUnavailable("away")
+        return await answer()
+
+    monkeypatch.setattr(whom, question, ask)
+    return asked
