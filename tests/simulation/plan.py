@@ -231,6 +231,7 @@ def _amount(chance: Drawn, kind: str) -> int:
 
 def write(plan: Plan, path: Path) -> None:
     """To a file that a person can read."""
+    path.parent.mkdir(parents=True, exist_ok=True)  # that it is missing would be found out after all seeds
     path.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1))
 
 

@@ -54,7 +54,7 @@ def test_a_seed_gives_the_same_bytes_in_any_process():
 
 
 def test_a_plan_out_of_a_file_is_the_same_run(tmp_path, capsys):
-    path = tmp_path / "plan.json"
+    path = tmp_path / "made" / "plan.json"
     write(draw("13"), path)
     assert read(path) == draw("13")
     assert main(["--plan", str(path)]) == 0
