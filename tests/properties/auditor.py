@@ -86,19 +86,24 @@ class Account(NamedTuple):
 
 
 class Auditor:
-    """`violations` are lines that say at which sequence which promise was broken."""
+    """`violations` are lines that say at which sequence which promise was broken.
+
+    `now` only goes on; `moment` is the time of the record that is being read, which lies before it where an allocator's that had not
+    read it was heard first.
+    """
 
     def __init__(self) -> None:
         self.violations: list[str] = []
         self.sequence = 0
         self.now = 0
+        self.moment = 0
         self.digests: dict[str, str] = {}
         self.tenants: dict[str, Json] = {}
         self.pools: dict[str, Json] = {}
         self.policies: dict[tuple[str, str], Json] = {}
         self.closed: set[tuple[str, str, str]] = set()
         self.shut: set[tuple[str, str]] = set()
-        self.used: dict[tuple[str, str], int] = {}
+        self.used: Counter[tuple[str, str]] = Counter()
         self.nodes: dict[str, Json] = {}
         self.away: set[str] = set()
         self.cordoned: set[str] = set()
@@ -133,9 +138,9 @@ class Auditor:
     def hear(self, record: Json) -> None:
         """What a record says; where it stands has been looked at."""
         for lease in self.leases.values():  # GPU-unit-microseconds, since the beginning
-            gpus = lease.amounts.get("gpu", 0) * max(0, record["now"] - self.now)
-            self.used[lease.job.policy] = self.used.get(lease.job.policy, 0) + gpus
-        self.now = max(self.now, record["now"])
+            self.used[lease.job.policy] += lease.amounts.get("gpu", 0) * max(0, record["now"] - self.now)
+        self.moment = record["now"]
+        self.now = max(self.now, self.moment)
         gangs: dict[str, list[Json]] = {}
         for fact in record["facts"]:
             handler = getattr(self, "_" + fact["type"].removesuffix(".v1").replace(".", "_"), None)
@@ -177,7 +182,7 @@ class Auditor:
         if job.policy in self.shut:
             self._complain(f"{job.key} starts outside its window (R33)")
         for budget in self.policies.get(job.policy, {}).get("budgets", ()):
-            enough = self.used.get(job.policy, 0) < budget["hours"] * 3_600_000_000 * GPU_UNITS
+            enough = self.used[job.policy] < budget["hours"] * 3_600_000_000 * GPU_UNITS
             if enough or budget.get("per") == "day" or budget["key"] != "gpu":
                 continue
             if budget.get("then", "wait") == "wait" or not job.preemptible or not fact.get("over_budget"):
@@ -259,7 +264,7 @@ class Auditor:
     def _lease_started(self, fact: Json) -> None:
         job = self._job_of(fact)
         if job is not None:
-            job.started.setdefault(fact.get("rank", 0), self.now)
+            job.started.setdefault(fact.get("rank", 0), self.moment)
             if len(job.started) == job.replicas:
                 self._lift_bar(job)
 
@@ -270,6 +275,7 @@ class Auditor:
             return
         lease = self.leases[job.key, rank]
         if not lease.suspended:
+            self._stop_charging(lease)
             self.whole[job.key, rank] = lease
             rest = {key: value for key, value in lease.amounts.items() if key != "gpu"}
             self.leases[job.key, rank] = lease._replace(devices={}, slices={}, amounts=rest, suspended=True)
@@ -296,15 +302,20 @@ class Auditor:
     def _lease_resumed(self, fact: Json) -> None:
         job = self._job_of(fact)
         if job is not None and (job.key, fact.get("rank", 0)) in self.leases:
-            job.started[fact.get("rank", 0)] = self.now
+            job.started[fact.get("rank", 0)] = self.moment
 
     def _lease_ended(self, fact: Json) -> None:
         job = self._job_of(fact)
-        if job is not None:
-            self.leases.pop((job.key, fact.get("rank", 0)), None)
+        lease = None if job is None else self.leases.pop((job.key, fact.get("rank", 0)), None)
+        if job is not None and lease is not None:
+            self._stop_charging(lease)
             self.whole.pop((job.key, fact.get("rank", 0)), None)
 
     _lease_revoked = _lease_ended
+
+    def _stop_charging(self, lease: Lease) -> None:
+        """It was let go of at its record's own moment: what has been summed up beyond that was not used."""
+        self.used[lease.job.policy] -= lease.amounts.get("gpu", 0) * (self.now - self.moment)
 
     def _job_of(self, fact: Json) -> Job | None:
         """None where the fact is of an attempt that is over."""

@@ -29,11 +29,11 @@ ADMINISTRATOR = ("provider", "admin")
 
 
 class Users:
-    """All of them, on one connection. `acknowledged`: jobs whose wish the server has said to have."""
+    """All of them, on one connection. `acknowledged`: jobs whose wish the server has said to have, and at which place."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.acknowledged: set[str] = set()
+        self.acknowledged: dict[str, int] = {}
         self.keys: dict[str, str] = {}
         self.busy = 0
         self._connection: asyncio.Task[ServiceConnection] | None = None
@@ -88,9 +88,10 @@ class Users:
         for _ in range(TRIES):
             try:
                 answer = await (await self._connected()).ask(subject, payload, headers)
-                if "error" not in msgspec.json.decode(answer.data):
+                said = msgspec.json.decode(answer.data)
+                if "error" not in said:
                     if key:
-                        self.acknowledged.add(key)
+                        self.acknowledged[key] = said["seq"]
                     return
             except LogError:
                 pass

@@ -1,14 +1,15 @@
 """Looks at every record as it is stored, and at everything once more when all has come to rest: what must never be is told as a line.
 
 The independent auditor reads the ledger in the order in which it was decided: a decision of the allocator stands right behind what it had
-read (`as_of`), because what others stated meanwhile is answered by the next one.
+read (`as_of`), because what others stated meanwhile is answered by the next one. What was stated is as old as it was in the ledger, though,
+however late it is heard: it counts from the time of the fold there (R34).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
@@ -45,6 +46,7 @@ class Watch:
         self.records = 0
         self.void: set[int] = set()
         self.judged: set[str] = set()
+        self.counted: list[tuple[int, Counter[str]]] = []
         self.digest = blake2b(digest_size=16)
         self.told: Callable[[], None] | None = None
         self._later: deque[tuple[int, dict[str, Any]]] = deque()
@@ -98,19 +100,30 @@ class Watch:
             if record.get("prev", "") != self._last.get(by, ""):
                 self.wrong(f"{message.sequence}: the record of {by} does not name the one before it")
             if by == "admission":
-                self.judged |= {fact["job"] for fact in record["facts"] if "job" in fact}
+                self._note_verdicts(record["facts"])
             self._last[by] = blake2b(message.payload, digest_size=16).hexdigest()
         if by != "allocator":
+            record["now"] = self.state.now
             self._later.append((message.sequence, record))
             return
         while self._later and self._later[0][0] <= record["as_of"]:
             self._hear(*self._later.popleft())
         self._hear(message.sequence, record)
 
+    def _note_verdicts(self, facts: list[dict[str, Any]]) -> None:
+        """Who is judged by name; of a flood of refusals what is beyond is counted, by user, up to the record's last wish (R14)."""
+        self.judged |= {fact["job"] for fact in facts if "job" in fact}
+        through = next((fact["through"] for fact in facts if fact["type"] == "wishes.judged.v1"), None)
+        counts: Counter[str] = Counter()
+        for fact in facts:
+            if fact["type"] == "refusals.counted.v1":
+                counts[f"{fact['tenant']}.{fact['user']}"] += fact["count"]
+        if through is not None:
+            self.counted.append((through, counts))
+
     def _hear(self, sequence: int, record: dict[str, Any]) -> None:
         auditor = self.auditor
         auditor.sequence = sequence
-        record["now"] = max(auditor.now, record["now"])
         try:
             auditor.hear(record)
         except Exception as error:  # noqa: BLE001 - a ledger that it cannot read breaks a promise
@@ -127,8 +140,10 @@ class Watch:
 
     # At rest
 
-    def at_rest(self, messages: list[Message], acknowledged: set[str], folds: dict[str, Any], machines: dict[str, Any]) -> None:
-        """All has had its time: everything is over, and everybody agrees."""
+    def at_rest(
+        self, messages: list[Message], acknowledged: dict[str, int], folds: dict[str, Any], machines: dict[str, Any]
+    ) -> None:
+        """All has had its time: everything is over, and everybody agrees. `acknowledged`: wishes, and where they stand in SUBMIT."""
         self.finish()
         state = self.state
         open_jobs = {key: job.state for key, job in state.jobs.items() if job.state not in FINAL}
@@ -137,7 +152,7 @@ class Watch:
             self.wrong(f"{key} is {stands} and does not end")
         if self.auditor.leases:
             self.wrong(f"leases that do not end: {sorted(self.auditor.leases)}")
-        for wish in sorted(acknowledged - self.judged):
+        for wish in self._never_judged(acknowledged):
             self.wrong(f"{wish} was acknowledged and was never judged")
         for machine in machines.values():
             for lease in sorted(machine.running):
@@ -154,6 +169,20 @@ class Watch:
                 self.wrong(f"{name} stands at {fold.sequence}, the ledger at {state.sequence}")
             elif dump(fold.state) != mine:
                 self.wrong(f"{name} believes something else than the ledger says")
+
+    def _never_judged(self, acknowledged: dict[str, int]) -> list[str]:
+        """Wishes that no verdict names, and that are not among those that were counted when their turn was."""
+        left, missing = [(through, Counter(counts)) for through, counts in self.counted], []
+        for wish, place in sorted(acknowledged.items()):
+            user = wish.rpartition(".")[0]
+            if wish in self.judged:
+                continue
+            counts = next((counts for through, counts in left if place <= through), Counter[str]())
+            if counts[user]:
+                counts[user] -= 1
+            else:
+                missing.append(wish)
+        return missing
 
     def _see_nothing_taken(self) -> None:
         for node in self.state.nodes.values():

@@ -1,0 +1,125 @@
+"""What the watch makes of what it is shown: times as they are in the ledger, and wishes that are counted and not named."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.admission.decide import REFUSALS_STATED, Admission
+from headrace.bus.log import Message
+from headrace.contracts import documents as d
+from headrace.contracts import facts as f
+from headrace.contracts.amounts import CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.codec import encode
+from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.nodes import Device
+from headrace.contracts.ids import make_job_id
+from headrace.contracts.records import Record
+from headrace.contracts.subjects import ledger
+from headrace.domain.fold.ledger import digest
+from headrace.simulate.scenario import Submit
+from headrace.simulate.world import as_law
+from tests.simulation.machines import Behaviour
+from tests.simulation.network import START
+from tests.simulation.plan import Job, Plan
+from tests.simulation.watch import Watch
+from tests.simulation.world import play
+
+HALL = d.Documents(
+    pools=(d.Pool(name="hall", selector={"site": "hall"}),),
+    profiles=(d.Profile(name="one", request={GPU: GPU_UNITS}, pools=("hall",)),),
+    policies=(
+        d.Policy(name="ml", tenant="default", profiles=(d.PolicyProfile(name="one"),), limit={GPU: 2 * GPU_UNITS}),
+        d.Policy(name="none", tenant="default", profiles=(d.PolicyProfile(name="one"),), limit={GPU: 0}),
+    ),
+)
+
+
+class Told:
+    """A ledger of one node and two jobs, as the watch is shown it; times are seconds since the beginning."""
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+        self._last: dict[str, str] = {}
+        self.jobs = [f"default.ann.{make_job_id(START // 1_000, bytes([0] * 9 + [number]))}" for number in (1, 2)]
+        self.say("governance", 0, 0, *as_law(HALL))
+        devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(2))
+        told = {"cpu": 64 * CPU_UNITS, "memory": 1_048_576, "at": START}
+        self.say("node.n1", 1, 1, f.NodeRegisteredV1(node="n1", labels={"site": "hall"}, devices=devices, **told))
+        admitted = [f.JobAdmittedV1(job=job, policy="ml", profile="one", request={GPU: GPU_UNITS}) for job in self.jobs]
+        self.say("admission", 2, 2, *admitted, f.WishesJudgedV1(through=2))
+
+    def say(self, by: str, now: float, as_of: int, *facts: object) -> None:
+        """One record."""
+        moment, sequence = START + round(now * SECOND), self.watch.records + 1
+        record = Record(by=by, now=moment, engine="test", as_of=as_of, prev=self._last.get(by, ""), facts=facts)
+        payload = encode(record)
+        if not by.startswith("node."):
+            self._last[by] = digest(payload)
+        self.watch.stored(Message(sequence, ledger(by), moment, payload))
+
+    def grant(self, number: int, now: float, as_of: int) -> None:
+        """The job has a device of its own."""
+        share = DeviceShare(device=f"gpu{number}", units=GPU_UNITS)
+        place = {"node": "n1", "pool": "hall", "devices": (share,), "amounts": {GPU: GPU_UNITS, "job": 1}}
+        self.say("allocator", now, as_of, f.LeaseGrantedV1(job=self.jobs[number], attempt=1, **place))
+
+
+def test_a_start_that_is_heard_behind_an_allocator_that_had_not_read_it_counts_from_its_own_time():
+    told = Told()
+    told.grant(0, now=3, as_of=3)
+    told.say("node.n1", 4, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
+    told.grant(1, now=6, as_of=4)
+
+    told.watch.finish()
+
+    assert told.watch.violations == []
+    assert told.watch.auditor.jobs[told.jobs[0]].started == {0: START + 4 * SECOND}
+
+
+def test_a_start_is_as_old_as_the_log_however_slow_its_own_clock_is():
+    told = Told()
+    told.grant(0, now=3, as_of=3)
+    told.say("node.n1", 1.5, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
+
+    told.watch.finish()
+
+    assert told.watch.violations == []
+    assert told.watch.auditor.jobs[told.jobs[0]].started == {0: START + 3 * SECOND}
+
+
+def test_what_is_let_go_of_before_an_allocator_hears_of_it_is_used_until_then():
+    told = Told()
+    told.grant(0, now=3, as_of=3)
+    told.say("node.n1", 5, 4, f.LeaseEndedV1(job=told.jobs[0], attempt=1, outcome="exited", exited_at=START, at=START))
+    told.grant(1, now=9, as_of=4)
+
+    told.watch.finish()
+
+    assert told.watch.violations == []
+    assert told.watch.auditor.used == {("default", "ml"): 2 * SECOND * GPU_UNITS}
+
+
+FLOOD = REFUSALS_STATED + 2
+
+
+@pytest.fixture
+def flood():
+    wish = {"queue": "none/one", "tenant": "default", "user": "ann"}
+    jobs = tuple(Job(2 * SECOND, Submit(name=f"j{number}", **wish), Behaviour(duration=MINUTE)) for number in range(FLOOD))
+    return Plan(seed="flood", until=5 * SECOND, documents=HALL, nodes=(), jobs=jobs)
+
+
+def test_a_wish_that_is_counted_in_a_flood_of_refusals_is_judged(flood):
+    assert play(flood).violations == []
+
+
+def test_a_wish_that_is_passed_over_in_a_flood_of_refusals_is_missed(flood, monkeypatch):
+    honest = Admission._judge_message
+    monkeypatch.setattr(
+        Admission, "_judge_message", lambda self, message, now: message.sequence == FLOOD or honest(self, message, now)
+    )
+
+    (violation,) = play(flood).violations
+
+    assert violation.endswith("was acknowledged and was never judged")
