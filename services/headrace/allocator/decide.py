@@ -4,7 +4,7 @@ Naive meaning: answer what has happened to jobs; judge proposals; end what is ke
 Two departures. Orders and their ends change what is free, and what is learnt changes which place is good, in ways a grant of the same
 round would have to see, so when there are any, grants wait for the next round, which follows at once; and so do those in line while
 somebody goes back into it, who may be first. And pending jobs are looked over (R10) only when documents or hardware have changed since
-they last were; looking again would find nothing.
+they last were, or somebody was admitted who was judged before they had; looking again would find nothing.
 """
 
 from __future__ import annotations

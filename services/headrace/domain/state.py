@@ -316,7 +316,7 @@ class State:
     refusals: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """(tenant, user) to (second, refusals stated in it), so that a flood of them is counted, not stated one by one (R14)."""
     documents_sequence: int = 0
-    """The last record that changed what may ever run: documents or hardware."""
+    """The last record that changed what may ever run, documents or hardware, or that admitted jobs without having read such a change."""
 
     tenants: dict[str, Written] = field(default_factory=dict)
     users: dict[tuple[str, str], Written] = field(default_factory=dict)

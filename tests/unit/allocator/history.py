@@ -79,10 +79,11 @@ class History:
         self._jobs = 0
         self.law(d.Documents(**{"pools": pools, "profiles": PROFILES, "policies": policies, **documents}))
 
-    def say(self, *facts: AnyFact, by: str = "governance") -> None:
-        """One record."""
+    def say(self, *facts: AnyFact, by: str = "governance", as_of: int | None = None) -> None:
+        """One record, decided on all that there is or on what there was at `as_of`."""
         sequence = self.state.sequence + 1
-        apply(self.state, Record(by=by, now=self.now, engine="test", as_of=sequence - 1, facts=facts), sequence)
+        read = sequence - 1 if as_of is None else as_of
+        apply(self.state, Record(by=by, now=self.now, engine="test", as_of=read, facts=facts), sequence)
 
     def law(self, documents: d.Documents) -> None:
         """Documents in force, without a look at them."""
@@ -99,14 +100,16 @@ class History:
         told = {"cpu": cpu * CPU_UNITS, "memory": 1_048_576, "at": self.now}
         self.say(f.NodeRegisteredV1(node=name, labels=labels, devices=devices, **told), by=f"node.{name}")
 
-    def admit(self, queue: str, *, user: str = "ann", tenant: str = "default", **said: object) -> JobRecord:
+    def admit(
+        self, queue: str, *, user: str = "ann", tenant: str = "default", as_of: int | None = None, **said: object
+    ) -> JobRecord:
         """A job is admitted and waits."""
         policy_name, profile_name = queue.split("/")
         known = self.state.profile(tenant, profile_name)
         self._jobs += 1
         key = f"{tenant}.{user}.{make_job_id(self.now // 1_000, self._jobs.to_bytes(10, 'big'))}"
         asked = {"request": dict(known.request), "replicas": known.replicas, **said}
-        self.say(f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission")
+        self.say(f.JobAdmittedV1(job=key, policy=policy_name, profile=profile_name, **asked), by="admission", as_of=as_of)
         return self.state.jobs[key]
 
     def allocate(self) -> tuple[AnyFact, ...]:

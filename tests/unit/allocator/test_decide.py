@@ -128,6 +128,30 @@ def test_pending_jobs_are_looked_over_once_for_each_change_of_documents():
     assert told.allocator.reviewed == told.state.documents_sequence
 
 
+@pytest.mark.parametrize("fresh", [False, True], ids=["who has looked before", "who begins here"])
+def test_a_job_that_was_admitted_by_what_there_was_before_is_looked_at_again(fresh):
+    told = History(policy("ml"))
+    before = told.state.sequence
+    told.node("n1", 1)
+    told.allocate()
+    job = told.admit("ml/three", as_of=before)
+    allocator = Allocator(told.state) if fresh else told.allocator
+
+    (fact,) = allocator.decide(told.now)
+
+    assert fact == f.JobDismissedV1(job=job.key, reason="EXCEEDS_POOL_CAPACITY", message="it asks for 3 gpu, pool hall has 1")
+
+
+def test_a_job_that_was_admitted_by_what_there_is_is_not_looked_at_again():
+    told = hall(policy("ml"))
+    told.allocate()
+    changed = told.state.documents_sequence
+
+    told.admit("ml/one", as_of=changed)
+
+    assert (told.state.documents_sequence, told.allocator.reviewed) == (changed, changed)
+
+
 def test_more_than_one_record_of_dismissals_is_several_records():
     told = hall(policy("ml"), count=0)
     jobs = [told.admit("ml/one") for _ in range(SETTLED_MAX + 7)]
