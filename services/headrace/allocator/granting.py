@@ -81,6 +81,7 @@ class _Round:
                 capacity.nominate(self.state, preemption)
                 continue
             self._lifted.append(preemption)
+            self._rooms.lifted.add(preemption.pool)
 
     def keep(self) -> None:
         """Lift holds that have lapsed, and keep units for who has waited too long, before anybody is granted anything (R16)."""

@@ -74,6 +74,10 @@ class Keeping:
         """One more."""
         self._holds[hold.job.key] = hold
 
+    def places(self, stage: Stage) -> tuple[tuple[Place, ...], ...]:
+        """What is out of reach at a stage."""
+        return tuple(self._holds[key].places for key in stage)
+
     def has(self, key: str) -> bool:
         """Whether something is kept here for the job."""
         return key in self._holds
@@ -160,10 +164,11 @@ class Placing:
         stage = self._rooms.show_to(post, number)
         pool, job = board.pool, post.strand.heads[number][1]
         asked = board.name, number
-        seen = pool.openings, self._state.documents_sequence, stage
-        if self._standings.barren.get(asked) == seen:
+        seen = pool.openings, self._state.documents_sequence, self._rooms.kept(board, stage)
+        is_as_found = board.name not in self._rooms.lifted
+        if is_as_found and self._standings.barren.get(asked) == seen:
             return None
         places = awaited_places(self._state, job, pool)
-        if places is None:
+        if places is None and is_as_found:
             self._standings.barren[asked] = seen
         return places

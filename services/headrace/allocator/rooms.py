@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 
 class Rooms:
-    """The pools during one round. `moves` counts changes after which a pool that had nobody might have somebody."""
+    """The pools during one round. `moves` counts changes after which a pool that had nobody might have somebody.
+
+    `lifted`: pools in which a preemptor has found room in this round, so that what was nominated for it may be anybody's.
+    """
 
     def __init__(self, state: State, standings: Standings) -> None:
         self.keeping: dict[str, Keeping] = {}
+        self.lifted: set[str] = set()
         self.moves = 0
         self._state = state
         self._standings = standings
@@ -73,6 +77,11 @@ class Rooms:
         stage = () if keeping is None else keeping.before(post.rank(number))
         self._show(post.board, stage)
         return stage
+
+    def kept(self, board: Board, stage: Stage) -> tuple[tuple[Place, ...], ...]:
+        """The places that are out of reach at a stage: the same jobs may keep others another time."""
+        keeping = self.keeping.get(board.name)
+        return () if keeping is None else keeping.places(stage)
 
     def find(self, board: Board, stage: Stage, job: JobRecord) -> tuple[Place, ...] | None:
         """Where the job would go, as it is seen at this stage."""

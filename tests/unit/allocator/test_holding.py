@@ -8,8 +8,10 @@ from headrace.allocator.decide import Allocator
 from headrace.allocator.holding import HOLDS_MAX
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
-from headrace.contracts.durations import MINUTE, SECOND
-from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.facts.preemption import Victim
+from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, stopped
 
 
 def held(facts) -> list[object]:
@@ -205,3 +207,61 @@ def test_who_has_waited_long_but_has_room_is_granted_and_keeps_nothing():
 
     assert [type(fact) for fact in told.allocate()] == [f.LeaseGrantedV1]
     assert job.state == "starting"
+
+
+def test_what_a_preemptor_lets_go_of_by_finding_room_elsewhere_can_be_kept_in_the_same_round():
+    told = History(policy("ml", 2), policy("large", priority=-1), policy("firm", 1), policy("busy"))
+    told.node("n1", 2)
+    told.run("firm/half", preemptible=False)
+    leaves = told.run("firm/half", time_limit=9 * HOUR)
+    victim = told.run("busy/one")
+    large = told.admit("large/one")
+    preemptor = told.admit("ml/half")
+    where = place("n1", 1, units=GPU_UNITS // 2)
+    order = f.PreemptionOrderedV1(
+        preemption=f"{preemptor.key}@1",
+        job=preemptor.key,
+        pool="hall",
+        cause="reclaim",
+        victims=(Victim(job=victim.key, attempt=1, policy="default/busy", lost=0),),
+        places=(where,),
+        rule="R26",
+    )
+    told.say(order, stopped(victim, "preempted", preemptor=preemptor.key), by="allocator")
+    told.wait(10 * MINUTE)
+    assert held(told.allocate()) == []
+    told.end(leaves)
+
+    facts = told.allocator.decide(told.now)
+
+    assert held(facts) == [kept(large, place("n1", 1))]
+    assert held(Allocator(told.state).decide(told.now)) == held(facts)
+
+
+def test_where_somebody_keeps_other_places_than_before_what_nothing_could_be_kept_for_is_looked_at_again():
+    told = History(policy("ml"), policy("small", priority=-1), policy("firm", 1, priority=9), policy("busy", priority=9))
+    told.node("n1", 1)
+    leaves = told.run("busy/one")
+    told.node("n2", 1)
+    small = told.admit("small/half")
+    told.allocate()
+    told.end(small, outcome="refused")
+    told.say(
+        f.JobRequeuedV1(job=small.key, attempt=1, cause="refused", avoid=("n2",), avoid_until=told.now + 9 * HOUR),
+        by="allocator",
+    )
+    told.run("busy/one")
+    large = told.admit("ml/one")
+    told.wait(10 * MINUTE)
+    assert held(told.allocate()) == [kept(large, place("n1", 0))]
+    told.end(leaves)
+    told.admit("firm/half", preemptible=False)
+    told.admit("busy/half")
+    assert held(told.allocate()) == []
+
+    facts = told.allocator.decide(told.now)
+
+    half = place("n1", 0, units=GPU_UNITS // 2)
+    gone = lifted(large, "a place of it has become unusable, or is held by what will not end")
+    assert held(facts) == [gone, kept(large, place("n2", 0)), kept(small, half)]
+    assert held(Allocator(told.state).decide(told.now)) == held(facts)
