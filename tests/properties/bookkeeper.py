@@ -21,8 +21,8 @@ ONE = {"gpu": 126_000, "cpu": 1_000, "memory": 1_024}
 HOUR = 3_600_000_000
 GPU_UNITS = 126_000
 MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost", "cost", "lost_cost")
-SLICES = {"1g": 1, "2g": 2, "3g": 4, "4g": 4, "7g": 8}
-"""Memory slices of a device that a MIG slice takes."""
+SLICES = {"1g.10gb": 1, "1g.20gb": 2, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8}
+"""Memory slices of a device of 80 GB that a MIG slice takes: an eighth of the memory each."""
 
 
 class StoredMessage(Protocol):
@@ -596,4 +596,4 @@ class Bookkeeper:
 def _extent(share: Json) -> tuple[int, int]:
     """From which memory slice to which a MIG slice goes."""
     start = share.get("start", 0)
-    return start, start + SLICES[share["mig"].partition(".")[0]]
+    return start, start + SLICES[share["mig"]]

@@ -21,10 +21,11 @@ from headrace.accounting.tariffs import MILLION
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.documents import Group
 from headrace.contracts.durations import DAY, HOUR
+from headrace.contracts.mig import FAMILIES
 from headrace.domain.fold.ledger import Ledger
 from headrace.simulate.scenario import Scenario, read_scenario
 from headrace.simulate.world import World
-from tests.properties.bookkeeper import Bookkeeper
+from tests.properties.bookkeeper import SLICES, Bookkeeper
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.properties.test_histories import play
@@ -217,3 +218,8 @@ def test_every_part_is_met_in_the_scenarios_and_is_what_the_facts_add_up_to() ->
             for name in met:
                 met[name] += getattr(line, name) > 0
     assert all(met.values()), met
+
+
+def test_the_bookkeepers_slices_are_as_long_as_they_are() -> None:
+    geometry = FAMILIES["H100-80GB"].slices
+    assert {name: geometry[name].memory for name in SLICES} == SLICES
