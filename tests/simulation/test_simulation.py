@@ -19,9 +19,14 @@ from headrace.domain.fold.apply import HANDLERS
 from headrace.node_executor.core import lease as life
 from headrace.node_executor.core import node as nodes
 from headrace.node_executor.journal import Journal
+from headrace.simulate.scenario import Nodes, Submit
 from tests.simulation.campaign import main
-from tests.simulation.plan import draw, read, write
+from tests.simulation.clockwork import current
+from tests.simulation.machines import SECOND, Behaviour
+from tests.simulation.nodes import Hands
+from tests.simulation.plan import Job, Plan, draw, read, write
 from tests.simulation.shrinking import shrink, sort_of
+from tests.simulation.test_watch import HALL
 from tests.simulation.world import play
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +64,24 @@ def test_a_plan_out_of_a_file_is_the_same_run(tmp_path, capsys):
     assert read(path) == draw("13")
     assert main(["--plan", str(path)]) == 0
     assert play(draw("13")).digest in capsys.readouterr().out
+
+
+def test_what_an_executor_was_about_to_start_when_it_was_killed_is_started_by_the_next_one_only(monkeypatch):
+    wish = Submit(name="job", queue="ml/one", tenant="default", user="ann")
+    node = Nodes(name="n1", labels={"site": "hall"}, gpus=1, gpu_model="H100-80GB", cpus=4)
+    job = Job(2 * SECOND, wish, Behaviour(duration=SECOND))
+    lives, honest = [], Hands._start
+
+    def struck(self, order):
+        honest(self, order)
+        lives.append(current())
+        current().crash_in = len(lives) == 1  # behind this very step: the journal has it, and the process is still to come
+
+    monkeypatch.setattr(Hands, "_start", struck)
+
+    outcome = play(Plan(seed="struck", until=5 * SECOND, documents=HALL, nodes=(node,), jobs=(job,)))
+
+    assert [outcome.violations, len(set(lives))] == [[], 2]
 
 
 def found(first):

@@ -145,12 +145,15 @@ class World:
         )
 
     async def _play(self) -> None:
-        """The story, to its end or to the first promise broken."""
+        """The story, to its end or to the first promise broken. What is seen in tidying up does not count: there the killed go on."""
         enough = asyncio.Event()
         self.watch.told = enough.set
         story, stop = asyncio.ensure_future(self._story()), asyncio.ensure_future(enough.wait())
         await asyncio.wait([story, stop], return_when=asyncio.FIRST_COMPLETED)
+        violations = list(self.watch.violations)
+        complaints = [error for error in self.loop.errors if "was never retrieved" not in error]
         await self._tidy()
+        self.watch.violations, self.loop.errors = violations, complaints
         if story.done() and not story.cancelled():
             story.result()
 
@@ -300,7 +303,7 @@ class World:
         raise structlog.DropEvent
 
     async def _tidy(self) -> None:
-        """Let everything end, so that nothing is left lying about."""
+        """Let everything end, so that nothing is left lying about: what was killed too, with all that was still to come in its line."""
         self.over = self.network.over = True
         for processes in self.processes.values():
             for process in processes:
@@ -312,7 +315,6 @@ class World:
         left = (await asyncio.wait(tasks, timeout=60.0))[1] if tasks else set()
         for task in left:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-        self.loop.errors = [error for error in self.loop.errors if "was never retrieved" not in error]
 
 
 def play(plan: Plan, prepare: Callable[[World], None] | None = None) -> Outcome:
