@@ -129,7 +129,7 @@ class Breaking:
         process = self.world.alive(fault.target)
         if process is not None:
             self.world.kill(process)
-        self.world.machines[fault.target].power_off()
+        self.world.machines[fault.target].power_off(self.world.known_to_have_started(fault.target))
         self._later(fault, self._start, fault.target)
 
     def _halt(self, fault: Fault) -> None:

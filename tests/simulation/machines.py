@@ -163,15 +163,14 @@ class Machine:
         """True time, seconds."""
         return asyncio.get_running_loop().time()
 
-    def power_off(self) -> None:
-        """Everything on it is gone, and of what the disk was told last perhaps the end."""
+    def power_off(self, known: set[str]) -> None:
+        """Everything on it is gone, and of what the disk was told perhaps the end or all. `known`: what others know to have started."""
         for one in self.running.values():
             self._forget_timers(one)
         self.running.clear()
-        self.starts.clear()
-        lost = self.random.randrange(4)
-        if lost:
-            del self.disk.lines[-lost:]
+        self.starts = {lease: starts for lease, starts in self.starts.items() if lease in known}
+        lines = self.disk.lines
+        del lines[len(lines) - min(len(lines), self.random.choice((0, 1, 2, 3, len(lines)))) :]
 
     # What the executor does to it
 

@@ -22,9 +22,9 @@ from headrace.node_executor.journal import Journal
 from headrace.simulate.scenario import Nodes, Submit
 from tests.simulation.campaign import main
 from tests.simulation.clockwork import current
-from tests.simulation.machines import SECOND, Behaviour
+from tests.simulation.machines import SECOND, Behaviour, Machine
 from tests.simulation.nodes import Hands
-from tests.simulation.plan import Job, Plan, draw, read, write
+from tests.simulation.plan import Fault, Job, Plan, draw, read, write
 from tests.simulation.shrinking import shrink, sort_of
 from tests.simulation.test_watch import HALL
 from tests.simulation.world import play
@@ -66,10 +66,15 @@ def test_a_plan_out_of_a_file_is_the_same_run(tmp_path, capsys):
     assert play(draw("13")).digest in capsys.readouterr().out
 
 
-def test_what_an_executor_was_about_to_start_when_it_was_killed_is_started_by_the_next_one_only(monkeypatch):
+def one_job(seconds, *faults):
+    """One that begins after two seconds, and a machine for it."""
     wish = Submit(name="job", queue="ml/one", tenant="default", user="ann")
+    job = Job(2 * SECOND, wish, Behaviour(duration=seconds * SECOND))
     node = Nodes(name="n1", labels={"site": "hall"}, gpus=1, gpu_model="H100-80GB", cpus=4)
-    job = Job(2 * SECOND, wish, Behaviour(duration=SECOND))
+    return Plan(seed="one", until=12 * SECOND, documents=HALL, nodes=(node,), jobs=(job,), faults=faults)
+
+
+def test_what_an_executor_was_about_to_start_when_it_was_killed_is_started_by_the_next_one_only(monkeypatch):
     lives, honest = [], Hands._start
 
     def struck(self, order):
@@ -79,9 +84,24 @@ def test_what_an_executor_was_about_to_start_when_it_was_killed_is_started_by_th
 
     monkeypatch.setattr(Hands, "_start", struck)
 
-    outcome = play(Plan(seed="struck", until=5 * SECOND, documents=HALL, nodes=(node,), jobs=(job,)))
+    outcome = play(one_job(1))
 
     assert [outcome.violations, len(set(lives))] == [[], 2]
+
+
+def test_what_ran_when_a_machine_lost_its_power_and_its_journal_runs_again_as_the_next_attempt(monkeypatch):
+    worlds, honest = [], Machine.power_off
+
+    def forgets(self, known):
+        honest(self, known)
+        self.disk.lines.clear()
+
+    monkeypatch.setattr(Machine, "power_off", forgets)
+
+    outcome = play(one_job(9, Fault(8 * SECOND, "power", "n1", SECOND)), worlds.append)
+
+    attempts = [lease.split("/", 1)[1] for lease in worlds[0].machines["n1"].starts]
+    assert [outcome.violations, attempts] == [[], ["1/0", "2/0"]]
 
 
 def found(first):
@@ -105,7 +125,7 @@ class TestWhatIsFound:
 
     def test_an_executor_that_forgets_what_it_has_begun(self, monkeypatch):
         monkeypatch.setattr(Journal, "began", lambda self, order: None)
-        assert "runs twice at once" in found(9).violations[0]
+        assert "has several owners at once" in found(9).violations[0]
 
     def test_a_node_that_lets_go_of_nothing_that_was_taken_from_it(self, monkeypatch):
         honest = life.stop

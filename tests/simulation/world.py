@@ -28,6 +28,7 @@ from headrace.bus.log import LogBroken, LogError
 from headrace.bus.loop import Deposed
 from headrace.bus.process import Service
 from headrace.contracts.codec import encode
+from headrace.contracts.ids import lease_id
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, ledger
 from headrace.contracts.writers import GOVERNANCE
@@ -223,6 +224,13 @@ class World:
     def folds(self) -> dict[str, LedgerFold]:
         """What each service believes."""
         return {process.name: fold for process, fold in self._folds.items() if process.alive}
+
+    def known_to_have_started(self, node: str) -> set[str]:
+        """The leases there whose starts stand in the ledger, and that each feed knows of: what it does not, it orders again."""
+        states = [self.watch.state, *(fold.state for one, fold in self._folds.items() if one.alive and one.name == "feed")]
+        found = [state.nodes[node].leases.values() if node in state.nodes else () for state in states]
+        started = [{lease_id(one.job.key, one.attempt, one.rank) for one in leases if one.started_at} for leases in found]
+        return set.intersection(*started)
 
     def alive(self, name: str) -> Process | None:
         """The process of this name that runs, the last one if there are several."""

@@ -19,7 +19,8 @@ class StartOrder(Value, frozen=True, kw_only=True):
 
     `peers`: where the nodes of all replicas are reached, by rank.
     `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: what the group's rules have it find.
-    `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. Neither starts anything anew.
+    `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. `started`: the ledger has its
+    start. None of these starts anything anew: where such a lease is not there any more, it is lost (R32).
     """
 
     lease: str
@@ -41,6 +42,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     on_abort: tuple[str, ...] = ()
     resume_from: str = ""
     trace: str = ""
+    started: bool = False
     suspended: bool = False
     secrets: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()

@@ -1,7 +1,8 @@
 """What the executor must still know after it died: the leases it holds, and the facts that the ledger may not have.
 
 Strategy: one JSON line for each step in an append-only file, written before the step is taken and never synced: it has to survive the
-death of the executor, not of the machine, with which the jobs die as well. Facts are in it until the ledger has them, so it is the spool
+death of the executor, not of the machine, with which the jobs die as well: of what is lost here then, the ledger knows which leases had
+started, and they are not started anew (`contracts.orders`). Facts are in it until the ledger has them, so it is the spool
 of a node whose bus is away, too. Memory is the truth while we live: a line that could not be written makes the file be written anew. It is
 also rewritten, with what is open only, at the start and when it has grown.
 """

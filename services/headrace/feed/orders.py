@@ -2,7 +2,8 @@
 
 Strategy: level, not edge. Records only say which jobs have news; what is told is what the state says now, so that a lease that was
 granted and stopped within one batch is told as stopped. A lease whose job has to stop is never told to start: a node that
-does not know it answers that it never started. Everything may be told again; a node knows the leases it has.
+does not know it answers that it never started. Everything may be told again; a node knows the leases it has. Only one whose journal went
+with its power does not, and is told of each lease whether it ran: then its next attempt goes on from the checkpoint, and not this one anew.
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None
         on_abort=text.on_abort if text is not None else (),
         resume_from=attempt.resume_from,
         trace=job.trace,
+        started=lease.started_at > 0,
         suspended=lease.suspended_at > 0,
         secrets=text.secrets if text is not None else {},
         mounts=text.mounts if text is not None else (),

@@ -115,12 +115,12 @@ def test_a_job_that_is_suspended_is_told_with_that_until_it_is_to_go_on(hall, ne
     suspend = Ladder(cause="preempted", callback_grace=0, term_grace=0, then="suspend")
     hall.say("allocator", f.StopOrderedV1(job=job, attempt=1, ladder=suspend))
     hall.say("node.gpu01", f.LeaseSuspendedV1(job=job, attempt=1, at=0))
-    assert answer(hall.state, "gpu01", text_of).starts == (start(job, 4, suspended=True),)
+    assert answer(hall.state, "gpu01", text_of).starts == (start(job, 4, started=True, suspended=True),)
     assert not unconfirmed(hall.state)
     news.jobs.clear()
 
     hall.say("allocator", f.ResumeOrderedV1(job=job, attempt=1))
-    assert tell(hall.state, news, text_of) == {"gpu01": NodeOrders([start(job, 4)], [])}
+    assert tell(hall.state, news, text_of) == {"gpu01": NodeOrders([start(job, 4, started=True)], [])}
     assert list(unconfirmed(hall.state).jobs) == [job]
 
     hall.say("node.gpu01", f.LeaseResumedV1(job=job, attempt=1, at=0))
@@ -231,7 +231,7 @@ def test_the_whole_answer_lists_starts_stops_and_the_last_record_of_the_node(hal
         through=9,
         last_record=8,
         last_digest=hall.state.writers["node.gpu01"][1],
-        starts=(start(running, 4),),
+        starts=(start(running, 4, started=True),),
         stops=(StopOrder(lease=f"{stopping}/1/0", ordered=9, ladder=PREEMPTED),),
     )
 

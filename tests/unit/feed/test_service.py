@@ -218,7 +218,7 @@ async def test_a_node_that_asks_hears_all_it_should_be_running(hall, run):
     answer = await send("hr.query.orders.node.*", "hr.query.orders.node.gpu01")
     digest = hall.state.writers["node.gpu01"][1]
     assert decode(answer, NodeAnswer) == NodeAnswer(
-        node="gpu01", through=5, last_record=5, last_digest=digest, now=hall.now, starts=(granted(job, 4),)
+        node="gpu01", through=5, last_record=5, last_digest=digest, now=hall.now, starts=(granted(job, 4, started=True),)
     )
     assert await send("hr.query.orders.node.*", "hr.query.orders.node.gpu01", reply="") is None
     assert await send("hr.query.orders.node.*", "hr.query.orders.node.GPU") is None

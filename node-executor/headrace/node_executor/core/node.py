@@ -166,14 +166,15 @@ class Node:
     def _start(self, order: StartOrder, at: int, out: Actions) -> None:
         if not _consistent(order):
             return
+        if order.suspended or order.started:
+            was = "suspended" if order.suspended else "started"
+            self._refuse(order, f"it was {was} here, and is gone", at, out, outcome="lost")
+            return
         for share in order.devices:
             objection = self._objection(share)
             if objection:
                 self._refuse(order, f"device {share.label} {objection}", at, out)
                 return
-        if order.suspended:
-            self._refuse(order, "it was suspended here, and is gone", at, out, outcome="lost")
-            return
         self._hold(order, 1)
         lease = self.leases[order.lease] = Lease(order)
         life.begin(lease, out)

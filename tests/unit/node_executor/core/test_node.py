@@ -73,6 +73,19 @@ def test_a_start_order_is_obeyed_once(make_order) -> None:
     assert one.step(answer(14, order)) == []
 
 
+def test_what_the_ledger_saw_start_and_nobody_knows_here_any_more_is_lost_and_not_started_anew(make_order) -> None:
+    """R32: the machine lost its power, and its journal with it; the next attempt goes on from the newest checkpoint."""
+    one, order = node(), make_order(started=True, devices=(DeviceShare(device="gone", units=126_000),))
+    assert one.step(answer(10, order, at=4)) == [ended("lost", 4, message="it was started here, and is gone")]
+    assert one.step(answer(11, order, at=5)) == []
+
+
+def test_what_runs_here_goes_on_whether_the_ledger_saw_it_start_or_not(make_order) -> None:
+    one, order = node(), make_order()
+    assert one.step(push(10, order)) == [v.Spawn(order)]
+    assert one.step(answer(11, make_order(started=True))) == []
+
+
 def test_pushes_are_ignored_until_the_first_answer_has_told_what_was_left_behind(make_order) -> None:
     one = node(answered=False)
     assert one.step(push(10, make_order())) == []

@@ -132,7 +132,7 @@ def test_its_devices_may_be_used_by_another_and_until_then_it_does_not_go_on(ord
 
 def test_one_that_nobody_knows_here_is_not_started_anew(order) -> None:
     machine = Machine(order)
-    stranger = msgspec.structs.replace(order, lease=f"{JOB}/7/0", attempt=7, suspended=True)
+    stranger = msgspec.structs.replace(order, lease=f"{JOB}/7/0", attempt=7, started=True, suspended=True)
     lost = LeaseEndedV1(job=JOB, attempt=7, outcome="lost", message="it was suspended here, and is gone", exited_at=5, at=5)
     assert machine.answered(4, told_with_it(order), stranger) == [v.State(lost)]
 
