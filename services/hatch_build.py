@@ -1,4 +1,4 @@
-"""Makes machine code of the rules while a wheel is built with HEADRACE_COMPILED=1: the same source, the same decisions, in half the time.
+"""Makes machine code of the rules while a wheel is built with HEADRACE_COMPILED=1: the same source, the same decisions, sooner.
 
 What is compiled (by mypyc, which comes with mypy) is what decides and what folds; it needs a C compiler and Python's headers. Without the
 variable, and in an editable installation always, the wheel is plain Python. The modules left out stand in `PLAIN`, with the reason.
@@ -7,6 +7,7 @@ variable, and in an editable installation always, the wheel is plain Python. The
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from contextlib import chdir
 from pathlib import Path
@@ -35,17 +36,24 @@ class CompiledRules(BuildHookInterface[Any]):
 
     PLUGIN_NAME = "custom"
 
+    _made: Path | None = None
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add what was compiled to the wheel. Errors of the compiler end the build."""
         if self.target_name != "wheel" or version == "editable" or os.environ.get("HEADRACE_COMPILED", "0") in {"", "0"}:
             return
-        made = Path(tempfile.mkdtemp(prefix="headrace-compiled-"))
+        made = self._made = Path(tempfile.mkdtemp(prefix="headrace-compiled-"))
         with chdir(self.root):
             _compile(made)
         for file in made.rglob("lib/**/*.so"):
             build_data["force_include"][str(file)] = str(file.relative_to(made / "lib"))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - as hatchling calls it
+        """Let go of what the wheel has now."""
+        if self._made is not None:
+            shutil.rmtree(self._made)
 
 
 def _compile(made: Path) -> None:

@@ -170,7 +170,7 @@ class Machine:
         self.running.clear()
         self.starts = {lease: starts for lease, starts in self.starts.items() if lease in known}
         lines = self.disk.lines
-        del lines[len(lines) - min(len(lines), self.random.choice((0, 1, 2, 3, len(lines)))) :]
+        del lines[max(0, len(lines) - self.random.choice((0, 1, 2, 3, len(lines)))) :]
 
     # What the executor does to it
 

@@ -61,12 +61,7 @@ class Hands:
 
     def hears(self, what: Callable[[str], None], lease: str) -> None:
         """The machine has something to say; when this process comes to its turn it listens."""
-        self._loop.call_soon(self._goes_on, what, lease, context=self._process.context)
-
-    def _goes_on(self, what: Callable[..., None], *about: Any) -> None:
-        """Of an executor that was killed nothing does, also not when what is left of it is tidied up in the end."""
-        if self.machine.executor is self:
-            what(*about)
+        self._loop.call_soon(what, lease, context=self._process.context)
 
     def handle(self, event: v.Event) -> None:
         """Something happened."""
@@ -116,7 +111,7 @@ class Hands:
         self.handle(v.CallbackEnded(self.now(), lease, "exit 0"))
 
     def _later(self, seconds: float, what: Callable[..., None], *about: Any) -> asyncio.TimerHandle:
-        return self._loop.call_later(seconds * self.machine.slow, self._goes_on, what, *about)
+        return self._loop.call_later(seconds * self.machine.slow, what, *about)
 
     def _spawn(self, action: v.Spawn) -> None:
         order = action.order
@@ -147,7 +142,7 @@ class Hands:
 
     def _begin(self, order: StartOrder) -> None:
         self.machine.start(order)
-        self._loop.call_soon(self._goes_on, self._begun, order.lease)
+        self._loop.call_soon(self._begun, order.lease)
 
     def _begun(self, lease: str) -> None:
         self.handle(v.Started(self.now(), lease, "watchdog"))
@@ -190,7 +185,7 @@ class Hands:
         if action.lease in self._timers:
             self._timers[action.lease].cancel()
         delay = max(0, action.deadline - self.now()) / SECOND
-        self._timers[action.lease] = self._loop.call_later(delay, self._goes_on, self._timer_fired, action)
+        self._timers[action.lease] = self._loop.call_later(delay, self._timer_fired, action)
 
     def _timer_fired(self, action: v.SetTimer) -> None:
         self.handle(v.TimerFired(max(self.now(), action.deadline), action.lease, action.deadline))

@@ -89,6 +89,15 @@ def test_what_an_executor_was_about_to_start_when_it_was_killed_is_started_by_th
     assert [outcome.violations, len(set(lives))] == [[], 2]
 
 
+def test_what_an_executor_was_told_while_it_was_stopped_is_never_heard_if_it_was_killed_then():
+    faults = Fault(10 * SECOND, "stop", "n1", span=70 * SECOND), Fault(15 * SECOND, "halt", "n1", span=5 * SECOND)
+
+    outcome = play(structs.replace(one_job(10, *faults), until=40 * SECOND))
+
+    assert outcome.violations == []
+    assert (outcome.counts["fault: stop"], outcome.counts["fault: halt"]) == (1, 1)
+
+
 def test_what_ran_when_a_machine_lost_its_power_and_its_journal_runs_again_as_the_next_attempt(monkeypatch):
     worlds, honest = [], Machine.power_off
 

@@ -65,27 +65,22 @@ class Told:
         self.say("allocator", now, as_of, f.LeaseGrantedV1(job=self.jobs[number], attempt=1, **place))
 
 
-def test_a_start_that_is_heard_behind_an_allocator_that_had_not_read_it_counts_from_its_own_time():
+@pytest.mark.parametrize(
+    ("stated", "next_grant", "counts"),
+    [(4, 6, 4), (1.5, None, 3)],
+    ids=["heard behind an allocator that had not read it", "by a clock that is behind the log"],
+)
+def test_a_start_is_as_old_as_it_is_in_the_ledger(stated, next_grant, counts):
     told = Told()
     told.grant(0, now=3, as_of=3)
-    told.say("node.n1", 4, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
-    told.grant(1, now=6, as_of=4)
+    told.say("node.n1", stated, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
+    if next_grant is not None:
+        told.grant(1, now=next_grant, as_of=4)
 
     told.watch.finish()
 
     assert told.watch.violations == []
-    assert told.watch.auditor.jobs[told.jobs[0]].started == {0: START + 4 * SECOND}
-
-
-def test_a_start_is_as_old_as_the_log_however_slow_its_own_clock_is():
-    told = Told()
-    told.grant(0, now=3, as_of=3)
-    told.say("node.n1", 1.5, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
-
-    told.watch.finish()
-
-    assert told.watch.violations == []
-    assert told.watch.auditor.jobs[told.jobs[0]].started == {0: START + 3 * SECOND}
+    assert told.watch.auditor.jobs[told.jobs[0]].started == {0: START + counts * SECOND}
 
 
 def test_what_is_let_go_of_before_an_allocator_hears_of_it_is_used_until_then():

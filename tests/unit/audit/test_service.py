@@ -14,12 +14,18 @@ from headrace.contracts.queries import ServiceView
 from tests.unit.service.bus import Bus, running, until
 
 
-async def test_it_takes_snapshots_of_what_it_follows_and_says_so(monkeypatch, tmp_path):
-    bus = Bus()
-    bus.hall("n1")
-    monkeypatch.setattr(service, "JetStreamLog", bus.log)
-    monkeypatch.setattr(service.Snapshots, "over", bus.over)
+@pytest.fixture
+def bus(monkeypatch):
+    """One with a hall, on which the process looks for its ledger and its snapshots."""
+    one = Bus()
+    one.hall("n1")
+    monkeypatch.setattr(service, "JetStreamLog", one.log)
+    monkeypatch.setattr(service.Snapshots, "over", one.over)
     monkeypatch.setattr(service, "AUDIT_NICE", 0)
+    return one
+
+
+async def test_it_takes_snapshots_of_what_it_follows_and_says_so(bus, monkeypatch, tmp_path):
     monkeypatch.setenv(service.SNAPSHOT_FACTS, "4")
     async with running(service.main(bus.service("audit", tmp_path))):
         await until(lambda: len(bus.stated("audit")) == 1)
@@ -28,18 +34,12 @@ async def test_it_takes_snapshots_of_what_it_follows_and_says_so(monkeypatch, tm
     assert (view.service, view.detail["snapshot"], view.detail["snapshots_taken"]) == ("audit", 2, 1)
 
 
-async def test_it_comes_up_while_the_snapshots_alone_are_away(monkeypatch, tmp_path):
-    bus = Bus()
-    bus.hall("n1")
-
+async def test_it_comes_up_while_the_snapshots_alone_are_away(bus, monkeypatch, tmp_path):
     async def away():
         raise LogUnavailable("nobody leads them")
 
     monkeypatch.setattr(bus.objects, "names", away)
     monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
-    monkeypatch.setattr(service, "JetStreamLog", bus.log)
-    monkeypatch.setattr(service.Snapshots, "over", bus.over)
-    monkeypatch.setattr(service, "AUDIT_NICE", 0)
     monkeypatch.setenv(service.SEAL_EVERY, "1ms")
     async with running(service.main(bus.service("audit", tmp_path))):
         await until(lambda: len(bus.stated("audit")) == 1)
@@ -47,12 +47,7 @@ async def test_it_comes_up_while_the_snapshots_alone_are_away(monkeypatch, tmp_p
     assert (seal.number, seal.first, seal.last) == (1, 1, 2)
 
 
-async def test_it_seals_what_it_follows_and_says_what_it_has_found(monkeypatch, tmp_path):
-    bus = Bus()
-    bus.hall("n1")
-    monkeypatch.setattr(service, "JetStreamLog", bus.log)
-    monkeypatch.setattr(service.Snapshots, "over", bus.over)
-    monkeypatch.setattr(service, "AUDIT_NICE", 0)
+async def test_it_seals_what_it_follows_and_says_what_it_has_found(bus, monkeypatch, tmp_path):
     monkeypatch.setenv(service.SEAL_EVERY, "1ms")
     async with running(service.main(bus.service("audit", tmp_path))):
         await until(lambda: len(bus.stated("audit")) == 1)

@@ -89,22 +89,18 @@ async def test_where_snapshots_cannot_be_read_the_ledger_is_and_who_is_away_is_w
     assert [entry["event"] for entry in logs] == ["snapshots_awaited", "snapshots_unreadable"]
 
 
-async def test_where_they_are_away_it_is_told_once_and_they_are_read_when_they_are_back(two, bus, monkeypatch):
+@pytest.mark.parametrize(
+    ("times", "begins_behind", "says"),
+    [(TRIES - 1, 4, "begins_with_snapshot"), (10 * TRIES, 0, "snapshots_unreadable")],
+    ids=["read when they are back", "for good, the whole ledger is read"],
+)
+async def test_where_they_alone_are_away_it_is_told_once(two, bus, monkeypatch, times, begins_behind, says):
     monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
-    asked = _away(monkeypatch, bus.objects, "names", TRIES - 1)
+    asked = _away(monkeypatch, bus.objects, "names", times)
     with capture_logs() as logs:
-        assert (await beginning(two)).sequence == 4
+        assert (await beginning(two)).sequence == begins_behind
     assert len(asked) == TRIES
-    assert [entry["event"] for entry in logs] == ["snapshots_awaited", "begins_with_snapshot"]
-
-
-async def test_where_they_alone_stay_away_the_ledger_is_read(two, bus, monkeypatch):
-    monkeypatch.setattr("headrace.service.snapshots.RETRY", 0)
-    asked = _away(monkeypatch, bus.objects, "names", 10 * TRIES)
-    with capture_logs() as logs:
-        assert (await beginning(two)).sequence == 0
-    assert len(asked) == TRIES
-    assert [entry["event"] for entry in logs] == ["snapshots_awaited", "snapshots_unreadable"]
+    assert [entry["event"] for entry in logs] == ["snapshots_awaited", says]
 
 
 async def test_as_long_as_the_ledger_is_away_as_well_they_are_waited_for(two, bus, monkeypatch):
