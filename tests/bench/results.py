@@ -20,6 +20,8 @@ from installation import SPENT
 from headrace.allocator import decide
 
 RESULTS = Path(__file__).parent / "results"
+COMPILED = ", compiled"
+"""Behind a commit whose rules were machine code."""
 PACKAGES = (
     "headrace-services",
     "nats-py",
@@ -104,7 +106,7 @@ def commit() -> str:
     changed = subprocess.run(
         [git, "-C", str(here), "diff", "--quiet", "HEAD", "--", ":/services", ":/contracts", ":/node-executor"], check=False
     )
-    compiled = "" if str(decide.__file__).endswith(".py") else ", compiled"
+    compiled = "" if str(decide.__file__).endswith(".py") else COMPILED
     return said.stdout.strip() + ("+" if changed.returncode else "") + compiled
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from goals import FIGURES, Figure
-from results import Result
+from results import COMPILED, Result
 
 ACCEPTED = Path(__file__).parent / "accepted.json"
 FLOOR = 0.8
@@ -35,6 +35,11 @@ class Row(NamedTuple):
     values: list[float]
     result: Result | None
     is_fresh: bool
+
+    @property
+    def name(self) -> str:
+        """What it is accepted as: like is held against like, so the rules as they are written and as machine code are two figures."""
+        return name_of(self.figure) + (COMPILED if self.result is not None and self.result.commit.endswith(COMPILED) else "")
 
     @property
     def median(self) -> float:
@@ -164,7 +169,7 @@ def read_accepted(path: Path = ACCEPTED) -> dict[str, Accepted]:
 def accept(found: Sequence[Row], known: Mapping[str, Accepted]) -> dict[str, Accepted]:
     """What is accepted from now on: what was measured just now, and for the rest what was accepted before."""
     new = {
-        name_of(row.figure): Accepted(
+        row.name: Accepted(
             mean=statistics.fmean(row.values),
             commit=row.result.commit,
             on=day(row.result.at),
@@ -180,7 +185,7 @@ def slipped(found: Sequence[Row], known: Mapping[str, Accepted]) -> list[str]:
     """A line for each figure measured just now that is worse than the floor allows."""
     worse = []
     for row in found:
-        was = known.get(name_of(row.figure))
+        was = known.get(row.name)
         if was is None or not row.values or not row.is_fresh:
             continue
         mean = statistics.fmean(row.values)

@@ -23,14 +23,14 @@ RATE = goals.Figure("P5", "jobs a second", "line", "P5", "jobs/s", 600, True, ((
 WAIT = goals.Figure("P7", "wait", "line", "P7 p50", "ms", 15, False, (("srun", 49),))
 
 
-def result(**figures: list[float]) -> results.Result:
+def result(commit: str = "abc1234", **figures: list[float]) -> results.Result:
     return results.Result(
         group="line",
         command="run.py line",
         at=86_400.0,
         seconds=12.0,
         cpu_seconds=3.0,
-        commit="abc1234",
+        commit=commit,
         seed="1-3",
         load=(0.5, 1.5),
         machine={},
@@ -99,6 +99,19 @@ def test_accepting_keeps_the_means_of_now_and_what_was_not_measured_as_it_was():
         "line: P5": table.Accepted(mean=550, commit="abc1234", on="1970-01-02", load=0.5),
         "line: P7 p50": table.Accepted(mean=1),
     }
+
+
+def test_what_is_compiled_is_accepted_by_itself_and_held_against_its_like():
+    compiled = table.Row(RATE, [900.0], result("abc1234, compiled"), is_fresh=True)
+    known = table.accept([compiled], {"line: P5": table.Accepted(mean=550)})
+    assert known == {
+        "line: P5": table.Accepted(mean=550),
+        "line: P5, compiled": table.Accepted(mean=900, commit="abc1234, compiled", on="1970-01-02", load=0.5),
+    }
+    assert table.slipped([row(RATE, 500)], known) == []
+    assert table.slipped([compiled._replace(values=[700.0])], known) == [
+        "jobs a second: 700 jobs/s, accepted were 900 on 1970-01-02 at abc1234, compiled, load 0.5"
+    ]
 
 
 def test_a_result_is_kept_and_read_again(tmp_path, monkeypatch):
