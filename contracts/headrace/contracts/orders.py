@@ -49,11 +49,12 @@ class StartOrder(Value, frozen=True, kw_only=True):
 
 
 class StopOrder(Value, frozen=True, kw_only=True):
-    """Walk this ladder for the lease (R28). `ordered` is the sequence of the order."""
+    """Walk this ladder for the lease (R28). `ordered` is the sequence of the order; `started` as in a start order."""
 
     lease: str
     ordered: int
     ladder: Ladder
+    started: bool = False
 
 
 class Orders(Value, frozen=True, kw_only=True):

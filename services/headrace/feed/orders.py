@@ -3,7 +3,7 @@
 Strategy: level, not edge. Records only say which jobs have news; what is told is what the state says now, so that a lease that was
 granted and stopped within one batch is told as stopped. A lease whose job has to stop is never told to start: a node that
 does not know it answers that it never started. Everything may be told again; a node knows the leases it has. Only one whose journal went
-with its power does not, and is told of each lease whether it ran: then its next attempt goes on from the checkpoint, and not this one anew.
+with its power does not, and is told of each lease whether it ran: such a one is lost, and its next attempt goes on from the checkpoint.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
     """The job is told for whom it has to stop, unless that is another tenant's job."""
     if ladder.preemptor and not ladder.preemptor.startswith(f"{job.tenant}."):
         ladder = msgspec.structs.replace(ladder, preemptor="")
-    return StopOrder(lease=lease_id(job.key, lease.attempt, lease.rank), ordered=job.stop_sequence, ladder=ladder)
+    name, has_started = lease_id(job.key, lease.attempt, lease.rank), lease.started_at > 0
+    return StopOrder(lease=name, ordered=job.stop_sequence, ladder=ladder, started=has_started)
 
 
 def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrder:

@@ -232,7 +232,7 @@ def test_the_whole_answer_lists_starts_stops_and_the_last_record_of_the_node(hal
         last_record=8,
         last_digest=hall.state.writers["node.gpu01"][1],
         starts=(start(running, 4, started=True),),
-        stops=(StopOrder(lease=f"{stopping}/1/0", ordered=9, ladder=PREEMPTED),),
+        stops=(StopOrder(lease=f"{stopping}/1/0", ordered=9, ladder=PREEMPTED, started=True),),
     )
 
 

@@ -33,6 +33,9 @@ from headrace.node_executor.core.vocabulary import (
     State,
 )
 
+GONE = "it was {} here, and is gone"
+"""Of a lease that the ledger saw here and whose journal went with the machine's power (R32)."""
+
 
 class Node:
     """What the node knows. `step` is the only way in; what is to be done is the only way out.
@@ -153,7 +156,7 @@ class Node:
             if lease is not None:
                 life.stop(lease, stop.ladder, at, out)
             elif stop.lease not in self.closed:
-                self._never_started(stop, at, out)
+                self._gone(stop, at, out)
         if self.limit is not None:
             return
         for order in starts:
@@ -168,7 +171,7 @@ class Node:
             return
         if order.suspended or order.started:
             was = "suspended" if order.suspended else "started"
-            self._refuse(order, f"it was {was} here, and is gone", at, out, outcome="lost")
+            self._refuse(order, GONE.format(was), at, out, outcome="lost")
             return
         for share in order.devices:
             objection = self._objection(share)
@@ -205,14 +208,17 @@ class Node:
         )
         out.append(State(fact))
 
-    def _never_started(self, stop: StopOrder, at: int, out: Actions) -> None:
+    def _gone(self, stop: StopOrder, at: int, out: Actions) -> None:
+        """One that is to stop and is not here: it never was, or nobody knows what became of it."""
         parts = _parts(stop.lease)
         if parts is None:
             return
         self.closed[stop.lease] = stop.ordered
         job, attempt, rank = parts
-        fact = LeaseEndedV1(job=job, attempt=attempt, rank=rank, outcome="never_started", exited_at=at, at=at)
-        out.append(State(fact))
+        outcome, message = ("lost", GONE.format("started")) if stop.started else ("never_started", "")
+        out.append(
+            State(LeaseEndedV1(job=job, attempt=attempt, rank=rank, outcome=outcome, message=message, exited_at=at, at=at))
+        )
 
     def _close(self, lease: Lease) -> None:
         if not lease.parked:

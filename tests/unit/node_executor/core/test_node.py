@@ -47,8 +47,8 @@ def push(through: int, *starts: StartOrder, stops: tuple[StopOrder, ...] = (), a
     return v.Pushed(at, Orders(node=to, number=1, through=through, starts=starts, stops=stops))
 
 
-def stop(lease: str = LEASE, ordered: int = 6) -> StopOrder:
-    return StopOrder(lease=lease, ordered=ordered, ladder=LADDER)
+def stop(lease: str = LEASE, ordered: int = 6, *, started: bool = False) -> StopOrder:
+    return StopOrder(lease=lease, ordered=ordered, ladder=LADDER, started=started)
 
 
 def ended(outcome: str, at: int, **fields: Any) -> v.State:
@@ -78,6 +78,15 @@ def test_what_the_ledger_saw_start_and_nobody_knows_here_any_more_is_lost_and_no
     one, order = node(), make_order(started=True, devices=(DeviceShare(device="gone", units=126_000),))
     assert one.step(answer(10, order, at=4)) == [ended("lost", 4, message="it was started here, and is gone")]
     assert one.step(answer(11, order, at=5)) == []
+
+
+def test_what_the_ledger_saw_start_and_is_to_stop_is_lost_where_nobody_knows_it_any_more():
+    """R32: it ran, and nobody can say that it never started."""
+    one = node()
+    assert one.step(answer(10, stops=(stop(started=True),), at=4)) == [
+        ended("lost", 4, message="it was started here, and is gone")
+    ]
+    assert one.step(push(11, stops=(stop(started=True),), at=5)) == []
 
 
 def test_what_runs_here_goes_on_whether_the_ledger_saw_it_start_or_not(make_order) -> None:
