@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from installation import cpu_seconds, installation
+from stage import booked
 
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.wishing import make_wish
 from headrace.contracts.queries import QueueView
-from headrace.contracts.usage import UsageAnswer, UsageRequest
 
 GPUS = 64
 SUBMIT_AT_ONCE = 100
@@ -42,9 +42,7 @@ async def throughput(client: Client, jobs: int) -> float:
 async def _in_books(client: Client) -> int:
     """How many jobs the books know to have run, once they are as far as the feed is now."""
     _, tip = await client.question("feed", "queues", None, tuple[QueueView, ...])
-    while (usage := await client.query("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer)).through < tip:
-        await asyncio.sleep(0.02)
-    return sum(row.jobs for row in usage.rows if row.key == "gpu")
+    return await booked(client, tip)
 
 
 async def _unfinished(client: Client) -> int:

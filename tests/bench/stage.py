@@ -39,7 +39,7 @@ from headrace.contracts.facts import (
     PreemptionOrderedV1,
 )
 from headrace.contracts.implied import spelled_out
-from headrace.contracts.queries import QueueView
+from headrace.contracts.queries import QueueView, ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.usage import UsageAnswer, UsageRequest
 from headrace.supervisor.installation import Installation
@@ -170,12 +170,7 @@ class Stage:
 
     async def until_booked(self) -> int:
         """Until the books are as far as the ledger is now; how many jobs they hold."""
-        tip = await self._log.tip()
-        while True:
-            answer = await self.client.query("accounting", "usage", UsageRequest(by=("tenant",)), UsageAnswer, 30.0)
-            if answer.through >= tip:
-                return sum(row.jobs for row in answer.rows if row.key == "gpu")
-            await asyncio.sleep(0.02)
+        return await booked(self.client, await self._log.tip())
 
     def cpu(self) -> dict[str, float]:
         """CPU-seconds of each part so far."""
@@ -199,6 +194,17 @@ async def stage(groups: Sequence[Group], *documents: str, user: str = "bench") -
                 yield here
         finally:
             await bus.close()
+
+
+async def booked(client: Client, tip: int) -> int:
+    """How many jobs have used a GPU, by books that are as far as the record `tip`.
+
+    How far they are, the service knows; what was used is asked once, because PostgreSQL counts all jobs there are for an answer.
+    """
+    while (await client.query("accounting", "status", None, ServiceView, 30.0)).folded < tip:
+        await asyncio.sleep(0.02)
+    usage = await client.query("accounting", "usage", UsageRequest(by=("tenant",)), UsageAnswer, 30.0)
+    return sum(row.jobs for row in usage.rows if row.key == "gpu")
 
 
 def spent(before: dict[str, float], after: dict[str, float], jobs: int) -> dict[str, float]:
