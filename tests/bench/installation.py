@@ -50,8 +50,8 @@ def installation(
     nodes = ["--nodes", "0"] if groups else ["--nodes", "1", "--gpus", str(gpus)]
     try:
         _make_logins(folder, groups)
-        headrace("up", *data, *nodes, "--detach", *more)
-        try:
+        try:  # also while it starts: whoever is cut short then leaves nothing running either
+            headrace("up", *data, *nodes, "--detach", *more)
             for number, text in enumerate(documents):
                 file = folder / f"bench-{number}.yaml"
                 file.write_text(text, encoding="utf-8")

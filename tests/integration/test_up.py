@@ -276,6 +276,17 @@ def test_ctrl_c_stops_everything_in_order(machine: Machine) -> None:
     machine.until(lambda: machine.processes() == [])
 
 
+def test_a_start_in_the_background_that_is_ended_before_it_is_ready_leaves_nothing_behind(machine: Machine) -> None:
+    process = machine.start("up", "--detach", "--nodes", "0")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Headrace in ")
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode != 0
+    machine.until(lambda: machine.processes() == [])
+    assert "is not up" in machine.done("down")
+
+
 def test_nothing_outlives_a_supervisor_that_is_killed(machine: Machine) -> None:
     machine.up()
     pid = json.loads(machine.done("status", "--json"))["pid"]
