@@ -35,7 +35,7 @@ from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
 from headrace.client.endpoint import read_login
 from headrace.client.wishing import make_wish
-from headrace.contracts.usage import UsageAnswer, UsageRequest
+from headrace.contracts.queries import ServiceView
 from headrace.supervisor.installation import Installation
 
 RATE = 10
@@ -253,10 +253,10 @@ async def _hard(folder: Path, name: str, times: Any, seconds: float, steady: Ste
 
 async def _in_books(client: Client, tip: int) -> bool:
     try:
-        usage = await client.query("accounting", "usage", UsageRequest(by=("queue",)), UsageAnswer)
+        books = await client.query("accounting", "status", None, ServiceView)
     except HeadraceError:
         return False
-    return usage.through >= tip
+    return books.folded >= tip
 
 
 def main() -> None:

@@ -213,8 +213,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
     words += [] if args.standby is None else ["--standby" if args.standby else "--no-standby"]
     words += [] if args.hold_level is None else ["--hold-level" if args.hold_level else "--no-hold-level"]
     words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
-    for number in (signal.SIGTERM, signal.SIGHUP):  # whoever ends the one that waits means both, as with Ctrl-C
-        signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends the one that waits means both, as with Ctrl-C
     process = subprocess.Popen(parts.python("headrace.cli", *words), stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     try:
         while process.poll() is None:

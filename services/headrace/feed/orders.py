@@ -152,8 +152,12 @@ def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
     """The job is told for whom it has to stop, unless that is another tenant's job."""
     if ladder.preemptor and not ladder.preemptor.startswith(f"{job.tenant}."):
         ladder = msgspec.structs.replace(ladder, preemptor="")
-    name, has_started = lease_id(job.key, lease.attempt, lease.rank), lease.started_at > 0
-    return StopOrder(lease=name, ordered=job.stop_sequence, ladder=ladder, started=has_started)
+    return StopOrder(
+        lease=lease_id(job.key, lease.attempt, lease.rank),
+        ordered=job.stop_sequence,
+        ladder=ladder,
+        started=lease.started_at > 0,
+    )
 
 
 def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrder:
