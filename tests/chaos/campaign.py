@@ -50,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--rate", type=float, default=5.0, help="jobs submitted a second (default: 5)")
     parser.add_argument("--only", metavar="KIND,...", default="", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--on", metavar="PART,...", default="", help="only what happens to parts whose names begin so")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--keep", action="store_true", help="leave the installation's files where they are")
     options = parser.parse_args(arguments)
@@ -94,6 +95,10 @@ while True:
 """The first process of a namespace, which has to see to those that nobody else waits for."""
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 async def _campaign(place: Place, options: argparse.Namespace, lacks: str) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # of our own connections
     place.prepare()
@@ -113,8 +118,9 @@ async def _campaign(place: Place, options: argparse.Namespace, lacks: str) -> in
         chance = random.Random(f"load {options.seed}")
         load = Load(place, chance, options.rate)
         watching = Watching(place, load)
-        only = tuple(kind.strip() for kind in options.only.split(",") if kind.strip())
-        faults = Faults(place, watching, disks, options.seed, cuts=not no_cuts, only=only)
+        faults = Faults(
+            place, watching, disks, options.seed, cuts=not no_cuts, only=_names(options.only), on=_names(options.on)
+        )
         began = time.monotonic()
         work = [asyncio.create_task(watching.follow()), asyncio.create_task(_tell(load, watching, faults))]
         submits = asyncio.create_task(load.run())

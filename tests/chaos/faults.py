@@ -28,6 +28,7 @@ PATIENCE = 150.0
 SERVERS_APART, CLOSE, PUT_OFF_MOST = 15.0, 0.05, 2
 """Seconds between faults of NATS servers, which may need so long to agree who leads; the part of them that does not wait for it; and how
 many of the others wait, at most."""
+DRAWN_MOST = 1_000
 
 KINDS = {"kill": 70, "kill leader": 6, "stop": 10, "stop long": 3, "cut": 6, "full": 3, "kill everything": 1}
 LASTS = {"stop": (0.5, 5.0), "stop long": (60.0, 65.0), "cut": (2.0, 15.0), "full": (3.0, 8.0)}
@@ -47,7 +48,15 @@ class Faults:
     """`took`: seconds to recover, by kind and part; `lost`: parts that did not come back in time."""
 
     def __init__(
-        self, place: Place, watching: Watching, disks: Disks, seed: str, *, cuts: bool, only: tuple[str, ...] = ()
+        self,
+        place: Place,
+        watching: Watching,
+        disks: Disks,
+        seed: str,
+        *,
+        cuts: bool,
+        only: tuple[str, ...] = (),
+        on: tuple[str, ...] = (),
     ) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.took: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -63,6 +72,7 @@ class Faults:
         if not disks.parts:
             kinds.pop("full", None)
         self._kinds = kinds
+        self._on = on
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers_hit = -SERVERS_APART
         self._put_off: deque[Fault] = deque()
@@ -74,6 +84,12 @@ class Faults:
 
     def draw(self) -> Fault:
         """The next one."""
+        while True:
+            fault = self._draw()
+            if fault.part.startswith(self._on or ("",)):
+                return fault
+
+    def _draw(self) -> Fault:
         kind = self._chance.choices(list(self._kinds), list(self._kinds.values()))[0]
         parts = {
             "kill leader": ("",),
@@ -92,6 +108,9 @@ class Faults:
                 await asyncio.sleep(0.05)
                 continue
             fault = self._next()
+            if fault is None:
+                await asyncio.sleep(PACE)
+                continue
             if fault.kind == "kill everything":
                 if deadline - time.monotonic() > 60:
                     await self._everything()
@@ -113,19 +132,23 @@ class Faults:
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
-    def _next(self) -> Fault:
-        """What was put off and may be done now, else what is drawn; faults of NATS servers are put off until the last one is over."""
+    def _next(self) -> Fault | None:
+        """What was put off and may be done now, else what is drawn; faults of NATS servers are put off until the last one is over.
+
+        None: for now only such are drawn.
+        """
         apart = not any(part in SERVERS for part in self.running) and time.monotonic() - self._servers_hit > SERVERS_APART
         if self._put_off and apart:
             return self._put_off.popleft()
-        while True:
+        for _ in range(DRAWN_MOST):
             fault = self.draw()
-            close = self._chance.random() < CLOSE
+            close = self._chance.random() < CLOSE and not self._on
             is_server = fault.part in SERVERS or fault.kind == "kill leader"
             if apart or close or not is_server:
                 return fault
             if len(self._put_off) < PUT_OFF_MOST:
                 self._put_off.append(fault)
+        return None
 
     async def _do(self, fault: Fault) -> None:
         try:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -64,8 +64,24 @@ class Program(NamedTuple):
     directory: Path | None = None
 
 
+class Vigil(Protocol):
+    """Who looks after a child."""
+
+    async def before_life(self) -> None:
+        """Before it is started, each time; it is when this returns."""
+
+    def heard(self, said: bytes) -> None:
+        """What it says, piece by piece, at once."""
+
+    async def watch(self) -> None:
+        """Look after it. Until cancelled."""
+
+
 class Child:
-    """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has."""
+    """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has.
+
+    `vigil`: who looks after it, if anybody does.
+    """
 
     def __init__(self, program: Program, log: LogFile, changed: Callable[[], None]) -> None:
         self.program = program
@@ -74,6 +90,7 @@ class Child:
         self.exit_code: int | None = None
         self.state = "stopped"
         self.trouble = ""
+        self.vigil: Vigil | None = None
         self._changed = changed
         self._since = 0
         self._process: asyncio.subprocess.Process | None = None
@@ -102,9 +119,9 @@ class Child:
         self._stopping.clear()
         self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.program.name}")
 
-    def restart(self) -> None:
+    def restart(self, *, at_once: bool = False) -> None:
         """Have it started again."""
-        self._signal(self.program.stop_signal)
+        self._signal(signal.SIGKILL if at_once else self.program.stop_signal)
 
     async def stop(self, *, at_once: bool = False) -> None:
         """End it, politely first; returns when it is gone. A second call with `at_once` hurries the first."""
@@ -123,6 +140,9 @@ class Child:
     async def _keep(self) -> None:
         wait = WAIT_FIRST
         while not self._stopping.is_set():
+            await self._until_it_may()
+            if self._stopping.is_set():
+                break
             began = time.monotonic()
             self.exit_code = await self._run()
             if self._stopping.is_set() or self.exit_code in self.program.final:
@@ -137,6 +157,18 @@ class Child:
         if not self._stopping.is_set():
             self.trouble = reason(self.log.last_line())
         self._become("stopped" if self._stopping.is_set() else "given-up")
+
+    async def _until_it_may(self) -> None:
+        if self.vigil is None:
+            return
+        ready, stopping = asyncio.ensure_future(self.vigil.before_life()), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({ready, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                ready.result()
+        finally:
+            ready.cancel()
+            stopping.cancel()
 
     async def _run(self) -> int:
         """One life of the program; its exit code, negative for a signal."""
@@ -184,6 +216,8 @@ class Child:
         try:
             while piece := await reader.read(PIECE):
                 self.log.write(piece)
+                if self.vigil is not None:
+                    self.vigil.heard(piece)
         finally:
             transport.close()
 
@@ -210,11 +244,12 @@ class Children:
     def __iter__(self) -> Iterator[Child]:
         return (child for layer in self._layers for child in layer)
 
-    def start(self, *programs: Program) -> list[Child]:
-        """Start programs that need those before them, and do not need each other."""
+    def start(self, *programs: Program, vigil: Callable[[Child], Vigil] | None = None) -> list[Child]:
+        """Start programs that need those before them, and do not need each other. `vigil`: who looks after each."""
         layer = [Child(program, LogFile(self._logs / f"{program.name}.log"), self._changed) for program in programs]
         self._layers.append(layer)
         for child in layer:
+            child.vigil = None if vigil is None else vigil(child)
             child.start()
         return layer
 

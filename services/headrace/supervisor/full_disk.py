@@ -1,7 +1,7 @@
-"""A NATS server whose disk was full: it never writes to that stream again, not even when there is room; so it is started again then.
+"""The only NATS server, where its disk was full: it stores nothing more, not even when there is room; so it is started again then.
 
 What it does not store it does not acknowledge, so nothing is lost: who writes waits and tries again. Meanwhile the part says what is wrong,
-and whoever submits is refused (`refusing`), where there is no other server that may store it.
+and whoever submits is refused (`refusing`). One of several servers is looked after otherwise (`replica`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 from typing import TYPE_CHECKING
-
-import structlog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -24,74 +22,97 @@ ROOM = 64 * 1024 * 1024
 """Bytes that have to be free before it is worth trying again."""
 MIB = 1024 * 1024
 
-_SIGN = b"critical write error"
-"""What the server says in its log, in whatever case, of a stream to which it writes no more."""
+_SIGNS = (
+    b"critical write error",
+    b"resources, will be disabled",
+    b"no space left on device",
+    b"disk quota exceeded",
+    b"input/output error",
+    b"read-only file system",
+)
+"""What the server says, in whatever case, of a stream or of its log of votes that it could not write."""
+_OVERLAP = max(map(len, _SIGNS)) - 1
 
-_log = structlog.get_logger("headrace.supervisor")
+
+def free(store: Path) -> int:
+    """Bytes that are free where a store lies."""
+    return shutil.disk_usage(store).free
+
+
+def has_sign(said: bytes) -> bool:
+    """Whether a server says there that it could not write."""
+    said = said.lower()
+    return any(sign in said for sign in _SIGNS)
+
+
+class Signs:
+    """Hears in what a server says, piece by piece, that it could not write."""
+
+    def __init__(self) -> None:
+        self._before = b""
+
+    def heard(self, said: bytes) -> bool:
+        """Whether this piece, or what it completes, says so."""
+        known, self._before = self._before, (self._before + said)[-_OVERLAP:]
+        return has_sign(known + said)
+
+    def forget(self) -> None:
+        """What was said is over."""
+        self._before = b""
+
+
+def tell(server: Child, trouble: str, changed: Callable[[], None]) -> None:
+    """Let the part say what is wrong with it, or that nothing is any more."""
+    if trouble != server.trouble:
+        server.trouble = trouble
+        changed()
 
 
 class FullDisk:
-    """Looks after one server that keeps its streams in `store`. `changed` is called when what is wrong with it has.
+    """Looks after the only server, which keeps its streams in `store`. `changed` is called when what is wrong with it has.
 
-    `refuse`: runs while nothing can be stored; None: others can store it.
+    `refuse`: runs while nothing can be stored.
     """
 
     def __init__(
-        self,
-        server: Child,
-        store: Path,
-        changed: Callable[[], None],
-        refuse: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        self, server: Child, store: Path, changed: Callable[[], None], refuse: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
         self._refuse = refuse
         self._server = server
         self._store = store
         self._changed = changed
-        self._read = self._size()
+        self._signs = Signs()
+        self._full = asyncio.Event()
+
+    async def before_life(self) -> None:
+        """There is nobody else to have its streams from."""
+
+    def heard(self, said: bytes) -> None:
+        """See `Vigil.heard`."""
+        if self._signs.heard(said):
+            self._full.set()
 
     async def watch(self) -> None:
         """Until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
-            if self._has_said_so():
-                refusing = None if self._refuse is None else asyncio.create_task(self._refuse())
-                try:
-                    await self._wait_for_room()
-                finally:
-                    if refusing is not None:
-                        refusing.cancel()
-                        await asyncio.wait({refusing})
-                self._read = self._size()
-                self._server.restart()
-                self._tell("")
-
-    def _has_said_so(self) -> bool:
-        """Whether it has said, since the last look, that it cannot write."""
-        size = self._size()
-        if size < self._read:  # the log has begun anew
-            self._read = 0
-        if size == self._read:
-            return False
-        with self._server.log.path.open("rb") as log:
-            log.seek(self._read)
-            said = log.read()
-        self._read += len(said)
-        return _SIGN in said.lower()
+            await self._full.wait()
+            refusing = asyncio.create_task(self._refuse())
+            try:
+                await self._wait_for_room()
+            finally:
+                refusing.cancel()
+                await asyncio.wait({refusing})
+            self._signs.forget()
+            self._full.clear()
+            self._server.restart()
+            self._tell("")
 
     async def _wait_for_room(self) -> None:
-        while (free := shutil.disk_usage(self._store).free) < ROOM:
+        while (left := free(self._store)) < ROOM:
             self._tell(
-                f"the disk of {self._store} is full ({free // MIB} MiB free): nothing is written until there is room, then it goes on"
+                f"the disk of {self._store} is full ({left // MIB} MiB free): nothing is written until there is room, then it goes on"
             )
             await asyncio.sleep(LOOK_EVERY)
 
     def _tell(self, trouble: str) -> None:
-        if trouble != self._server.trouble:
-            if trouble and not self._server.trouble:
-                _log.error("disk_full", store=str(self._store))
-            self._server.trouble = trouble
-            self._changed()
-
-    def _size(self) -> int:
-        path = self._server.log.path
-        return path.stat().st_size if path.exists() else 0
+        tell(self._server, trouble, self._changed)

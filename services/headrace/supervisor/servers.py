@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -12,13 +13,13 @@ import msgspec
 from headrace.bus.clusters import CLUSTER
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogError, LogUnavailable
-from headrace.bus.streams import ensure_streams
+from headrace.bus.streams import STREAMS, ensure_streams
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.supervisor import parts
-from headrace.supervisor.children import Child, Children
+from headrace.supervisor.children import Child, Children, Vigil
 from headrace.supervisor.installation import CLUSTER_OF, NATS, Installation, Settings
 from headrace.supervisor.ports import LOOPBACK, choose_ports
-from headrace.supervisor.readiness import PATIENCE, listens, until_ready
+from headrace.supervisor.readiness import PATIENCE, NotReady, listens, until_ready
 
 AGAIN = 0.1
 """Seconds between tries while the servers agree."""
@@ -62,6 +63,23 @@ class _Info(msgspec.Struct):
     cluster: Standing | None = None
 
 
+class _Config(msgspec.Struct):
+    num_replicas: int = 1
+    storage: str = "file"
+
+
+class _Stream(msgspec.Struct):
+    config: _Config
+    cluster: Standing | None = None
+
+
+class _List(msgspec.Struct):
+    error: _Fault | None = None
+    total: int = 0
+    streams: list[_Stream] | None = None
+    missing: list[str] | None = None
+
+
 def standing(info: bytes) -> Standing | None:
     """What a stream's description says of that; None where one server is alone, or none has answered so."""
     try:
@@ -77,7 +95,7 @@ def roles(led: Standing | None) -> dict[str, dict[str, object]]:
     found = {replica.name: ("away" if replica.offline else "follows", replica.lag) for replica in led.replicas or ()}
     if led.leader:
         found[led.leader] = ("leads", 0)
-    return {f"{NATS}{name.removeprefix(CLUSTER)}": {"ledger": role, "lag": lag} for name, (role, lag) in sorted(found.items())}
+    return {_part(name): {"ledger": role, "lag": lag} for name, (role, lag) in sorted(found.items())}
 
 
 def told(roles: Mapping[str, Mapping[str, object]]) -> str:
@@ -101,13 +119,54 @@ def choose(settings: Settings, first: int | None = None) -> Ports:
             return Ports(clients, routes)
 
 
-async def start(installation: Installation, children: Children, ports: Ports, *, private: bool = False) -> list[Child]:
-    """Start them, until each accepts connections. Raises `NotReady`, `InstallationError`."""
+async def start(
+    installation: Installation,
+    children: Children,
+    ports: Ports,
+    *,
+    private: bool = False,
+    vigil: Callable[[Child], Vigil] | None = None,
+) -> list[Child]:
+    """Start them, until each accepts connections; one of several may wait for its disk. Raises `NotReady`, `InstallationError`."""
     installation.write_nats_config(*ports, private=private)
-    started = children.start(*parts.nats_servers(installation))
+    started = children.start(*parts.nats_servers(installation), vigil=vigil)
+
+    async def there(child: Child, port: int) -> bool:
+        return bool(child.trouble) or await listens(port)
+
     for child, port in zip(started, ports.clients, strict=True):
-        await until_ready(child, lambda port=port: listens(port))  # type: ignore[misc]
+        await until_ready(child, partial(there, child, port))
+    waiting = [child for child in started if child.trouble]
+    if 2 * len(waiting) > len(started):
+        raise NotReady(f"{waiting[0].program.name} is not started: {waiting[0].trouble}")
     return started
+
+
+async def have_all(bus: Connection, away: str) -> bool:
+    """Whether the servers but the one that is away have everything that has been acknowledged, of each stream that is on disks."""
+    try:
+        found = msgspec.json.decode((await bus.ask("$JS.API.STREAM.LIST")).data, type=_List)
+    except (LogError, msgspec.DecodeError):
+        return False
+    streams = found.streams or ()
+    if found.error or found.missing or len(streams) < max(found.total, len(STREAMS)):
+        return False
+    return all(
+        _have_all(stream, away) for stream in streams if stream.config.num_replicas > 1 and stream.config.storage == "file"
+    )
+
+
+def _have_all(stream: _Stream, away: str) -> bool:
+    """One leads, and the others are as far; which one is away has no name where it has not been seen since they were started."""
+    led = stream.cluster or Standing()
+    complete = [replica for replica in led.replicas or () if replica.current and not replica.offline and not replica.lag]
+    others = [replica for replica in complete if _part(replica.name) != away]
+    return bool(led.leader) and _part(led.leader) != away and len(others) == stream.config.num_replicas - 2
+
+
+def _part(name: str) -> str:
+    """What the process is called whose server has this name."""
+    return f"{NATS}{name.removeprefix(CLUSTER)}"
 
 
 async def until_led(bus: Connection, patience: float = PATIENCE) -> None:

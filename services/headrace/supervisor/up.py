@@ -17,17 +17,19 @@ from headrace.bus.connection import connect
 from headrace.bus.streams import STREAMS
 from headrace.contracts.trust import CA
 from headrace.supervisor import parts, refusing, servers
-from headrace.supervisor.children import Child, Children
+from headrace.supervisor.children import Child, Children, Vigil
 from headrace.supervisor.full_disk import FullDisk
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from headrace.supervisor.readiness import WHO, Inspector, NotReady, is_well, until_ready
+from headrace.supervisor.replica import Replica
 from headrace.supervisor.running import Lock, Running, write_running
 
 API_PORT = 8080
 HEALTH_PATH = "/healthz"
 GATEWAY_ATTEMPTS = 3
+ASKED_WITHIN = 5.0
 
 Say = Callable[[str, str], None]
 """`say(part, what)`: one line of progress."""
@@ -141,16 +143,34 @@ class Up:
             os.environ.setdefault(CA, tls.ca)  # for what we connect to ourselves, and for every child
         scheme = "nats" if tls is None else "tls"
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
-        self._nats = await servers.start(self.installation, self.children, ports)
-        each = zip(self._nats, self.installation.servers(), strict=True)
-        refuse = None if len(self._nats) > 1 else partial(refusing.refuse, self.url, self.installation.operator())
-        self._vigils = [
-            asyncio.create_task(FullDisk(server, place.store, self._changed, refuse).watch()) for server, place in each
-        ]
+        self._nats = await servers.start(self.installation, self.children, ports, vigil=self._vigil())
+        self._vigils = [asyncio.create_task(server.vigil.watch()) for server in self._nats if server.vigil is not None]
         self.installation.write_endpoint(self.url)
         for child, url in zip(self._nats, self.url.split(","), strict=True):
             self._say(child.program.name, f"ready    {url}")
         return await Inspector.open(self.url, self.installation.operator(), self.installation.owner())
+
+    def _vigil(self) -> Callable[[Child], Vigil]:
+        """Who looks after each NATS server: that its disk does no harm."""
+        stores = {place.name: place.store for place in self.installation.servers()}
+        if len(stores) == 1:
+            refuse = partial(refusing.refuse, self.url, self.installation.operator())
+            return lambda child: FullDisk(child, stores[child.program.name], self._changed, refuse)
+        among: list[Replica] = []
+        return lambda child: Replica(child, stores[child.program.name], among, self._changed, self._have_all)
+
+    async def _have_all(self, away: str) -> bool:
+        """See `servers.have_all`; False where nobody is there to ask."""
+        operator = self.installation.operator()
+        try:
+            async with asyncio.timeout(ASKED_WITHIN):
+                connection = await connect(self.url, operator.name, operator.password, name="supervisor")
+        except TimeoutError:
+            return False
+        try:
+            return await servers.have_all(connection, away)
+        finally:
+            await connection.close()
 
     async def _start_postgres(self, database: PostgresSettings) -> None:
         (server,) = self.children.start(parts.postgres(database))

@@ -84,6 +84,44 @@ async def test_a_child_that_dies_at_once_is_started_again_and_again(child):
     assert one.exit_code == 3
 
 
+class Waiting:
+    """Lets a child begin each of its lives, and hears what it says."""
+
+    def __init__(self):
+        self.may, self.lives, self.said = asyncio.Event(), 0, b""
+
+    async def before_life(self):
+        await self.may.wait()
+        self.may.clear()
+        self.lives += 1
+
+    def heard(self, said):
+        self.said += said
+
+    async def watch(self):
+        """Nothing."""
+
+
+async def test_a_child_that_is_looked_after_begins_each_life_when_it_may_and_is_heard(tmp_path):
+    vigil, children = Waiting(), Children(tmp_path, lambda: None)
+    (one,) = children.start(Program("part", SLEEPER, ENV), vigil=lambda _: vigil)
+    await asyncio.sleep(0)
+    assert (one.pid, vigil.lives) == (0, 0)
+    vigil.may.set()
+    await until(lambda: vigil.said == b"up\n")
+    first = one.pid
+    one.restart(at_once=True)
+    await until(lambda: one.state == "restarting")
+    assert (vigil.lives, one.exit_code, gone(first)) == (1, -signal.SIGKILL, True)
+    vigil.may.set()
+    await until(lambda: vigil.said == b"up\nup\n")
+    os.kill(one.pid, signal.SIGKILL)
+    await until(lambda: one.restarts == 2)
+    async with asyncio.timeout(PATIENCE):
+        await children.stop()
+    assert (one.state, vigil.lives) == ("stopped", 2)
+
+
 async def test_an_exit_code_that_is_final_is_not_argued_with(child):
     one = child("sh", "-c", "exit 4", final=frozenset({4}))
     await until(lambda: one.state == "given-up")

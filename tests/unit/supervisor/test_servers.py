@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.bus.log import LogUnavailable
+from headrace.bus.streams import STREAMS
 from headrace.supervisor import servers
 from headrace.supervisor.installation import Settings
-from headrace.supervisor.servers import Ports, Replica, Standing, choose, roles, standing, told, until_led
+from headrace.supervisor.servers import Ports, Replica, Standing, choose, have_all, roles, standing, told, until_led
 
 LED = {"error": None, "cluster": {"leader": "headrace-2", "replicas": [{"name": "headrace-1", "current": True}]}}
 
@@ -68,3 +69,38 @@ def test_who_leads_is_told_with_how_far_the_others_are():
         told(found) == "The ledger: nats-server-1 follows (0 behind), nats-server-2 leads, nats-server-3 is away (12 behind)."
     )
     assert (roles(Standing(replicas=None)), roles(standing(b"no")), roles(standing(b"{}"))) == ({}, {}, {})
+
+
+def listed(leader="headrace-1", **replica):
+    """What the servers say of their streams while the second is away; `replica`: what is different about the third in one of them."""
+    away = {"name": "headrace-2", "current": False, "offline": True, "lag": 7}
+    third = {"name": "headrace-3", "current": True}
+    streams = [
+        {"config": {"name": name, "num_replicas": 3}, "cluster": {"leader": leader, "replicas": [away, third]}}
+        for name in STREAMS
+    ]
+    streams[-1]["cluster"]["replicas"][1] = third | replica
+    streams[0]["cluster"]["replicas"][0] = away | {"name": "Server name unknown at this time (peerID: CfhLartK)"}
+    alone = {"config": {"name": "OTHER", "num_replicas": 1}, "cluster": {"leader": "headrace-2"}}
+    in_memory = {"config": {"name": "PASSING", "num_replicas": 3, "storage": "memory"}, "cluster": {"replicas": [away]}}
+    return {"total": len(streams) + 2, "streams": [*streams, alone, in_memory]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "has"),
+    [
+        (listed(), True),
+        (listed(current=False), False),
+        (listed(lag=1), False),
+        (listed(offline=True), False),
+        (listed(leader=""), False),
+        (listed(leader="headrace-2"), False),
+        (listed() | {"missing": ["SUBMIT"]}, False),
+        (listed() | {"total": 300}, False),
+        (listed() | {"streams": []}, False),
+        ({"error": {"err_code": 10008}}, False),
+        (LogUnavailable("no answer"), False),
+    ],
+)
+async def test_the_others_have_everything_when_of_each_stream_the_one_leads_and_the_other_is_as_far(answer, has):
+    assert await have_all(Bus(answer), "nats-server-2") is has

@@ -1,0 +1,53 @@
+"""Three NATS servers of which one has stored another record than the others: it gives up its copy, and copies theirs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from headrace.archive.blocks import Block, read
+from headrace.bus.log import Stored
+from headrace.supervisor.comparing import Compared, compared
+from tests.integration.test_up import HEADRACE, Machine, machine  # noqa: F401 - a fixture
+from tests.patience import PATIENCE
+from tests.unit.supervisor.test_full_disk import SAID
+
+LEDGER = Path("jetstream") / "CORE" / "streams" / "LEDGER" / "msgs"
+
+
+def records(store: Path) -> list[Stored]:
+    found = [each.record for path in (store / LEDGER).glob("*.blk") for each in read(path.read_bytes())[0]]
+    return sorted(found, key=lambda record: record.sequence)
+
+
+def leave_out(store: Path, sequence: int) -> None:
+    """What a server does whose disk is full: the next record, which fitted, stands in the place of one that did not."""
+    (block,) = (store / LEDGER).glob("*.blk")
+    stored = records(store)
+    stored[sequence - 1] = stored[sequence]._replace(sequence=sequence)
+    block.write_bytes(b"".join(Block("LEDGER", int(block.stem)).write(stored)))
+    (block.parent / "index.db").unlink(missing_ok=True)
+
+
+def test_a_server_whose_copy_is_not_that_of_the_others_copies_anew_and_the_system_goes_on(machine: Machine) -> None:  # noqa: F811
+    first, second, third = (machine.data / "nats" / f"store-{number}" for number in (1, 2, 3))
+    log = machine.data / "logs" / "nats-server-2.log"
+    machine.up("--nats-servers", "3")
+    machine.done("apply", "-f", machine.documents)
+    machine.until_state(machine.submit("echo before"), "succeeded")
+    machine.done("down")
+    leave_out(second, 6)
+    with log.open("ab") as said:
+        said.write(SAID)
+    assert compared(second, first) == Compared("LEDGER 6", behind=False)
+
+    machine.up("--nats-servers", "3")
+    machine.until_state(machine.submit("echo after"), "succeeded")
+    machine.until(lambda: machine.parts()["nats-server-2"]["state"] == "running")
+    machine.until(lambda: len(records(second)) == len(records(first)) == len(records(third)))
+    verified = subprocess.run((*HEADRACE, "audit", "verify", "--data", str(machine.data)), check=False, timeout=PATIENCE)
+    machine.done("down")
+
+    assert verified.returncode == 0
+    assert records(second) == records(first) == records(third)
+    assert "copies: LEDGER 6 is not as nats-server-1 has it: emptied, it copies anew\n" in log.read_text()
