@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from headrace.bus.connection import Connection
-from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, as_message, as_stored
+from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, M, as_message, as_stored
 from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, NoStorage, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
 from headrace.wire.acknowledgement import FULL, NO_STORAGE, Acknowledgement, Fault
+
+if TYPE_CHECKING:
+    from headrace.bus.delivered import Delivered
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_LAST_OF_ALL = "Nats-Expected-Last-Sequence"
@@ -93,11 +98,15 @@ class JetStreamLog:
 
     async def read(self, after: int) -> JetStreamReader[Message]:
         """See `Log.read`."""
-        return JetStreamReader(self._connection, self._stream, after, self.state, as_message, begins_late=self._begins_late)
+        return self._reader(after, as_message)
 
     async def read_stored(self, after: int) -> JetStreamReader[Stored]:
         """As `read`, and each message whole."""
-        return JetStreamReader(self._connection, self._stream, after, self.state, as_stored, begins_late=self._begins_late)
+        return self._reader(after, as_stored)
+
+    def _reader(self, after: int, told: Callable[[int, Delivered, int], M]) -> JetStreamReader[M]:
+        late = self._begins_late
+        return JetStreamReader(self._connection, self._stream, after, self.state, self.at, told, begins_late=late)
 
     async def last(self, subject: str) -> Message | None:
         """See `Log.last`. The stream's leader answers, so that a writer sees what it has just written."""
@@ -109,7 +118,7 @@ class JetStreamLog:
         answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._look_within)
         headers = answer.headers
         if "Nats-Sequence" not in headers:
-            return await self._look(wish)
+            return await self.at(sequence)
         stamped = _microseconds(headers["Nats-Time-Stamp"])
         return Message(int(headers["Nats-Sequence"]), headers["Nats-Subject"], stamped, answer.data)
 
@@ -132,6 +141,10 @@ class JetStreamLog:
     async def state(self) -> StreamState:
         """Where the stream begins and ends, from its leader."""
         return (await self._inform())[0]
+
+    async def at(self, sequence: int) -> Message | None:
+        """What the stream's leader has there."""
+        return await self._look(b'{"seq":%d}' % sequence)
 
     async def purge_through(self, sequence: int) -> None:
         """See `Log.purge_through`."""

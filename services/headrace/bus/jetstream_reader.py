@@ -5,6 +5,9 @@ Anything but the next of both (a message lost on the way, a buffer that is full,
 forgot the consumer) has one answer: throw the consumer away and ask again from the first message not yet here. Only the stream
 itself can then still have a gap. nats-py's own ordered consumer is not used: it counts before it drops, and so skips silently.
 
+Where there are several servers, the one that delivers may have another copy than the others (its disk was full). So whenever a consumer
+is thrown away, the last message that came from it is held against what the stream's leader has there.
+
 Backpressure: the server sends no more than a window (at most 32 MiB) ahead of the last flow control message answered, and that
 is answered only when everything before it has been handed out.
 """
@@ -23,7 +26,7 @@ import structlog
 from nats import errors
 
 from headrace.bus.connection import Connection
-from headrace.bus.log import LogBroken, LogError, LogUnavailable, Message, Stored
+from headrace.bus.log import LogBroken, LogError, LogStrayed, LogUnavailable, Message, Stored
 from headrace.bus.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -93,7 +96,10 @@ def as_stored(sequence: int, delivered: Delivered, time: int) -> Stored:
 
 
 class JetStreamReader(Generic[M]):
-    """See `Reader`. `state` asks the stream's leader where the stream begins and ends; `told` makes of a delivery what is handed out."""
+    """See `Reader`. `state` asks the stream's leader where the stream begins and ends, and `at` what stands at a sequence.
+
+    `told` makes of a delivery what is handed out.
+    """
 
     def __init__(
         self,
@@ -101,6 +107,7 @@ class JetStreamReader(Generic[M]):
         stream: str,
         after: int,
         state: Callable[[], Awaitable[State]],
+        at: Callable[[int], Awaitable[Message | None]],
         told: Callable[[int, Delivered, int], M],
         *,
         begins_late: bool,
@@ -109,12 +116,14 @@ class JetStreamReader(Generic[M]):
         self._connection = connection
         self._stream = stream
         self._state = state
+        self._at = at
         self._told: Callable[[int, Delivered, int], M] = told
         self._begins_late = begins_late
         self._buffer_messages = buffer_messages
         self._buffer: deque[M] = deque()
         self._next = after + 1
         self._handed = after
+        self._last: M | None = None
         self._place = 0
         self._generation = 0
         self._subscription: Subscription | None = None
@@ -160,7 +169,8 @@ class JetStreamReader(Generic[M]):
                 return []
         buffer = self._buffer
         messages = [buffer.popleft() for _ in range(min(limit, len(buffer)))]
-        self._handed = messages[-1].sequence
+        self._last = messages[-1]
+        self._handed = self._last.sequence
         await self._release()
         return messages
 
@@ -175,6 +185,7 @@ class JetStreamReader(Generic[M]):
         """Try once to get a consumer that starts at the next message; where that fails, sleep a little, at most `patience`."""
         try:
             await self._unsubscribe()
+            await self._check_last()
             await self._check_bounds()
             await self._subscribe()
         except LogUnavailable as error:
@@ -186,6 +197,17 @@ class JetStreamReader(Generic[M]):
         else:
             self._trouble = ""
             self._retry = RETRY_FIRST
+
+    async def _check_last(self) -> None:
+        """Whether the last message that has come is what the leader has; of several servers one may have left out a message before it."""
+        last = self._buffer[-1] if self._buffer else self._last
+        if last is None or not self._connection.several:
+            return
+        there = await self._at(last.sequence)
+        if there is not None and (there.subject, there.payload) != (last.subject, last.payload):
+            raise LogStrayed(
+                f"{self._stream}: one of the servers has another message at {last.sequence} than the others, and it has been read"
+            )
 
     async def _check_bounds(self) -> None:
         """Whether the stream still holds what comes next, if anything does."""

@@ -17,6 +17,7 @@ class LogError(Exception):
     │   └── NoStorage    it has no room on its disk, and has stored nothing: try again when somebody has made room
     ├── LogRefused       the server said no (no permission, too large): the message says why
     │   └── LogFull      the subject or the stream holds as much as it may: try again when some of it has been read
+    ├── LogStrayed       what has been read from one of several servers is not what they have: start again, and read anew
     ├── WrongLast        the subject has another last message than the writer thought: read on, decide again
     └── LogBroken        a gap or a damaged message: stop, a person has to look
     """
@@ -40,6 +41,10 @@ class LogFull(LogRefused):
 
 class WrongLast(LogError):
     """Another message stands on the subject since the writer last looked."""
+
+
+class LogStrayed(LogError):
+    """One of several servers has told something else than what they have: whatever was made of it is wrong."""
 
 
 class LogBroken(LogError):

@@ -1,7 +1,8 @@
 """Runs a service as a process: logs, signals, the connection, and an exit code that says what its supervisor is to do.
 
 Exit codes: 0 stopped as asked; 1 failed; 3 deposed (somebody else writes in this name: start again and rebuild); 4 the log is
-broken (a person has to look: starting again will not help).
+broken (a person has to look: starting again will not help); 5 the same where there are several servers (start again once: it may have been
+one server's copy alone).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headrace.bus.connection import Connection, connect
 from headrace.bus.log import LogBroken, LogError, LogUnavailable
 from headrace.bus.loop import Deposed
 from headrace.bus.presence import announce
+from headrace.contracts.reach import servers
 from headrace.health.health import Health
 from headrace.health.place import BadPlace, place_of, shown
 
@@ -54,7 +56,7 @@ and a tenth, of what those get. Both catch up."""
 AUTOGROUP = Path("/proc/self/autogroup")
 """Where Linux is told how nice the own session is, if it has such a thing."""
 
-STOPPED, FAILED, DEPOSED, BROKEN = 0, 1, 3, 4
+STOPPED, FAILED, DEPOSED, BROKEN, DOUBTED = 0, 1, 3, 4, 5
 
 LOOK = (
     "`headrace audit verify` says what is wrong with the ledger and where, `headrace repair --look` whether it can be put right"
@@ -152,7 +154,7 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
         return DEPOSED
     except LogBroken as error:
         log.critical("log_broken", reason=str(error), help=LOOK)
-        return BROKEN
+        return DOUBTED if len(servers(environment.get(URL, ""))) > 1 else BROKEN
     except (LogError, BadPlace) as error:
         log.error("failed", reason=str(error))  # noqa: TRY400 - the reason says it all
         return FAILED

@@ -20,13 +20,15 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from headrace.bus.process import BROKEN, stand_behind
+from headrace.bus.process import BROKEN, DOUBTED, stand_behind
 from headrace.supervisor.logfile import LogFile
 from headrace.supervisor.running import ChildView
 
 WAIT_FIRST, WAIT_MOST = 0.1, 5.0
 LIVED_LONG = 10.0
 """Seconds after which a child that dies is restarted as if it were the first time."""
+FORGIVEN_AFTER = 3_600.0
+"""Seconds after which a doubt of the log is not the second one of the same."""
 LAST_WORDS = 0.5
 REASON_MAX = 500
 PIECE = 64 * 1024
@@ -47,8 +49,8 @@ class Program(NamedTuple):
     """What to run, and how it ends.
 
     `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
-    gets when the supervisor dies. An exit code in `final` means that starting again would not help. `account` None: it runs as we do.
-    `nice`: by how much it stands behind others.
+    gets when the supervisor dies. An exit code in `final` means that starting again would not help, and so does `DOUBTED` twice in a row.
+    `account` None: it runs as we do. `nice`: by how much it stands behind others.
     """
 
     name: str
@@ -143,9 +145,11 @@ class Child:
             await self._until_it_may()
             if self._stopping.is_set():
                 break
-            began = time.monotonic()
+            began, before = time.monotonic(), self.exit_code
             self.exit_code = await self._run()
             if self._stopping.is_set() or self.exit_code in self.program.final:
+                break
+            if self.exit_code == before == DOUBTED and time.monotonic() - began < FORGIVEN_AFTER:
                 break
             wait = WAIT_FIRST if time.monotonic() - began > LIVED_LONG else wait
             self.restarts += 1

@@ -50,7 +50,7 @@ async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patien
 
 
 def _last_words(child: Child) -> str:
-    said = reason(child.log.last_line()) or f"it says nothing, and ends with exit code {child.exit_code}"
+    said = child.trouble or reason(child.log.last_line()) or f"it says nothing, and ends with exit code {child.exit_code}"
     return f"{said}; more in {child.log.path}"
 
 

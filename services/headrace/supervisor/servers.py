@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from headrace.supervisor import parts
 from headrace.supervisor.children import Child, Children, Vigil
 from headrace.supervisor.installation import CLUSTER_OF, NATS, Installation, Settings
 from headrace.supervisor.ports import LOOPBACK, choose_ports
-from headrace.supervisor.readiness import PATIENCE, NotReady, listens, until_ready
+from headrace.supervisor.readiness import PATIENCE, listens, until_ready
 
 AGAIN = 0.1
 """Seconds between tries while the servers agree."""
@@ -64,6 +65,7 @@ class _Info(msgspec.Struct):
 
 
 class _Config(msgspec.Struct):
+    name: str
     num_replicas: int = 1
     storage: str = "file"
 
@@ -131,19 +133,25 @@ async def start(
     installation.write_nats_config(*ports, private=private)
     started = children.start(*parts.nats_servers(installation), vigil=vigil)
 
-    async def there(child: Child, port: int) -> bool:
-        return bool(child.trouble) or await listens(port)
+    ports_of = list(zip(started, ports.clients, strict=True))
 
-    for child, port in zip(started, ports.clients, strict=True):
+    async def there(child: Child, port: int) -> bool | str:
+        """A disk that is full keeps one away from the others, but not most of them."""
+        if await listens(port):
+            return True
+        listening = sum([await listens(other) for _, other in ports_of])
+        return child.trouble if not child.trouble or 2 * listening <= len(started) else True
+
+    for child, port in ports_of:
         await until_ready(child, partial(there, child, port))
-    waiting = [child for child in started if child.trouble]
-    if 2 * len(waiting) > len(started):
-        raise NotReady(f"{waiting[0].program.name} is not started: {waiting[0].trouble}")
     return started
 
 
-async def have_all(bus: Connection, away: str) -> bool:
-    """Whether the servers but the one that is away have everything that has been acknowledged, of each stream that is on disks."""
+async def have_all(bus: Connection, away: str, distrusted: Collection[str] = ()) -> bool:
+    """Whether the servers but the one that is away have everything that has been acknowledged, of each stream that is on disks.
+
+    Who leads one and is distrusted is asked to let another lead.
+    """
     try:
         found = msgspec.json.decode((await bus.ask("$JS.API.STREAM.LIST")).data, type=_List)
     except (LogError, msgspec.DecodeError):
@@ -151,17 +159,22 @@ async def have_all(bus: Connection, away: str) -> bool:
     streams = found.streams or ()
     if found.error or found.missing or len(streams) < max(found.total, len(STREAMS)):
         return False
-    return all(
-        _have_all(stream, away) for stream in streams if stream.config.num_replicas > 1 and stream.config.storage == "file"
-    )
+    complete = True
+    for stream in streams:
+        if stream.config.num_replicas > 1 and stream.config.storage == "file":
+            led = stream.cluster or Standing()
+            if led.leader and _part(led.leader) in {away, *distrusted}:
+                with suppress(LogError):
+                    await bus.ask(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream.config.name}")
+                complete = False
+            complete = complete and bool(led.leader) and _complete(led, away) == stream.config.num_replicas - 2
+    return complete
 
 
-def _have_all(stream: _Stream, away: str) -> bool:
-    """One leads, and the others are as far; which one is away has no name where it has not been seen since they were started."""
-    led = stream.cluster or Standing()
+def _complete(led: Standing, away: str) -> int:
+    """How many of those that follow have everything; which one is away has no name where it has not been seen since they were started."""
     complete = [replica for replica in led.replicas or () if replica.current and not replica.offline and not replica.lag]
-    others = [replica for replica in complete if _part(replica.name) != away]
-    return bool(led.leader) and _part(led.leader) != away and len(others) == stream.config.num_replicas - 2
+    return sum(_part(replica.name) != away for replica in complete)
 
 
 def _part(name: str) -> str:

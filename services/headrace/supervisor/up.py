@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from headrace.supervisor.installation import Installation, InstallationError, Se
 from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from headrace.supervisor.readiness import WHO, Inspector, NotReady, is_well, until_ready
-from headrace.supervisor.replica import Replica
+from headrace.supervisor.replica import Replicas
 from headrace.supervisor.running import Lock, Running, write_running
 
 API_PORT = 8080
@@ -156,10 +156,10 @@ class Up:
         if len(stores) == 1:
             refuse = partial(refusing.refuse, self.url, self.installation.operator())
             return lambda child: FullDisk(child, stores[child.program.name], self._changed, refuse)
-        among: list[Replica] = []
-        return lambda child: Replica(child, stores[child.program.name], among, self._changed, self._have_all)
+        replicas = Replicas(self._have_all, self._changed)
+        return lambda child: replicas.watch_over(child, stores[child.program.name])
 
-    async def _have_all(self, away: str) -> bool:
+    async def _have_all(self, away: str, distrusted: Collection[str]) -> bool:
         """See `servers.have_all`; False where nobody is there to ask."""
         operator = self.installation.operator()
         try:
@@ -168,7 +168,7 @@ class Up:
         except TimeoutError:
             return False
         try:
-            return await servers.have_all(connection, away)
+            return await servers.have_all(connection, away, distrusted)
         finally:
             await connection.close()
 

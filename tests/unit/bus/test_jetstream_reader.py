@@ -13,7 +13,7 @@ from headrace.bus import jetstream_reader
 from headrace.bus.connection import Connection
 from headrace.bus.delivered import Delivered
 from headrace.bus.jetstream_reader import JetStreamReader, as_message
-from headrace.bus.log import LogBroken, LogUnavailable
+from headrace.bus.log import LogBroken, LogStrayed, LogUnavailable, Message
 
 Deliver = Callable[[Delivered], None]
 
@@ -28,10 +28,12 @@ class Server:
         self.last_seq = last
         self.starts: list[int] = []
         self.published: list[str] = []
+        self.asked: list[int] = []
         self.refusals = 0
         self.deliver: Deliver = cast("Deliver", None)
         self.on_create: Callable[[], Awaitable[None]] | None = None
         self.came_back: Callable[[], None] = lambda: None
+        self.led: dict[int, Message | None] = {}
 
     def watch(self, came_back: Callable[[], None]) -> Callable[[], None]:
         self.came_back = came_back
@@ -63,6 +65,11 @@ class Server:
     async def state(self) -> Any:
         return self
 
+    async def at(self, sequence: int) -> Message | None:
+        """As the leader has it: as it was delivered, if the test says nothing else."""
+        self.asked.append(sequence)
+        return self.led.get(sequence, Message(sequence, "hr.ledger.x", sequence, b"%d" % sequence))
+
     def message(self, sequence: int, place: int, tokens: str = "$JS.ACK.LEDGER.c", raw: bytes = b"") -> None:
         reply = f"{tokens}.1.{sequence}.{place}.{sequence}000.0"
         self.deliver(Delivered("hr.ledger.x", reply, b"%d" % sequence, raw))
@@ -79,7 +86,7 @@ def _raw(first: str, **headers: str) -> bytes:
 def _reader(server: Server, after: int = 0, *, begins_late: bool = False, buffer: int = 100) -> JetStreamReader:
     connection = cast("Connection", server)
     return JetStreamReader(
-        connection, "LEDGER", after, server.state, as_message, begins_late=begins_late, buffer_messages=buffer
+        connection, "LEDGER", after, server.state, server.at, as_message, begins_late=begins_late, buffer_messages=buffer
     )
 
 
@@ -259,3 +266,38 @@ async def test_a_closed_reader_says_so() -> None:
     await reader.close()
     with pytest.raises(LogUnavailable, match="closed"):
         await reader.batch()
+
+
+async def test_of_several_servers_one_that_told_something_else_than_the_leader_has_is_found_out_when_it_is_left() -> None:
+    server = Server(last=9)
+    server.several = True
+    reader = _reader(server)
+    await _sequences(reader)
+    server.message(1, 1)
+    server.message(2, 2)
+    assert await _sequences(reader, limit=1) == [1]
+    server.came_back()
+    assert await _sequences(reader) == [2]
+    assert await _sequences(reader) == []  # asked again: the second is the leader's
+    server.message(3, 1)
+    assert (await _sequences(reader), server.asked) == ([3], [2])
+    server.led[3] = Message(3, "hr.ledger.x", 3, b"what it left out")
+    server.came_back()
+    with pytest.raises(
+        LogStrayed, match="^LEDGER: one of the servers has another message at 3 than the others, and it has been"
+    ):
+        await _sequences(reader)
+
+
+async def test_a_message_that_is_let_go_of_meanwhile_says_nothing_of_the_server_and_one_server_alone_is_not_asked() -> None:
+    server = Server(last=9)
+    server.several = True
+    reader = _reader(server)
+    await _sequences(reader)
+    server.message(1, 1)
+    server.led[1] = None
+    server.came_back()
+    assert (await _sequences(reader), await _sequences(reader), server.asked) == ([1], [], [1])
+    server.several = False
+    server.came_back()
+    assert (await _sequences(reader), server.asked, server.starts) == ([], [1], [1, 2, 2])

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from headrace.bus import process
-from headrace.bus.log import LogBroken, LogRefused
+from headrace.bus.log import LogBroken, LogRefused, LogStrayed
 from headrace.bus.loop import Deposed
-from headrace.bus.process import BROKEN, DEPOSED, FAILED, STOPPED, Service
+from headrace.bus.process import BROKEN, DEPOSED, DOUBTED, FAILED, STOPPED, Service
 
 
 class Connected:
@@ -76,7 +76,13 @@ async def test_without_an_environment_the_server_is_the_local_one_and_the_user_t
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(Deposed("x"), DEPOSED), (LogBroken("x"), BROKEN), (LogRefused("x"), FAILED), (RuntimeError("x"), FAILED)],
+    [
+        (Deposed("x"), DEPOSED),
+        (LogBroken("x"), BROKEN),
+        (LogStrayed("x"), FAILED),
+        (LogRefused("x"), FAILED),
+        (RuntimeError("x"), FAILED),
+    ],
 )
 async def test_each_end_has_its_exit_code(calls: Calls, error: Exception, code: int) -> None:
     async def main(_service: Service) -> None:
@@ -85,6 +91,14 @@ async def test_each_end_has_its_exit_code(calls: Calls, error: Exception, code: 
     assert await process._serve("allocator", main, {}) == code
     assert calls.connection is not None
     assert calls.connection.closed
+
+
+async def test_a_broken_log_is_doubted_once_where_it_may_be_one_servers_copy_alone(calls: Calls) -> None:
+    async def main(_service: Service) -> None:
+        raise LogBroken("x")
+
+    assert await process._serve("allocator", main, {process.URL: "nats://a:1,nats://b:1,nats://c:1"}) == DOUBTED
+    assert await process._serve("allocator", main, {process.URL: "nats://a:1"}) == BROKEN
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

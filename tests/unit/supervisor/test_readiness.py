@@ -20,7 +20,9 @@ from headrace.supervisor.readiness import Inspector, NotReady, is_well, listens,
 def child(tmp_path):
     """A child as `until_ready` sees it."""
     log = LogFile(tmp_path / "feed.log")
-    yield SimpleNamespace(program=SimpleNamespace(name="feed"), log=log, restarts=0, state="running", exit_code=None)
+    yield SimpleNamespace(
+        program=SimpleNamespace(name="feed"), log=log, restarts=0, state="running", exit_code=None, trouble=""
+    )
     log.close()
 
 

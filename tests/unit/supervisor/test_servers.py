@@ -21,8 +21,10 @@ class Bus:
 
     def __init__(self, *answers):
         self.answers = list(answers)
+        self.asked = []
 
-    async def ask(self, _subject):
+    async def ask(self, subject):
+        self.asked.append(subject)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -94,7 +96,6 @@ def listed(leader="headrace-1", **replica):
         (listed(lag=1), False),
         (listed(offline=True), False),
         (listed(leader=""), False),
-        (listed(leader="headrace-2"), False),
         (listed() | {"missing": ["SUBMIT"]}, False),
         (listed() | {"total": 300}, False),
         (listed() | {"streams": []}, False),
@@ -103,4 +104,12 @@ def listed(leader="headrace-1", **replica):
     ],
 )
 async def test_the_others_have_everything_when_of_each_stream_the_one_leads_and_the_other_is_as_far(answer, has):
-    assert await have_all(Bus(answer), "nats-server-2") is has
+    bus = Bus(answer)
+    assert (await have_all(bus, "nats-server-2"), bus.asked) == (has, ["$JS.API.STREAM.LIST"])
+
+
+@pytest.mark.parametrize(("away", "distrusted"), [("nats-server-1", ()), ("nats-server-2", ("nats-server-1",))])
+async def test_who_is_to_go_or_is_distrusted_lets_another_lead_first(away, distrusted):
+    bus = Bus(listed())
+    assert not await have_all(bus, away, distrusted)
+    assert bus.asked == ["$JS.API.STREAM.LIST", *(f"$JS.API.STREAM.LEADER.STEPDOWN.{name}" for name in STREAMS)]
