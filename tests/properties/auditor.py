@@ -33,6 +33,7 @@ class Job:
     request: Amounts
     replicas: int
     preemptible: bool
+    profile: str = ""
     state: str = "pending"
     attempt: int = 0
     started: dict[int, int] = field(default_factory=dict)
@@ -233,7 +234,7 @@ class Auditor:
             self._complain(f"{key} is admitted twice")
             return
         policy, replicas = (key.split(".")[0], fact["policy"]), fact.get("replicas", 1)
-        self.jobs[key] = Job(key, policy, fact["request"], replicas, fact.get("preemptible", True))
+        self.jobs[key] = Job(key, policy, fact["request"], replicas, fact.get("preemptible", True), fact["profile"])
 
     def _lease_granted(self, fact: Json) -> None:
         job, rank, pool = self.jobs[fact["job"]], fact.get("rank", 0), fact["pool"]
@@ -369,7 +370,9 @@ class Auditor:
             victim.yields, victim.barred_from, victim.barred_by = True, pool, job.key
             victim.stops |= bool(fact.get("ladders"))
         self._check_own_limit(job, pool)
-        self._check_firm(job, pool, {key for key, value in job.total.items() if value}, "takes back for")
+        asked = {key for key, value in job.total.items() if value}
+        self._check_firm(job, pool, asked, "takes back for")
+        self._check_unborrowed(job, pool, asked, "takes back for")
         for node in {place["node"] for place in fact["places"]}:
             self._check_kept(job, node)
 
@@ -530,6 +533,7 @@ class Auditor:
         governed = self._governed(pool)
         if not job.promised:  # what was kept for it was within when it was ordered (R27)
             self._check_firm(job, pool, granted, "is granted")
+            self._check_unborrowed(job, pool, granted, "is granted")
         for key in governed:
             held = self._held_in(pool, key)
             if key in granted and held > self._usable(pool, key):
@@ -548,6 +552,17 @@ class Auditor:
                 firm = self._used(account, key, firm=True)
                 if not job.preemptible and account.reservation is not None and firm > account.reserved(key):
                     self._complain(f"{account} {act} {job.key}, cannot take back {firm} {key}")
+
+    def _check_unborrowed(self, job: Job, pool: str, keys: set[str], act: str) -> None:
+        """What starts from a queue that does not borrow is inside the reservation, of each key that the pool governs (R12)."""
+        links = self.policies[job.policy].get("profiles", ())
+        if not job.preemptible or all(link["name"] != job.profile or link.get("borrow", True) for link in links):
+            return
+        for account in self._accounts(job.policy, pool):
+            for key in self._governed(pool) & keys:
+                used = self._used(account, key)
+                if account.reservation is not None and used > account.reserved(key):
+                    self._complain(f"{account} {act} {job.key}, does not borrow for it and uses {used} {key}")
 
     def _check_own_limit(self, job: Job, pool: str) -> None:
         """A policy's own limit never preempts (R23): with what is kept for it the preemptor is within.

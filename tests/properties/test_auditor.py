@@ -359,6 +359,19 @@ def lease_of(fact: dict[str, Any], node: str) -> dict[str, Any]:
             id="kept for what is not preemptible, outside its reservation",
         ),
         pytest.param(
+            policies_say(profiles=[{"name": name, "borrow": False} for name in ("one", "half", "gang")]),
+            "does not borrow for it and uses",
+            id="granted outside the reservation of a queue that does not borrow",
+        ),
+        pytest.param(
+            both(
+                policies_say(profiles=[{"name": name, "borrow": False} for name in ("one", "half", "gang")]),
+                behind("job.admitted.v1", **preempts(places=[{"node": "n-1", "amounts": {"gpu": 999_000, "job": 1}}])),
+            ),
+            "does not borrow for it and uses 999000 gpu",
+            id="kept outside the reservation of a queue that does not borrow",
+        ),
+        pytest.param(
             every("job.admitted.v1", lambda fact: [fact | {"preemptible": False}]),
             "is no job that could yield in pool a",
             id="a victim that is not preemptible",

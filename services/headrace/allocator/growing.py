@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts import facts as f
 from headrace.domain.places.growth import Ask, closed_for, due_at, may_hold, nodes_for, room_to_grow
 from headrace.domain.queueing.access import may_enter
-from headrace.domain.queueing.gates import may_start
+from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.scopes import scopes_of, with_reservation
 
@@ -96,12 +96,11 @@ def _is_open_to(state: State, group: JobGroup, pool: PoolState) -> bool:
 
 def _within(state: State, group: JobGroup, pool: PoolState) -> int:
     """How many jobs of the group fit under every limit, and in its reservation where it may not borrow."""
-    borrows = next((link.borrow for link in group.policy.document.profiles if link.name == group.profile), True)
     counts = [len(group.members)]
     for scope in scopes_of(state, group.policy, pool.document.name):
         if not (group.beyond and scope.kind == "policy"):
             counts += _times(scope.limit, scope.use, group, pool)
-    if not (group.preemptible and borrows):
+    if not may_borrow(group):
         for scope in with_reservation(state, group.policy, pool.document.name):
             counts += _times(_reserved(scope, pool), scope.use if group.preemptible else scope.firm, group, pool)
     counts += _times(pool.document.capacity, pool.use, group, pool)

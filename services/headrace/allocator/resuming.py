@@ -14,7 +14,7 @@ from headrace.contracts.amounts import CPU, GPU, MEMORY, add_to
 from headrace.domain import capacity
 from headrace.domain.dedication import may_use
 from headrace.domain.pending import place_in_line
-from headrace.domain.queueing.gates import may_start, must_borrow
+from headrace.domain.queueing.gates import may_borrow, may_start, must_borrow
 from headrace.domain.queueing.ranking import dominant_share, static_rank
 from headrace.domain.scopes import over_capacity, over_limit, over_reservation, scopes_of, with_reservation
 
@@ -97,8 +97,7 @@ class Resuming:
         inside = over_reservation(looked_at, pool.governed, asked, firm=not job.preemptible) is None and not must_borrow(
             job.policy
         )
-        borrows = next((link.borrow for link in job.policy.document.profiles if link.name == job.profile), True)
-        if not inside and not (borrows and job.preemptible):
+        if not inside and not may_borrow(job):
             return None
         static = static_rank(self._state, job.policy, job.profile, pool)
         return (0 if inside else 1, *static, 0 if inside else dominant_share(self._state, job.policy), *place_in_line(job))

@@ -203,6 +203,31 @@ def test_after_an_order_no_other_proposal_is_judged_in_the_same_record():
     assert [fact.pool for fact in judged(told)[:1]] == ["west"]
 
 
+def test_of_two_plans_for_the_rest_of_one_reservation_the_second_is_dropped_although_it_takes_by_priority():
+    """R13, R17: neither job could be taken back, and what is kept for the first uses up the reservation in every pool."""
+    told = History(
+        policy("ml", 1, priority=2, preemption=terms(preempt_lower_priority=True)),
+        policy("low", priority=1),
+        pools=(d.Pool(name="east", selector={"site": "east"}), d.Pool(name="west", selector={"site": "west"})),
+        profiles=(profile("one", pools=("west",)), profile("two", pools=("east",))),
+    )
+    told.node("w1", 2, site="west")
+    told.node("e1", 1, site="east")
+    for queue in ("ml/one", "low/one", "low/two"):
+        told.run(queue)
+    for name in ("one", "two"):
+        told.admit(f"ml/{name}", preemptible=False)
+    told.allocate()
+    proposed = PreemptionWatch(told.state).decide(told.now)
+    told.say(*proposed, by="preemption")
+    assert [(answer.pool, answer.cause) for answer in proposed] == [("east", "priority"), ("west", "priority")]
+
+    told.say(*judged(told), by="allocator")
+
+    (dropped,) = judged(told)
+    assert (dropped.pool, dropped.why) == ("west", "the preemptor may no longer take anything back")
+
+
 def test_a_plan_that_does_not_fit_this_record_waits_and_one_that_fits_none_is_dismissed():
     told, _, _ = searching()
     propose(told)

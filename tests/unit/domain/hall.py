@@ -58,13 +58,15 @@ class Hall:
             ),
         )
 
-    def policy(self, name: str, reservation=None, limit=None, size=1, tenant="acme", replicas=1, terms=None, **more):
+    def policy(
+        self, name: str, reservation=None, limit=None, size=1, tenant="acme", replicas=1, terms=None, borrow=True, **more
+    ):
         """A policy with one profile of its own name, taking `size` GPUs."""
         profile = Profile(name=name, request=gpus(size), replicas=replicas, pools=("hall",))
         document = Policy(
             tenant=tenant,
             name=name,
-            profiles=(PolicyProfile(name=name),),
+            profiles=(PolicyProfile(name=name, borrow=borrow),),
             reservation=None if reservation is None else gpus(reservation),
             limit={} if limit is None else gpus(limit),
             preemption=terms or PreemptionTerms(),

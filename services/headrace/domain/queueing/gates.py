@@ -47,9 +47,13 @@ def gated(job: JobRecord | JobGroup) -> WaitReason | None:
 
 def spent_for(job: JobRecord | JobGroup) -> Budget | None:
     """The first budget that is used up and lets such jobs wait: all, or those that may not borrow (R12)."""
-    policy = job.policy
-    borrows = job.preemptible and next((link.borrow for link in policy.document.profiles if link.name == job.profile), True)
-    return next((budget for budget in _spent(policy) if budget.then == WAIT or not borrows), None)
+    borrows = may_borrow(job)
+    return next((budget for budget in _spent(job.policy) if budget.then == WAIT or not borrows), None)
+
+
+def may_borrow(job: JobRecord | JobGroup) -> bool:
+    """Whether it may hold anything beyond the reservation: it could be taken back (R13), and its queue borrows (R12)."""
+    return job.preemptible and next((link.borrow for link in job.policy.document.profiles if link.name == job.profile), True)
 
 
 def must_borrow(policy: PolicyState) -> bool:

@@ -22,8 +22,8 @@ StaticRank = tuple[int, int, int]
 """(2)-(4) of the list: what depends on documents alone."""
 
 
-def is_inside(state: State, group: JobGroup, pool: PoolState) -> bool:
-    """Whether one more job of the group fits in its unused reservation, in every account that is looked at (R7, R15 (1)).
+def is_inside(state: State, group: JobRecord | JobGroup, pool: PoolState) -> bool:
+    """Whether the job, or one more of the group, fits in its unused reservation, in every account that is looked at (R7, R15 (1)).
 
     Non-preemptible jobs see only what other non-preemptible ones use, because the reservation is attributed to those first (R17).
     """

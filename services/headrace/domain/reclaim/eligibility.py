@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import SECOND
 from headrace.domain.job_states import JobState
-from headrace.domain.queueing.gates import must_borrow
+from headrace.domain.queueing.gates import may_borrow, must_borrow
+from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.scopes import is_above, over_reservation, policy_side
 from headrace.domain.state import PolicyState
 from headrace.domain.supply import left_for
@@ -42,7 +43,13 @@ class Kind:
 
 
 def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
-    """By which causes (R23) the job may take anything at all, in the order in which they are tried."""
+    """By which causes (R23) the job may take anything at all, in the order in which they are tried.
+
+    None where it may run inside its reservation only and that is busy (R12, R13), whoever would yield to it: it could not start. A search
+    opens for nobody who stands so, but while it lasts another job of the policy may have taken what was left, in another pool too.
+    """
+    if not may_borrow(job) and not is_inside(state, job, pool):
+        return ()
     allowed = []
     if may_reclaim(state, job, pool):
         allowed.append(RECLAIM)

@@ -21,7 +21,7 @@ from headrace.domain.places.growth import growing_for
 from headrace.domain.places.placement import suits
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.closings import pool_closing, queue_closing, sentence
-from headrace.domain.queueing.gates import budget_exhausted, outside_window
+from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
 from headrace.domain.queueing.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.reclaim.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
@@ -231,8 +231,7 @@ def _at_limit(case: Case, kind: str) -> Grounds | None:
 def _reserved_share_busy(case: Case) -> Grounds | None:
     """It may run inside the reservation only: because it is not preemptible, or because its queue does not borrow (R12)."""
     job = case.job
-    borrows = next((link.borrow for link in job.policy.document.profiles if link.name == job.profile), True)
-    if job.preemptible and borrows:
+    if may_borrow(job):
         return None
     looked_at = with_reservation(case.state, job.policy, case.name)
     short = over_reservation(looked_at, case.pool.governed, job.request.total, firm=not job.preemptible)

@@ -31,6 +31,20 @@ def test_priority_is_a_cause_only_where_the_policy_says_so():
     assert e.causes(hall.state, hall.admit("prod", "p"), hall.pool) == (e.PRIORITY,)
 
 
+@pytest.mark.parametrize(("borrow", "preemptible"), [(True, False), (False, True), (False, False)])
+def test_what_may_run_inside_its_reservation_only_takes_nothing_by_any_cause_once_that_is_busy(borrow, preemptible):
+    """R12, R13: it could not start. What could be taken back is passed over by who could not (R17)."""
+    hall = Hall()
+    hall.policy("prod", reservation=1, borrow=borrow, terms=PreemptionTerms(preempt_lower_priority=True))
+    waiting = hall.admit("prod", "p", preemptible=preemptible)
+    assert e.causes(hall.state, waiting, hall.pool) == (e.RECLAIM, e.PRIORITY)
+
+    hall.run("prod", "first", ("n1", 0, 1), preemptible=preemptible)
+    assert e.causes(hall.state, waiting, hall.pool) == ()
+    firm = hall.admit("prod", "firm", preemptible=False)
+    assert e.causes(hall.state, firm, hall.pool) == ((e.PRIORITY,) if preemptible else ())
+
+
 def test_somebody_lends_only_while_another_policy_is_above_its_reservation():
     hall, victims, owner = lending()
     assert e.anybody_above(hall.state, owner.policy, hall.pool)

@@ -69,6 +69,20 @@ def test_a_job_beyond_its_reservation_takes_nothing():
     assert isinstance(search(hall.state, job, hall.pool, hall.now), NoPlan)
 
 
+def test_a_job_that_could_not_be_taken_back_takes_nothing_once_others_like_it_use_the_reservation_up():
+    hall = Hall(devices=2)
+    hall.policy("low", size=1, priority=1)
+    hall.policy("high", reservation=1, size=1, priority=2, terms=PreemptionTerms(preempt_lower_priority=True))
+    hall.run("low", "v", ("n1", 0, 1))
+    hall.run("high", "first", ("n1", 1, 1), preemptible=False)
+    firm, other = hall.admit("high", "second", preemptible=False), hall.admit("high", "third")
+    found = search(hall.state, firm, hall.pool, hall.now)
+    assert found == NoPlan("it may not take anything back: beyond its reservation")
+    plan = search(hall.state, other, hall.pool, hall.now)
+    assert taken(plan) == ["acme.u.v"]
+    assert isinstance(review(hall.state, firm, hall.pool, plan, hall.now), str)
+
+
 def test_a_job_at_its_own_limit_takes_nothing():
     hall = Hall(devices=4)
     hall.policy("lender", size=1)
