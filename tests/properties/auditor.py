@@ -281,14 +281,19 @@ class Auditor:
             rest = {key: value for key, value in lease.amounts.items() if key != "gpu"}
             self.leases[job.key, rank] = lease._replace(devices={}, slices={}, amounts=rest, suspended=True)
         job.started.pop(rank, None)
-        if all(held.suspended for held in self._held_by(job)):
+        if self._is_suspended(job):
             job.yields = False
+
+    def _is_suspended(self, job: Job) -> bool:
+        """As a whole: what is left of a gang that has lost a part is on its way out, and goes on yielding (R29, R35)."""
+        held = self._held_by(job)
+        return len(held) == job.replicas and all(lease.suspended for lease in held)
 
     def _resume_ordered(self, fact: Json) -> None:
         """The whole job goes on, where it was, as if it were granted anew."""
         job = self.jobs[fact["job"]]
         held = self._held_by(job)
-        if len(held) != job.replicas or not all(lease.suspended for lease in held):
+        if not self._is_suspended(job):
             self._complain(f"{job.key} is to go on and is not suspended")
             return
         if job.barred_from == held[0].pool:
@@ -400,7 +405,7 @@ class Auditor:
         """Who has not left yet stays barred, until the preemptor has started or had its time (R27)."""
         self.nominations.pop(fact["preemption"], None)
         for victim in self.jobs.values():
-            if all(lease.suspended for lease in self._held_by(victim)):
+            if not victim.yields or not self._held_by(victim):
                 self._may_return(victim, fact["job"])
 
     def _preemption_settled(self, fact: Json) -> None:

@@ -331,6 +331,11 @@ def lease_of(fact: dict[str, Any], node: str) -> dict[str, Any]:
             "is told that it is preempted, and by nobody that may",
             id="told without an order",
         ),
+        pytest.param(
+            behind("lease.suspended.v1", type="stop.ordered.v1", ladder={"cause": "preempted", "preemptor": "x"}),
+            "is told that it is preempted, and by nobody that may",
+            id="told again when it is suspended",
+        ),
         pytest.param(policies_say(limit={"gpu": 63_000}), "takes back for default.sim.", id="reclaiming beyond its own limit"),
         pytest.param(
             every(
@@ -413,6 +418,20 @@ def test_every_broken_promise_about_going_on_and_going_first_is_told(ledger_of_s
 def test_every_broken_promise_about_coming_back_is_told(ledger, change, complaint) -> None:  # R27, R36
     found = Auditor().read_all(rewritten(ledger, change))
     assert any(complaint in line for line in found), found[:5]
+
+
+def test_what_is_left_of_a_gang_that_was_to_be_suspended_yields_until_it_has_gone() -> None:  # R27, R29, R35
+    path = next(path for path in SCENARIOS if path.stem == "R29_a_gang_is_suspended_as_a_whole_or_requeued")
+    ledger = told_by(path.read_text(encoding="utf-8"))
+    facts = [fact for message in ledger for fact in json.loads(message.payload)["facts"]]
+    ladders = [fact["ladder"] for fact in facts if fact["type"] == "stop.ordered.v1"]
+    told = {"job": ladders[0]["preemptor"], "preemption": "x"}
+    ends = both(behind("lease.suspended.v1", type="nomination.ended.v1", **told), every("lease.started.v1", lambda _fact: []))
+    change = both(ends, every("job.requeued.v1", lambda fact: [fact, lease_of(fact, "m")]))
+
+    assert [(ladder["cause"], ladder.get("then", "")) for ladder in ladders] == [("preempted", "suspend"), ("preempted", "")]
+    found = Auditor().read_all(rewritten(ledger, change))
+    assert any("is back in pool a before the job it yielded to has started" in line for line in found), found[:5]
 
 
 OF_GROWTH = """
