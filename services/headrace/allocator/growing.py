@@ -84,7 +84,7 @@ def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState |
             continue
         if growth is not None and growth.open:
             return None
-        if room[name] and (group.preemptible or is_inside(state, group, pool)):
+        if room[name] and (may_borrow(group) or is_inside(state, group, pool)):
             return pool
     return None
 

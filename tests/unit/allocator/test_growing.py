@@ -65,6 +65,15 @@ def test_who_could_not_start_there_asks_for_nothing(kind):
     assert asked(told) == []
 
 
+def test_who_may_not_borrow_asks_where_its_reservation_is_free():  # R12
+    links = tuple(d.PolicyProfile(name=link.name, borrow=False) for link in LINKS)
+    shares = {"cloud": d.Scope(reservation=gpus(1)), "far": d.Scope(reservation=gpus(2))}
+    told = History(policy("ml", profiles=links, per_pool=shares), pools=(HALL, CLOUD, FAR), profiles=PROFILES)
+    two = told.admit("ml/two")
+
+    assert asked(told) == [wanted("far", 1, two)]
+
+
 def test_while_a_pool_grows_for_a_job_no_other_is_asked_and_afterwards_the_next_one():
     told = history(CLOUD, FAR)
     job = told.admit("ml/one")

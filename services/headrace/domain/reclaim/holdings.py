@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class Holding(NamedTuple):
-    """What one job holds in a pool: the places of its leases, or what is kept for it."""
+    """What one job holds in a pool: the places of its leases, or what is kept for it. `yields`: of which places the use yields (R17)."""
 
     job: JobRecord
     pool: PoolState
     places: tuple[Held, ...]
     kept: Preemption | None = None
+    yields: tuple[Held, ...] = ()
 
 
 def holding_of(state: State, job: JobRecord) -> Holding | None:
@@ -28,28 +29,31 @@ def holding_of(state: State, job: JobRecord) -> Holding | None:
     pool = state.pools.get(first.pool) if first is not None else None
     if pool is None:
         return None
-    return Holding(job, pool, tuple(capacity.held_by(lease) for lease in job.leases.values()))
+    leases = job.leases.values()
+    # What is suspended is charged with the little that it keeps, whatever becomes of the rest of its gang (R29).
+    yielding = [lease for lease in leases if not lease.suspended_at] if job.yields_to else []
+    return Holding(job, pool, tuple(map(capacity.held_by, leases)), yields=tuple(map(capacity.held_by, yielding)))
 
 
 def let_go(state: State, holding: Holding) -> None:
     """As the fold would release it; use that yields is out of the accounts already (R17)."""
-    job, pool, places, kept = holding
+    job, pool, places, kept, yields = holding
     if kept is not None:
         capacity.lift(state, kept)
         return
     for place in places:
         capacity.give_back(state, job, pool, place)
-        if job.yields_to:
-            capacity.yield_use(state, job, pool, place, -1)
+    for place in yields:
+        capacity.yield_use(state, job, pool, place, -1)
 
 
 def hold(state: State, holding: Holding) -> None:
     """The inverse of `let_go`."""
-    job, pool, places, kept = holding
+    job, pool, places, kept, yields = holding
     if kept is not None:
         capacity.nominate(state, kept)
         return
+    for place in reversed(yields):
+        capacity.yield_use(state, job, pool, place, 1)
     for place in reversed(places):
-        if job.yields_to:
-            capacity.yield_use(state, job, pool, place, 1)
         capacity.take(state, job, pool, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.domain.reclaim.holdings import Holding, hold, holding_of, let_go
+from tests.unit.domain.fold.test_suspension import Scene
 from tests.unit.domain.site import Site, gpus, place, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -42,3 +43,17 @@ def test_use_that_yields_is_out_of_the_accounts_once_and_what_is_kept_is_held_to
     for holding in reversed(both):
         hold(site.state, holding)
     assert differences(before, snapshot(site.state)) == []
+
+
+def test_of_a_gang_that_is_to_be_suspended_the_part_that_is_yields_no_more():  # R29
+    hall = Scene(replicas=2)
+    hall.policy("high", size=2, priority=5)
+    hall.order(hall.admit("high", "p"), [hall.job], ("n1", 0, 2))
+    hall.stop_it()
+    hall.suspend(0)
+    before = snapshot(hall.state)
+    holding = holding_of(hall.state, hall.job)
+    let_go(hall.state, holding)
+    assert (hall.job.policy.wide.use, hall.job.policy.wide.apart) == ({}, {})
+    hold(hall.state, holding)
+    assert differences(before, snapshot(hall.state)) == []
