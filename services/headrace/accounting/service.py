@@ -60,6 +60,9 @@ LOOK_EVERY, ASKED_AGAIN = 5.0, 0.5
 FAR = 2_000
 """Records behind the ledger from which on it is said again and again."""
 
+SURVEYED_FIRST = 2_000
+"""Facts after which PostgreSQL is told for the first time how much there is; then whenever there are twice as many."""
+
 STATEMENTS_KEPT = 4
 PIECE = 1024 * 1024
 """Characters of a statement in one answer; no character of ours takes more than six bytes of JSON."""
@@ -111,6 +114,11 @@ class Pace:
     taken: int = 0
     """Until the last look."""
 
+    @property
+    def so_far(self) -> int:
+        """Taken in since the start."""
+        return self.taken + self.facts
+
     def look(self, behind: int, seconds: float) -> None:
         """So many records behind, so long after the last look."""
         self.taken += self.facts
@@ -134,6 +142,7 @@ class Accounting:
         self._outages = 0
         self._currency = currency
         self._statements: dict[tuple[str, str], Written] = {}
+        self._survey_at = SURVEYED_FIRST
         self.pace = Pace()
 
     async def run(self) -> None:
@@ -342,6 +351,9 @@ class Accounting:
             raise LogBroken(str(error)) from error
         self._written = changes.position
         self.pace.facts += len(changes.facts)
+        if self.pace.so_far >= self._survey_at:
+            self._survey_at = 2 * self.pace.so_far
+            await self._writing.run(store.survey)
         if self._writing.outages > self._outages:
             self._outages = self._writing.outages
             with suppress(LogError):

@@ -31,6 +31,7 @@ from headrace.accounting.tariffs import PriceRow, TariffRow
 
 _WRITE = statements("write")
 _LOAD = statements("load")
+_ASKED = ("jobs", "attempts", "leases", "usage", "suspensions", "unserved", "kept", "hours", "node_hours", "days")
 _TABLES = (
     "jobs",
     "rejected",
@@ -80,6 +81,15 @@ async def write(connection: Connection, changes: Changes) -> None:
             await _put(connection, table, getattr(changes, table))
         await _put(connection, "usage_gone", [key for key, use in changes.usage.items() if use is None])
         await _put(connection, "usage", [(*key, *use) for key, use in changes.usage.items() if use is not None])
+
+
+async def survey(connection: Connection) -> None:
+    """Tell PostgreSQL how much there is by now of what is asked for together.
+
+    It finds out by itself once a minute. Until then it takes a table for as small as it was, and whoever asks of some thousand jobs what
+    they used lets it go through one table row by row for each row of the other.
+    """
+    await connection.execute(f"ANALYZE {', '.join(f'headrace.{table}' for table in _ASKED)}")
 
 
 async def _copy(connection: Connection, records: Sequence[RecordRow]) -> None:

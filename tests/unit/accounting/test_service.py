@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.accounting import service
+from headrace.accounting import service, store
 from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
+from headrace.accounting.rows import NOWHERE, Changes, FactRow, Position
 from headrace.accounting.service import Accounting
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.codec import encode
@@ -92,6 +93,23 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
     pace = service.Pace(facts=50)
     pace.look(3, 5.0)
     assert (pace.behind, pace.facts_per_s, pace.facts) == (3, 10, 0)
+
+
+async def test_how_much_there_is_is_told_whenever_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    surveys: list[int] = []
+
+    async def run(_: Database, work: Any) -> None:
+        if work is store.survey:
+            surveys.append(accounting.pace.so_far)
+
+    monkeypatch.setattr(Database, "run", run)
+    accounting = Accounting(log_of(), LedgerFold(), "postgresql://nowhere")
+    for number in range(1, 13):
+        await accounting._write(
+            Changes(NOWHERE, Position(number, "aa", 10), facts=[FactRow(number, 0, "job.ended.v1", "")] * 700)
+        )
+        accounting.pace.look(0, 1.0)
+    assert surveys == [2_100, 4_200, 8_400]
 
 
 async def test_usage_that_cannot_be_read_now_is_refused_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

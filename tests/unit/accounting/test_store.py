@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,6 +56,17 @@ async def test_everything_is_written_with_the_position_column_by_column() -> Non
         "usage_gone": ([4_000], ["gpu"], [15]),
         "usage": ([4_000, 4_001], ["gpu", "gpu"], [10, 12], [20, None], [1, 3], [2, 0]),
     }
+
+
+async def test_how_much_there_is_is_told_of_what_is_asked_for_together() -> None:
+    told: list[str] = []
+
+    async def execute(sql: str) -> None:
+        told.append(sql)
+
+    await store.survey(SimpleNamespace(execute=execute))  # type: ignore[arg-type]
+    asked = ["jobs", "attempts", "leases", "usage", "suspensions", "unserved", "kept", "hours", "node_hours", "days"]
+    assert told == [f"ANALYZE {', '.join('headrace.' + table for table in asked)}"]
 
 
 async def test_what_has_been_written_already_is_not_written_again() -> None:
