@@ -548,8 +548,8 @@ class Network:
             return {
                 "error": {"code": 400, "err_code": 10071, "description": f"wrong last sequence: {last.sequence if last else 0}"}
             }
-        except LogRefused as refusal:
-            return {"error": {"code": 400, "err_code": 10077, "description": str(refusal)}}
+        except LogRefused:
+            return {"error": {"code": 503, "err_code": 10077, "description": "maximum messages per subject exceeded"}}
         if sequence > before:
             if stream.name == LEDGER_STREAM:
                 self._stored(stream.log.messages_after(before)[0])

@@ -24,7 +24,7 @@ from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
 from headrace.contracts.why import WhyView
 from headrace.contracts.wishes import CancelWish, JobWish, RequeueWish
-from headrace.wire.acknowledgement import FULL, NO_STORAGE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
+from headrace.wire.acknowledgement import TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
 
 T = TypeVar("T")
 
@@ -233,10 +233,10 @@ class Client:
             fault = msgspec.json.decode(answer, type=Acknowledgement).error
             if fault is None:
                 return
-            if fault.err_code == FULL:
+            if fault.is_full:
                 raise Refused("TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
-            if fault.err_code == NO_STORAGE:
-                text = f"{fault.description}; try again in {TRY_AGAIN_AFTER} s"
+            if fault.of_the_disk:
+                text = f"{fault.of_the_disk}; try again in {TRY_AGAIN_AFTER} s"
                 raise Refused("DISK_FULL", text, retry_after=TRY_AGAIN_AFTER)
             raise Refused("UNAVAILABLE", f"NATS does not store it: {fault.description}; try again in a while")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-FULL = 10_077
-"""The error's number where a subject holds as much as it may."""
+NOT_STORED = 10_077
+"""The error's number where a message could not be stored: because there are as many as there may be, or because of the disk."""
 NO_STORAGE = 10_047
 """The one where there is no room on the disk."""
 TOO_LARGE = 10_054
@@ -22,6 +22,21 @@ class Fault(msgspec.Struct):
     code: int = 0
     err_code: int = 0
     description: str = ""
+
+    @property
+    def is_full(self) -> bool:
+        """There is as much as there may be, of this subject or in all; only the words tell that from a disk that takes no more."""
+        return self.err_code == NOT_STORED and self.description.startswith("maximum ")
+
+    @property
+    def of_the_disk(self) -> str:
+        """What people are told where nothing can be written to the disk; empty where that is not it."""
+        if self.err_code == NO_STORAGE:
+            return self.description
+        if self.err_code != NOT_STORED or self.is_full:
+            return ""
+        why = self.description.rpartition(": ")[2]  # before it stands which file of the server's
+        return f"NATS cannot write to its disk ({why}): nothing is accepted until it can, then it goes on by itself"
 
 
 class Acknowledgement(msgspec.Struct):

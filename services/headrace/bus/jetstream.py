@@ -13,7 +13,7 @@ from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, M, as_message, as_stored
 from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, NoStorage, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
-from headrace.wire.acknowledgement import FULL, NO_STORAGE, Acknowledgement, Fault
+from headrace.wire.acknowledgement import Acknowledgement, Fault
 
 if TYPE_CHECKING:
     from headrace.bus.delivered import Delivered
@@ -179,10 +179,10 @@ def refusal(fault: Fault, about: str) -> WrongLast | LogUnavailable | LogRefused
     text = f"{about}: {fault.description} ({fault.err_code})"
     if fault.err_code == _WRONG_LAST:
         return WrongLast(text)
-    if fault.err_code == FULL:
+    if fault.is_full:
         return LogFull(text)
-    if fault.err_code == NO_STORAGE:
-        return NoStorage(fault.description)
+    if fault.of_the_disk:
+        return NoStorage(fault.of_the_disk)
     return LogUnavailable(text) if fault.err_code in PASSING else LogRefused(text)
 
 

@@ -62,7 +62,6 @@ async def test_an_append_states_its_condition_in_the_headers(
         (10008, LogUnavailable),
         (10023, LogUnavailable),
         (10076, LogUnavailable),
-        (10077, LogFull),
         (10054, LogRefused),
         (99999, LogRefused),
     ],
@@ -75,6 +74,15 @@ async def test_each_refusal_of_the_server_has_its_kind(code: int, kind: type[Log
 async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it() -> None:
     with pytest.raises(NoStorage, match="^why$"):
         await _log(Scripted(_fault(10047, "why"))).append("hr.submit.x", b"", None)
+    with pytest.raises(
+        NoStorage, match=r"^NATS cannot write to its disk \(no space left on device\): nothing is accepted until"
+    ):
+        await _log(Scripted(_fault(10077, "write /srv/1.blk: no space left on device"))).append("hr.ledger.x", b"", 3)
+
+
+async def test_a_stream_that_is_full_refuses() -> None:
+    with pytest.raises(LogFull, match=r"hr.submit.x: maximum bytes exceeded \(10077\)"):
+        await _log(Scripted(_fault(10077, "maximum bytes exceeded"))).append("hr.submit.x", b"", None)
 
 
 async def test_a_message_is_stamped_in_microseconds() -> None:

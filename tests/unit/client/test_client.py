@@ -126,6 +126,15 @@ async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it(make):
     assert (caught.value.code, caught.value.retry_after) == ("DISK_FULL", 5)
 
 
+async def test_a_disk_that_takes_no_more_is_not_a_queue_with_too_many_wishes(make):
+    hr = make(b'{"error": {"code": 503, "err_code": 10077, "description": "write /srv/1.blk: no space left on device"}}')
+    with pytest.raises(
+        Refused, match=r"^NATS cannot write to its disk \(no space left on device\): .*; try again in 5 s$"
+    ) as caught:
+        await hr.submit("ai-dev/half", ["true"])
+    assert (caught.value.code, caught.value.retry_after) == ("DISK_FULL", 5)
+
+
 async def test_many_jobs_are_few_messages(make):
     hr = make(ACK)
     wishes = [make_wish(["true"]) for _ in range(1_500)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from headrace.wire.acknowledgement import FULL, NO_STORAGE, Acknowledgement, Fault
+from headrace.wire.acknowledgement import NO_STORAGE, NOT_STORED, Acknowledgement, Fault
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from headrace.wire.acknowledgement import FULL, NO_STORAGE, Acknowledgement, Fau
         (b'{"stream":"SUBMIT","seq":7,"duplicate":true}', Acknowledgement(seq=7)),
         (
             b'{"error":{"code":503,"err_code":10077,"description":"maximum messages per subject exceeded"},"stream":"SUBMIT","seq":0}',
-            Acknowledgement(error=Fault(503, FULL, "maximum messages per subject exceeded")),
+            Acknowledgement(error=Fault(503, NOT_STORED, "maximum messages per subject exceeded")),
         ),
         (
             b'{"error":{"code":500,"err_code":10047,"description":"insufficient storage resources available"}}',
@@ -25,3 +25,21 @@ from headrace.wire.acknowledgement import FULL, NO_STORAGE, Acknowledgement, Fau
 )
 def test_an_acknowledgement_is_the_place_in_the_stream_or_the_fault(said: bytes, read: Acknowledgement) -> None:
     assert msgspec.json.decode(said, type=Acknowledgement) == read
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_full", "of_the_disk"),
+    [
+        (Fault(503, NOT_STORED, "maximum messages per subject exceeded"), True, ""),
+        (Fault(503, NOT_STORED, "maximum bytes exceeded"), True, ""),
+        (
+            Fault(503, NOT_STORED, "write /srv/nats/jetstream/CORE/streams/SUBMIT/msgs/1.blk: no space left on device"),
+            False,
+            "NATS cannot write to its disk (no space left on device): nothing is accepted until it can, then it goes on by itself",
+        ),
+        (Fault(500, NO_STORAGE, "the disk is full"), False, "the disk is full"),
+        (Fault(400, 10_071, "wrong last sequence: 7"), False, ""),
+    ],
+)
+def test_a_subject_that_is_full_is_told_from_a_disk_that_is(fault: Fault, is_full: bool, of_the_disk: str) -> None:
+    assert (fault.is_full, fault.of_the_disk) == (is_full, of_the_disk)
