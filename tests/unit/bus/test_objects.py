@@ -42,7 +42,9 @@ async def test_names_are_read_out_of_subjects() -> None:
 
 
 async def test_what_broke_off_leaves_no_pieces_and_no_name() -> None:
-    found, scripted = objects(STORED, {"error": {"code": 400, "err_code": 10077, "description": "maximum bytes exceeded"}}, {"purged": 1})
+    found, scripted = objects(
+        STORED, {"error": {"code": 400, "err_code": 10077, "description": "maximum bytes exceeded"}}, {"purged": 1}
+    )
     with pytest.raises(LogRefused, match="maximum bytes exceeded"):
         await found.put("a", b"xyz")
     subjects = [subject for subject, _, _ in scripted.asked]
