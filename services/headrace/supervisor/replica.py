@@ -106,10 +106,15 @@ class Replica:
             await asyncio.sleep(LOOK_EVERY)
             if self.runs_for < 0:
                 continue
-            if free(self._store) < STOPPED_BELOW:
+            left = self._left()
+            if left is None:
+                continue
+            if left < STOPPED_BELOW:
                 self._short = True
                 self._end()
-            elif self.doubted and await self._among.can_spare(self):
+            elif not self.doubted:
+                self._tell("")
+            elif await self._among.can_spare(self):
                 self._end(at_once=True)
 
     async def before_life(self) -> None:
@@ -122,15 +127,23 @@ class Replica:
 
     async def _until_room(self) -> None:
         need = ROOM if self._short or self.doubted else STOPPED_BELOW
-        while (left := free(self._store)) < need:
-            need = ROOM
-            self._tell(
-                f"the disk of {self._store} is full ({left // MIB} MiB free): it is away until there is room, then it goes on"
-            )
+        while (left := self._left()) is None or left < need:
+            if left is not None:
+                need = ROOM
+                place = f"the disk of {self._store} is full ({left // MIB} MiB free)"
+                self._tell(f"{place}: it is away until there is room, then it goes on")
             await asyncio.sleep(LOOK_EVERY)
         self._short = False
         await asyncio.to_thread(shutil.rmtree, self._store / _LET_GO, ignore_errors=True)
         self._tell("")
+
+    def _left(self) -> int | None:
+        """Bytes that are free; None where nobody can say, and why is told."""
+        try:
+            return free(self._store)
+        except OSError as error:
+            self._tell(f"its store cannot be reached: {error.strerror}: {self._store}")
+            return None
 
     async def _until_spared(self) -> None:
         """Empty it, or let it go on as it is where the others need it."""

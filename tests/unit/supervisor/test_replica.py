@@ -56,6 +56,12 @@ class Cluster:
     def place(self, number):
         return self.folder / f"store-{number}"
 
+    def free_at(self, place):
+        left = self.free[int(place.name[-1])]
+        if isinstance(left, OSError):
+            raise left
+        return left
+
     def says(self, number, said=SAID):
         self.servers[number].log.write(said)
         self.replicas[number].heard(said)
@@ -79,7 +85,7 @@ class Cluster:
 async def cluster(tmp_path, monkeypatch):
     """All have been started a while ago."""
     one = Cluster(tmp_path)
-    monkeypatch.setattr(replica, "free", lambda place: one.free[int(place.name[-1])])
+    monkeypatch.setattr(replica, "free", one.free_at)
     monkeypatch.setattr(replica, "LOOK_EVERY", 0.001)
     monkeypatch.setattr(replica, "time", SimpleNamespace(monotonic=lambda: one.now))
     for number in one.free:
@@ -122,6 +128,21 @@ async def test_before_its_disk_is_full_it_is_stopped_until_there_is_room(cluster
     cluster.free[2] = 64 * MIB
     await asyncio.wait_for(waiting, PATIENCE)
     assert (cluster.servers[2].ended, cluster.servers[2].trouble, cluster.holds()) == (["stopped"], "", [1, 2, 3])
+    watching.cancel()
+
+
+async def test_one_whose_store_cannot_be_reached_waits_until_it_can(cluster):
+    cluster.free[2] = OSError(5, "Input/output error")
+    waiting = await waits(cluster, 2, f"its store cannot be reached: Input/output error: {cluster.place(2)}")
+    cluster.free[2] = 64 * MIB
+    await asyncio.wait_for(waiting, PATIENCE)
+    assert cluster.servers[2].trouble == ""
+    watching = asyncio.create_task(cluster.replicas[2].watch())
+    cluster.free[2] = OSError(5, "Input/output error")
+    await until(lambda: cluster.servers[2].trouble)
+    cluster.free[2] = 64 * MIB
+    await until(lambda: not cluster.servers[2].trouble)
+    assert cluster.servers[2].ended == []
     watching.cancel()
 
 
