@@ -296,7 +296,7 @@ class Accounting:
         if named != written.digest:
             raise LogBroken(f"record {written.sequence} is not the one in the books: this is another ledger, or it was changed")
         self._books = Books(self._fold.state, written)
-        await self._writing.run(partial(store.load, books=self._books, since=written.now - MEMORY))
+        await self._undisturbed(partial(store.load, books=self._books, at=written, since=written.now - MEMORY))
 
     async def _follow(self, reader: Reader) -> None:
         """Stretch by stretch: fold, take into the books, write."""
@@ -340,13 +340,18 @@ class Accounting:
         """Look up the past of meters of which something became known very late; everything before this stretch has been written."""
         for gap in self._books.gaps():
             _log.info("release_known_late", meter="/".join(gap.meter), since=gap.since)
-            await self._writing.run(partial(store.close_gap, books=self._books, gap=gap))
+            await self._undisturbed(partial(store.close_gap, books=self._books, at=self._written, gap=gap))
+
+    async def _undisturbed(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        """Do `work` on the books. Raises `Deposed` where they are not as this process knows them."""
+        try:
+            await self._writing.run(work)
+        except store.PositionMoved as error:
+            raise Deposed(f"somebody else writes these books: {error}") from error
 
     async def _write(self, changes: Changes) -> None:
         try:
-            await self._writing.run(partial(store.write, changes=changes))
-        except store.PositionMoved as error:
-            raise Deposed(f"somebody else writes these books: {error}") from error
+            await self._undisturbed(partial(store.write, changes=changes))
         except store.CopyDiffers as error:
             raise LogBroken(str(error)) from error
         self._written = changes.position

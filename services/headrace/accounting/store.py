@@ -73,7 +73,7 @@ async def write(connection: Connection, changes: Changes) -> None:
             there = await position(connection)
             if there == after:  # the answer to an earlier try was lost
                 return
-            raise PositionMoved(f"the books stand at {there.sequence}, not at {before.sequence}")
+            raise PositionMoved(_moved(there, before))
         await _copy(connection, changes.records)
         if changes.facts:
             await connection.copy_records_to_table("facts", schema_name="headrace", records=changes.facts)
@@ -118,9 +118,24 @@ async def position(connection: Connection) -> Position:
     return Position(*row) if row is not None else NOWHERE
 
 
-async def load(connection: Connection, books: Books, since: int) -> None:
-    """Give `books`, made at the stored position, what they need to go on; the meters remember since the moment `since`."""
+async def _see_unmoved(connection: Connection, at: Position) -> None:
+    """What is read from now on is what was written up to there: whoever ended a moment ago may still have had a commit under way."""
+    there = await position(connection)
+    if there != at:
+        raise PositionMoved(_moved(there, at))
+
+
+def _moved(there: Position, at: Position) -> str:
+    return f"the books stand at {there.sequence}, not at {at.sequence}"
+
+
+async def load(connection: Connection, books: Books, at: Position, since: int) -> None:
+    """Give `books`, made at the position `at`, what they need to go on; the meters remember since the moment `since`.
+
+    Raises `PositionMoved`.
+    """
     async with connection.transaction(isolation="repeatable_read", readonly=True):
+        await _see_unmoved(connection, at)
         attempts = {
             (row["job"], row["attempt"]): Attempt(**dict(zip(ATTEMPT_COLUMNS, row, strict=True)))
             for row in await connection.fetch(_LOAD["unsettled_attempts"])
@@ -152,9 +167,10 @@ async def load(connection: Connection, books: Books, since: int) -> None:
         books.remember(meter, since, used[meter], reserved[meter])
 
 
-async def close_gap(connection: Connection, books: Books, gap: Gap) -> None:
-    """Give one meter of `books` the past it lacks; what was entered before has to be written."""
+async def close_gap(connection: Connection, books: Books, at: Position, gap: Gap) -> None:
+    """Give one meter of `books` the past it lacks; what was entered before is written, up to `at`. Raises `PositionMoved`."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
+        await _see_unmoved(connection, at)
         reservations = [ReservationRow(*row) for row in await connection.fetch(_LOAD["reservations_of_policy"], *gap.meter)]
         past = await connection.fetch(_LOAD["past_use_of_policy"], gap.since, *gap.meter)
     books.remember(gap.meter, gap.since, [_past_use(*use) for _, *use in past], reservations)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.accounting import store
+from headrace.accounting.books import Books
 from headrace.accounting.meter import Use
+from headrace.accounting.meters import Gap, MeterKey
 from headrace.accounting.rows import Changes, NodeRow, Position
 from headrace.accounting.statements import statements
+from headrace.domain.fold.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,6 +59,16 @@ async def test_everything_is_written_with_the_position_column_by_column() -> Non
         "usage_gone": ([4_000], ["gpu"], [15]),
         "usage": ([4_000, 4_001], ["gpu", "gpu"], [10, 12], [20, None], [1, 3], [2, 0]),
     }
+
+
+async def test_nothing_is_read_from_books_that_have_moved_meanwhile() -> None:
+    """A commit of whoever ended a moment ago comes late: what stands there now is not what was folded."""
+    connection, books = Connection(AFTER), Books(Ledger().state)
+    with pytest.raises(store.PositionMoved, match="the books stand at 5, not at 3"):
+        await store.load(connection, books, BEFORE, 0)
+    with pytest.raises(store.PositionMoved, match="the books stand at 5, not at 3"):
+        await store.close_gap(connection, books, BEFORE, Gap(MeterKey("acme", "rnd", "gpu"), 0))
+    assert connection.written == {}
 
 
 async def test_how_much_there_is_is_told_of_what_is_asked_for_together() -> None:
