@@ -53,12 +53,10 @@ class Signs:
 
     def heard(self, said: bytes) -> bool:
         """Whether this piece, or what it completes, says so."""
-        known, self._before = self._before, (self._before + said)[-_OVERLAP:]
-        return has_sign(known + said)
-
-    def forget(self) -> None:
-        """What was said is over."""
-        self._before = b""
+        said = self._before + said
+        found = has_sign(said)
+        self._before = b"" if found else said[-_OVERLAP:]  # what has been heard is not heard again with the next piece
+        return found
 
 
 def tell(server: Child, trouble: str, changed: Callable[[], None]) -> None:
@@ -102,7 +100,6 @@ class FullDisk:
             finally:
                 refusing.cancel()
                 await asyncio.wait({refusing})
-            self._signs.forget()
             self._full.clear()
             self._server.restart()
             self._tell("")

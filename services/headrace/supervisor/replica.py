@@ -160,7 +160,6 @@ class Replica:
             )
             await asyncio.sleep(LOOK_EVERY)
         self._server.log.write(_SETTLED)
-        self._signs.forget()
         self.doubted = False
         self._tell("")
 

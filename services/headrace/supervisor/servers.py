@@ -133,16 +133,15 @@ async def start(
     installation.write_nats_config(*ports, private=private)
     started = children.start(*parts.nats_servers(installation), vigil=vigil)
 
-    ports_of = list(zip(started, ports.clients, strict=True))
-
     async def there(child: Child, port: int) -> bool | str:
         """A disk that is full keeps one away from the others, but not most of them."""
         if await listens(port):
             return True
-        listening = sum([await listens(other) for _, other in ports_of])
-        return child.trouble if not child.trouble or 2 * listening <= len(started) else True
+        if child.trouble and 2 * sum([await listens(each) for each in ports.clients]) > len(started):
+            return True
+        return child.trouble
 
-    for child, port in ports_of:
+    for child, port in zip(started, ports.clients, strict=True):
         await until_ready(child, partial(there, child, port))
     return started
 

@@ -62,6 +62,8 @@ def test_what_a_server_says_that_cannot_write_is_heard_in_however_many_pieces_it
     for cut in range(len(said)):
         signs = Signs()
         assert any([signs.heard(b"[INF] Server is ready\n"), signs.heard(said[:cut]), signs.heard(said[cut:])])
+    signs = Signs()
+    assert [signs.heard(said), signs.heard(b"[INF] Starting nats-server\n"), signs.heard(said)] == [True, False, True]
     assert not Signs().heard(b"[ERR] Error flushing: writev tcp: connection reset by peer\n")
 
 
