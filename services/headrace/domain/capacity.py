@@ -104,7 +104,7 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: Held, sign: in
         count(job.policy, place.amounts, state.now, sign)
     totals = totals_of(state, job.policy, pool, firm=not job.preemptible)
     if job.request.shape.mig:
-        _count(pool, place, use=sign, leased=sign)
+        count_place(pool, place, use=sign, leased=sign)
         totals = totals[1:]
     add(totals, charged, sign)
     if not job.preemptible and job.time_limit is None:
@@ -130,11 +130,11 @@ def note_lasting(pools: Mapping[str, PoolState], job: JobRecord) -> None:
 def yield_use(state: State, job: JobRecord, pool: PoolState, held: Held, sign: int) -> None:
     """With sign 1: what is held makes room for a nominated preemptor and counts no more in tests (R17). With -1: it does again."""
     move([(scope.use, scope.apart) for scope in scopes_of(state, job.policy, pool.document.name)], held.amounts, sign)
-    _count(pool, held, use=-sign, leased=0)
+    count_place(pool, held, use=-sign, leased=0)
     _mark(state, job)
 
 
-def _count(pool: PoolState, held: Held, *, use: int, leased: int) -> None:
+def count_place(pool: PoolState, held: Held, *, use: int, leased: int) -> None:
     """What is held counts in the pool's use, and in what leases hold there: with 1 from now on, with -1 no more, with 0 as before.
 
     A device that is cut into slices counts with at most one GPU in each of the two (R4).
@@ -169,7 +169,7 @@ def _nominate(state: State, preemption: Preemption, sign: int) -> None:
     if not job.preemptible:
         add([scope.firm for scope in scopes], total, sign)
     for place in preemption.places:
-        _count(pool, place, use=sign, leased=0)
+        count_place(pool, place, use=sign, leased=0)
         add([pool.nominated], counted(pool.cut.nominated, place, sign), sign)
     _mark(state, job)
 

@@ -15,7 +15,6 @@ import msgspec
 from headrace.contracts.amounts import CPU, GPU, MEMORY
 from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
-from headrace.domain.devices import counted
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.ranking import is_inside, rank
 from headrace.domain.scopes import over_capacity
@@ -37,7 +36,8 @@ HOLDS_MAX = 8
 class OutOfReach:
     """What a hold keeps, put out of reach until `end`: its places, and as much of the pool's sums as is free of them now.
 
-    What leases still hold of the places comes free there and then; of the sums it is nobody's to keep before that.
+    What leases still hold of the places comes free there and then; of the sums it is nobody's to keep before that. It counts as if it were
+    leased, so that a grant that is made meanwhile, on the same device even, may stay when this ends.
     """
 
     __slots__ = ("_free", "_hold", "_pool", "_state")
@@ -56,9 +56,8 @@ class OutOfReach:
         self._count(-1)
 
     def _count(self, sign: int) -> None:
-        use = self._pool.use
         for place in self._free:
-            capacity.add([use], counted(self._pool.cut.use, place, sign), sign)
+            capacity.count_place(self._pool, place, use=sign, leased=sign)
 
 
 def _free_of(state: State, hold: Hold) -> list[Place]:

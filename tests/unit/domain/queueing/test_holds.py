@@ -7,6 +7,7 @@ from dataclasses import replace
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
+from headrace.domain.capacity import take
 from headrace.domain.queueing.holds import OutOfReach, as_seen_by, holds_before, rank_in_line
 from tests.unit.domain.site import HALF, Site, place, policy, pool, profile, slice_at
 from tests.unit.domain.snapshot import differences, snapshot
@@ -81,6 +82,25 @@ def test_a_kept_slice_counts_in_the_sums_once_nothing_lies_in_its_run_and_a_cut_
 
     assert seen == [(GPU_UNITS, ((0, "4g.40gb"), (4, "3g.40gb"))), (72_000, ((0, "3g.40gb"), (0, "4g.40gb")))]
     assert differences(snapshot(site.state), before) == []
+
+
+def test_what_is_granted_meanwhile_on_a_device_that_is_cut_stays_in_the_accounts_and_nothing_of_the_hold_does():  # R4, R16
+    site = Site()
+    site.law(profile("cut", {GPU: 36_000}, mig="2g.20gb"), policy("dev", profiles=(d.PolicyProfile(name="cut"),)))
+    site.node("n1", 1, model="H100-80GB", mig=True)
+    for start in (0, 2):
+        site.run(f"r{start}", slice_at("n1", "2g.20gb", start, 36_000), queue="dev/cut", mig="2g.20gb")
+    holder = site.admit("h", "dev/cut", mig="2g.20gb")
+    site.say(f.HoldPlacedV1(job=holder.key, pool="hall", places=(slice_at("n1", "2g.20gb", 4, 36_000),)), by="allocator")
+    hall, other = site.state.pools["hall"], site.admit("o", "dev/cut", mig="1g.20gb")
+    out, seen = OutOfReach(site.state, hall, site.state.holds[holder.key]), []
+    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
+    take(site.state, other, hall, slice_at("n1", "1g.20gb", 6, 31_500))
+    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
+    out.end()
+    seen.append((hall.use[GPU], hall.leased[GPU], dict(hall.apart)))
+
+    assert seen == [(108_000, 108_000, {}), (GPU_UNITS, GPU_UNITS, {}), (103_500, 103_500, {})]
 
 
 def test_who_stands_in_no_line_has_no_rank_and_is_kept_from_nothing():
