@@ -23,7 +23,8 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import JobRecord, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import State
 
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 4 * GPU_UNITS, 8 * GPU_UNITS)
 CPU_MEMORY = ((1_000, 8_192), (2_000, 8_192), (4_000, 16_384), (1_000, 32_768))

@@ -13,6 +13,7 @@ from headrace.allocator.resuming import Resuming
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
 from headrace.domain import capacity
+from headrace.domain.jobs import JobRecord
 from headrace.domain.pending import JobGroup
 from headrace.domain.places.awaited import awaited_places
 from headrace.domain.places.placement import find_places
@@ -24,7 +25,7 @@ from headrace.domain.reclaim.eligibility import RECLAIM, anybody_above, causes
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of
 from headrace.domain.searches import is_resting, is_worthwhile, was_searched
 from headrace.domain.snapshot import copy_of
-from headrace.domain.state import JobRecord, PoolState, State
+from headrace.domain.state import PoolState, State
 from headrace.domain.takings import Hold
 
 

@@ -12,7 +12,8 @@ from itertools import chain, combinations
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.mig import FAMILIES
 from headrace.domain.job_states import JobState
-from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import NodeState, PolicyState, PoolState, State
 
 SECOND = 1_000_000
 Side = list[tuple[dict[str, int], dict[str, int]]]

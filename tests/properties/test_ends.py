@@ -11,7 +11,7 @@ from headrace.contracts.facts import JobAdmittedV1, JobDismissedV1, JobEndedV1
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.subjects import cancel
 from headrace.domain.job_states import FINAL, JobState
-from headrace.domain.state import JobRecord
+from headrace.domain.jobs import JobRecord
 from headrace.domain.why.waits import pools_of, wait_in
 from headrace.simulate.happenings import happen
 from headrace.simulate.scenario import Moment

@@ -9,11 +9,11 @@ from __future__ import annotations
 from hypothesis import given
 
 from headrace.domain.job_states import JobState
+from headrace.domain.jobs import JobRecord
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.holds import as_seen_by
 from headrace.domain.searches import REST_MAX
-from headrace.domain.state import JobRecord
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios

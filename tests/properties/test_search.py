@@ -14,9 +14,10 @@ from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import MINUTE
 from headrace.domain.job_states import JobState
+from headrace.domain.jobs import JobRecord
 from headrace.domain.queueing.holds import as_seen_by
 from headrace.domain.reclaim.victims import NoPlan, Plan, review, search
-from headrace.domain.state import JobRecord, PoolState, State
+from headrace.domain.state import PoolState, State
 from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.happenings import happen
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit

@@ -42,7 +42,8 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.records import Record, digest
 from headrace.domain.fold.ledger import StoredMessage
 from headrace.domain.job_states import FINAL, JobState
-from headrace.domain.state import JobRecord, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import State
 
 MEMORY = 10 * SECOND
 """How far back the meters remember, in log time; a release that becomes known later than that is looked up in what was stored."""

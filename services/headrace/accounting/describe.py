@@ -12,7 +12,8 @@ from headrace.contracts.documents import Group
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.subjects import asker_of
 from headrace.domain.job_states import FINAL, JobState
-from headrace.domain.state import JobRecord, NodeState, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import NodeState, State
 
 ABOUT_MAX = 200
 """Characters; a node may name what it likes, and an index of the database has no room for that."""

@@ -19,7 +19,8 @@ from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY, Amounts
 from headrace.contracts.facts import Fact
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.mig import open_starts
-from headrace.domain.state import JobRecord, NodeState, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import NodeState, State
 
 OPENS = frozenset({f.PreemptionOrderedV1, f.HoldPlacedV1})
 """Facts from which on something may be kept for their job."""

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Place
     from headrace.domain.fold.record_room import RecordRoom
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import PoolState, State
     from headrace.domain.takings import Hold, Preemption
 
 GRANTS_MAX = 400

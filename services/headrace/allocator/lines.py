@@ -18,9 +18,10 @@ from headrace.domain.queueing.ranking import dominant_share
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup, Place
     from headrace.domain.queueing.ranking import Rank, StaticRank
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+    from headrace.domain.state import PolicyState, PoolState, State
 
 PLACEABLE_KEPT = 4_096
 """Sets of shapes for which it is remembered which requests they are."""

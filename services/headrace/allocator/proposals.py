@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.domain.fold.record_room import RecordRoom
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import PoolState, State
     from headrace.domain.takings import Preemption, Proposal, Search
 
 SEARCH_MAX = 2 * SECOND

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare, Place
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import PoolState, State
 
 
 def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> bool:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from headrace.allocator.standings import Standings
     from headrace.allocator.strands import Post
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import PoolState, State
     from headrace.domain.takings import Hold
 
 

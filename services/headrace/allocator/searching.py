@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from headrace.allocator.lines import Board
     from headrace.allocator.strands import Post
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.state import State
 
 
 class Searching:

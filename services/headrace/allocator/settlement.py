@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.contracts.facts import AnyFact
+    from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import JobRecord, LeaseState, State
+    from headrace.domain.state import State
 
     Due = tuple[JobRecord, *tuple[Sequence[AnyFact], ...]]
     """A job, and what is to be stated about it, in units."""

@@ -20,8 +20,9 @@ from headrace.domain.queueing.ranking import static_rank
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+    from headrace.domain.state import PolicyState, PoolState, State
 
 REQUESTS_KEPT = 64
 """Requests that nobody waits for any more are forgotten when they are more than this, and more than the live ones."""

@@ -16,9 +16,10 @@ from headrace.domain.scopes import policy_scope, policy_side
 
 if TYPE_CHECKING:
     from headrace.allocator.lines import Board, InsideEntry, Line
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup, Place
     from headrace.domain.queueing.ranking import Rank, StaticRank
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope
+    from headrace.domain.state import PolicyState, PoolState, Scope
 
 
 LENDS_NOTHING = False, False

@@ -1,4 +1,7 @@
-"""One try at running a job, and how its leases ended: what is kept for looking back and for settling it (R14, R29-R32)."""
+"""One try at running a job, and how its leases ended: what is kept for looking back and for settling it (R14, R29-R32).
+
+What makes them is written out, for the reason that `jobs` names.
+"""
 
 from __future__ import annotations
 
@@ -64,3 +67,40 @@ class Answered:
     digest: str
     state: JobState
     at: int
+
+
+def new_ending(
+    rank: int,
+    outcome: str,
+    exit_code: int | None = None,
+    *,
+    finished: bool = False,
+    stopping: bool = False,
+    message: str = "",
+    node: str = "",
+) -> Ending:
+    """As the record says that closed the lease."""
+    ending = Ending.__new__(Ending)
+    ending.rank = rank
+    ending.outcome = outcome
+    ending.exit_code = exit_code
+    ending.finished = finished
+    ending.stopping = stopping
+    ending.message = message
+    ending.node = node
+    return ending
+
+
+def new_attempt(number: int, pool: str, now: int, sequence: int, resume_from: str) -> Attempt:
+    """One whose first lease has just been granted by the record of that sequence."""
+    attempt = Attempt.__new__(Attempt)
+    attempt.number = number
+    attempt.pool = pool
+    attempt.nodes = attempt.devices = ()
+    attempt.granted_at = now
+    attempt.sequence = sequence
+    attempt.resume_from = resume_from
+    attempt.started_at = attempt.ended_at = 0
+    attempt.exit_code = None
+    attempt.cause = ""
+    return attempt

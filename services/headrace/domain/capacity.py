@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare
     from headrace.domain.devices import Held
-    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
+    from headrace.domain.jobs import JobRecord, LeaseState
+    from headrace.domain.state import NodeState, PoolState, State
     from headrace.domain.takings import Preemption
 
 

@@ -15,7 +15,7 @@ from operator import attrgetter, itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
 from headrace.domain import graph
-from headrace.domain.state import NOTHING, Nothing
+from headrace.domain.fields import NOTHING, Nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

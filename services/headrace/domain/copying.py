@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headrace.domain import graph
-from headrace.domain.state import Nothing
+from headrace.domain.fields import Nothing
 
 T = TypeVar("T")
 

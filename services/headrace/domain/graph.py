@@ -24,6 +24,7 @@ from headrace.domain import (
     capacity,
     devices,
     job_states,
+    jobs,
     mix,
     phases,
     requests,
@@ -51,6 +52,7 @@ MODULES = (
     requests,
     searches,
     job_states,
+    jobs,
     state,
     takings,
     terms,
@@ -74,7 +76,7 @@ class UnknownSort(TypeError):
 
 
 def name_of(kind: type) -> str:
-    """`state.JobRecord`: how snapshots name a class."""
+    """`jobs.JobRecord`: how snapshots name a class."""
     return f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
 
 

@@ -19,5 +19,7 @@ class JobState(StrEnum):
     REJECTED = "rejected"
 
 
+BY_NAME = {state.value: state for state in JobState}
+"""What `JobState(name)` says, at a tenth of the price."""
 FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.REJECTED})
 HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobState.SUSPENDED})

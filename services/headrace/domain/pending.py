@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PolicyState
+    from headrace.domain.state import PolicyState
 
 
 Place = tuple[int, int, tuple[int, int], str]
@@ -69,13 +70,12 @@ class JobGroup:
         line = self.lines.get(job.priority)
         if line is None:
             self.lines = dict(sorted([*self.lines.items(), (job.priority, line := deque())], reverse=True))
-        place = place_in_line(job)
-        if not line or place_in_line(line[-1]) < place:
+        if not line or _is_older(line[-1], job):
             line.append(job)
-        elif place < place_in_line(line[0]):
+        elif _is_older(job, line[0]):
             line.appendleft(job)
         else:
-            heapq.heappush(self.heap, place)
+            heapq.heappush(self.heap, place_in_line(job))
 
     def leave(self, job: JobRecord) -> bool:
         """Stand here no more; False if the job did not."""
@@ -116,7 +116,7 @@ class Pending:
             return
         if self.aside:
             self.aside.pop(job.key, None)
-        key = group_key(job)
+        key = _key(job)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = JobGroup(job, job.avoiding)
@@ -137,7 +137,7 @@ class Pending:
             alike.sort(key=_AGE)
             alike.sort(key=_PRIORITY, reverse=True)
             self.add(alike[0], now)
-            group = self.groups[group_key(alike[0])]
+            group = self.groups[_key(alike[0])]
             group.members = {job.key: job for job in alike}
             group.lines = {priority: deque(line) for priority, line in groupby(alike, _PRIORITY)}
         for job in others:
@@ -147,7 +147,7 @@ class Pending:
         """Take a job out of the line, or from aside; False if it stood in neither."""
         if self.aside and self.aside.pop(job.key, None) is not None:
             return True
-        key = group_key(job)
+        key = _key(job)
         group = self.groups.get(key)
         if group is None or not group.leave(job):
             return False
@@ -164,7 +164,7 @@ class Pending:
 
     def group_of(self, job: JobRecord) -> JobGroup | None:
         """The group in which the job stands in line, if it does."""
-        group = self.groups.get(group_key(job))
+        group = self.groups.get(_key(job))
         return group if group is not None and group.members.get(job.key) is job else None
 
     def group_for(self, job: JobRecord) -> JobGroup:
@@ -185,8 +185,14 @@ class Pending:
 
 
 _ALIKE = attrgetter("policy", "profile", "request", "preemptible", "beyond", "barred_from")
+"""`_key` of those who avoid no node, for very many."""
 _AGE = attrgetter("admitted_at", "order", "key")
 _PRIORITY = attrgetter("priority")
+
+
+def _key(job: JobRecord) -> tuple[object, ...]:
+    """What the jobs of one group have in common."""
+    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding
 
 
 group_key = attrgetter(
@@ -199,7 +205,14 @@ group_key = attrgetter(
     "barred_from",
     "avoiding",
 )
-"""What the jobs of one group have in common."""
+"""The same in names and numbers, for what is kept in the state."""
+
+
+def _is_older(one: JobRecord, other: JobRecord) -> bool:
+    """Whether its place is before the other's; both are of one priority."""
+    if one.admitted_at != other.admitted_at:
+        return one.admitted_at < other.admitted_at
+    return (one.order, one.key) < (other.order, other.key)
 
 
 def _avoided(job: JobRecord, now: int) -> tuple[str, ...]:

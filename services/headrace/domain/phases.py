@@ -12,7 +12,8 @@ from headrace.domain.job_states import JobState
 from headrace.domain.shelves import shelve
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, LeaseState, State
+    from headrace.domain.jobs import JobRecord, LeaseState
+    from headrace.domain.state import State
 
 START_TIMEOUT = 10 * MINUTE
 """By then all replicas have started, or the attempt is over (R35)."""

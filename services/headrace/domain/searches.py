@@ -16,7 +16,8 @@ from headrace.contracts.durations import MILLISECOND, SECOND
 from headrace.domain.pending import group_key
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, PoolState
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import PoolState
 
 REST_FIRST = 10 * MILLISECOND
 REST_MAX = 1 * SECOND

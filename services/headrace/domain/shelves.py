@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from headrace.domain.job_states import JobState
 
 if TYPE_CHECKING:
+    from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, LeaseState, PolicyState
+    from headrace.domain.state import PolicyState
 
     Grant = int
     """Where it stands in the log: sequence of a record, and a place in it, as one number."""

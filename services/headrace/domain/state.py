@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import plus
 from headrace.contracts.documents import DEFAULT_TENANT, Group, Policy, Pool, Profile, Tenant, User
@@ -17,7 +16,7 @@ from headrace.contracts.durations import HOUR
 from headrace.contracts.isolation import UNPROVED, Ranks
 from headrace.domain.deadlines import Deadlines
 from headrace.domain.devices import CutDevices, DeviceState
-from headrace.domain.job_states import JobState
+from headrace.domain.fields import AID
 from headrace.domain.mix import Mix
 from headrace.domain.pending import Pending
 from headrace.domain.places.node_index import NodeIndex
@@ -28,8 +27,8 @@ from headrace.domain.tokens import Tokens
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.admission import Dependency
-    from headrace.contracts.facts.fact import DeviceShare, Ladder
-    from headrace.domain.attempts import Answered, Attempt, Ending
+    from headrace.domain.attempts import Answered
+    from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.searches import Fruitless
     from headrace.domain.shelves import Shelves
     from headrace.domain.supply import Census
@@ -37,33 +36,9 @@ if TYPE_CHECKING:
     from headrace.domain.terms import Gate, Meter
 
 
-class Nothing(dict[Any, Any]):
-    """The table of all who have none: one for everybody, because a million jobs that wait hold no leases. Writing in it is an error."""
-
-    __slots__ = ()
-
-    def __setitem__(self, key: object, value: object) -> None:
-        raise TypeError("this empty table is everybody's: give the object one of its own first")
-
-    update = __setitem__  # type: ignore[assignment]
-    setdefault = __setitem__  # type: ignore[assignment]
-    __ior__ = __setitem__  # type: ignore[assignment]
-
-
-NOTHING = Nothing()
-
-
-def nothing() -> Nothing:
-    """The default of tables that are mostly empty."""
-    return NOTHING
-
-
 ENDED_KEPT = 1 * HOUR
 """How long an ended job stays in the fold; older ones are answered from the books (R14)."""
 IDS_REMEMBERED = 25 * HOUR
-
-AID = MappingProxyType({"aid": True})
-"""Marks a field as no truth but an aid to finding it fast: snapshots and copies leave it out, and begin with its default."""
 
 
 @dataclass(slots=True, eq=False)
@@ -194,105 +169,6 @@ class PoolState:
     def leased(self) -> Amounts:
         """What leases hold in it; `use` and `apart` as in `Scope`."""
         return plus(self.use, self.apart) if self.apart else self.use
-
-
-@dataclass(slots=True, eq=False)
-class LeaseState:
-    """The right of one replica to hold devices and amounts on one node.
-
-    While it is suspended its devices are not its own (R29). `empty`: its node, or an operator, has confirmed that nothing is left of it.
-    """
-
-    job: JobRecord
-    attempt: int
-    rank: int
-    node: str
-    pool: str
-    devices: tuple[DeviceShare, ...]
-    amounts: Amounts
-    sequence: int
-    place: int
-    """Its place in the record of that sequence."""
-    granted_at: int
-    started_at: int = 0
-    overdue: bool = False
-    suspended_at: int = 0
-    resuming: bool = False
-    empty: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class JobRecord:
-    """A job from its admission until an hour after its end. `order` is (record sequence, place in it): the order of submission."""
-
-    key: str
-    policy: PolicyState
-    profile: str
-    request: Request
-    preemptible: bool
-    beyond: bool
-    priority: int
-    max_retries: int
-    time_limit: int | None
-    admitted_at: int
-    order: tuple[int, int]
-    name: str
-    labels: dict[str, str]
-    digest: str
-    trace: str
-    state: JobState = JobState.PENDING
-    attempt: int = 0
-    leases: dict[int, LeaseState] = field(default_factory=nothing)
-    endings: tuple[Ending, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
-    pending_since: int = 0
-    not_before: int = 0
-    avoids: dict[str, int] = field(default_factory=nothing)
-    """Nodes that have refused to start it, and until when it is kept away from them (R36)."""
-    avoiding: tuple[str, ...] = field(default=(), metadata=AID)
-    """Those of them that it is kept away from while it stands in line where it does, by name."""
-    started_at: int = 0
-    suspended_at: int = 0
-    suspended_by: str = ""  # the cause for which it is suspended
-    resumed_at: int = 0
-    paused: int = 0
-    """How long this attempt has been suspended, up to its last resumption; `paused_saved`: of that, before its last checkpoint."""
-    paused_saved: int = 0
-    ended_at: int = 0
-    retries_used: int = 0
-    losses: int = 0
-    preemptions: int = 0
-    min_runtime: int = 0
-    waits_for: dict[str, str] = field(default_factory=nothing)
-    doomed_by: str = ""
-    stop: Ladder | None = None
-    stop_sequence: int = 0
-    stop_at: int = 0
-    yields_to: str = ""  # the preemption it makes room for: its use counts no more (R17)
-    barred_from: str = ""  # the pool it may not re-enter before the preemptor it yielded to has started (R27)
-    nomination: Preemption | None = None
-    checkpoint: str = ""
-    checkpoint_at: int = 0
-    checkpoint_attempt: int = 0
-    cancel_by: str = ""
-    exit_code: int | None = None
-    reason: str = ""
-    message: str = ""
-
-    @property
-    def tenant(self) -> str:
-        """The tenant in its key."""
-        return self.policy.document.tenant
-
-    @property
-    def user(self) -> str:
-        """The user in its key."""
-        return self.key.split(".")[1]
-
-    @property
-    def queue(self) -> str:
-        """`<policy>/<profile>`."""
-        return f"{self.policy.document.name}/{self.profile}"
 
 
 @dataclass(slots=True, eq=False)

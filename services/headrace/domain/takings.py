@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.domain.state import JobRecord
+from headrace.domain.jobs import JobRecord
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts

@@ -16,7 +16,8 @@ from headrace.views.visibility import hide_others
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
     from headrace.views.roster import Queue, Roster
 
 HEADS_AT_ONCE = 8

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.wishes import JobText
-    from headrace.domain.state import JobRecord, LeaseState, State
+    from headrace.domain.jobs import JobRecord, LeaseState
+    from headrace.domain.state import State
 
     TextOf = Callable[[JobRecord], JobText | None]
     """The opened text of a job; None where it can never be opened again, because its key was destroyed."""

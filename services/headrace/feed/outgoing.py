@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord
+    from headrace.domain.jobs import JobRecord
 
 
 class Outgoing(NamedTuple):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.bus.log import Log
-    from headrace.domain.state import JobRecord
+    from headrace.domain.jobs import JobRecord
 
 Open = Callable[[str, str, str], bytes]
 """`open(owner, sealed, job key)`: the text's bytes; raises `SealError`."""

@@ -11,7 +11,8 @@ from headrace.governance.decide import Decision
 from headrace.governance.objects import REASON_MAX
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
     from headrace.governance.decide import Wish
 
 HOLDS = frozenset({JobState.STARTING, JobState.RUNNING})

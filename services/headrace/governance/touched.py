@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from headrace.contracts.reasons import RejectReason
 from headrace.domain.job_states import FINAL, JobState
+from headrace.domain.jobs import JobRecord
 from headrace.domain.queueing.admissible import never_fits
-from headrace.domain.state import JobRecord, State
+from headrace.domain.state import State
 from headrace.governance.findings import Findings
 from headrace.governance.objects import Name
 

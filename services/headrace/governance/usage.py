@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from headrace.contracts.documents import KINDS
 from headrace.domain.job_states import FINAL, JobState
-from headrace.domain.state import JobRecord, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import State
 from headrace.governance.objects import Name, names
 
 # ---- jobs ----

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Fact
     from headrace.contracts.records import Record
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
     from headrace.domain.why.ends import Queue
 
 _WISHES: tuple[type[Fact], ...] = (

@@ -15,7 +15,8 @@ from headrace.simulate.names import find_policy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
     from headrace.simulate.scenario import Expect
     from headrace.simulate.world import World
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
 
 Queue = tuple[str, str, str]
 """(tenant, policy, profile)."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import LeaseState, PolicyState, State
+    from headrace.domain.jobs import LeaseState
+    from headrace.domain.state import PolicyState, State
 
 SETTLE_EVERY = 4_000
 """Leases that begin or end, between two looks at what that makes."""

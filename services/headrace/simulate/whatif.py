@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.whatif import Difference
-    from headrace.domain.state import JobRecord, LeaseState, State
+    from headrace.domain.jobs import JobRecord, LeaseState
+    from headrace.domain.state import State
     from headrace.domain.why.ends import Ends
     from headrace.simulate.changes import Changes
 

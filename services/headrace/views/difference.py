@@ -21,7 +21,8 @@ from headrace.views.visibility import EVERYBODY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
 
 CHANGES_MAX = 5_000
 

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     from headrace.bus.log import Log
     from headrace.domain.attempts import Attempt
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
     from headrace.service.answering import Handler
     from headrace.service.snapshots import Snapshots
     from headrace.views.history import History

@@ -25,7 +25,8 @@ from headrace.views.visibility import EVERYBODY, document_seen_by, hide_others
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.state import JobRecord, LeaseState, State
+    from headrace.domain.jobs import JobRecord, LeaseState
+    from headrace.domain.state import State
 
 LIMIT_MAX = 5_000
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.records import Record
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
 
 REJECTED_KEPT = 10_000
 

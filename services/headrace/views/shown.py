@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from headrace.domain.attempts import Attempt
     from headrace.domain.devices import DeviceState
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
+    from headrace.domain.state import NodeState, PolicyState, PoolState, Scope, State
     from headrace.views.roster import Queue
 
 LOOKS_MAX = 100

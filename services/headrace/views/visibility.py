@@ -11,7 +11,8 @@ from headrace.contracts.documents import DEFAULT_TENANT, Access, Document, Group
 from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, NodeState, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import NodeState, State
 
 _JOB_KEY = re.compile(r"\b([a-z0-9-]{1,63})\.[a-z0-9-]{1,63}\.[0-7][0-9a-hjkmnp-tv-z]{25}\b")
 

@@ -13,7 +13,8 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import JobRecord, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import State
 from headrace.simulate.world import as_law
 
 START = 1_767_225_600 * SECOND

@@ -12,7 +12,7 @@ from headrace.contracts.facts.fact import Place
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.implied import spelled_out
 from headrace.domain.fold.record_room import RecordRoom
-from headrace.domain.state import JobRecord
+from headrace.domain.jobs import JobRecord
 from headrace.preemption.decide import PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, profile, stopped, terms
 

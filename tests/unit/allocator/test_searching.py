@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
-from headrace.domain.state import JobRecord
+from headrace.domain.jobs import JobRecord
 from tests.unit.allocator.history import History, policy, terms
 
 

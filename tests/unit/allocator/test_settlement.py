@@ -9,7 +9,7 @@ from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
-from headrace.domain.state import JobRecord
+from headrace.domain.jobs import JobRecord
 from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
 
 

@@ -15,7 +15,8 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
-from headrace.domain.state import JobRecord, State
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import State
 
 START = 1_000_000 * SECOND
 GIB = 1024

@@ -18,10 +18,11 @@ from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take
 from headrace.contracts.facts.fact import Place
 from headrace.domain.capacity import held_by
 from headrace.domain.deadlines import Deadlines
+from headrace.domain.jobs import JobRecord
 from headrace.domain.pending import Pending
 from headrace.domain.requests import Request
 from headrace.domain.shelves import Shelves, grant_of, last_lease, loses_since, may_yield, shelves_of
-from headrace.domain.state import JobRecord, NodeState, PolicyState, PoolState, Scope, State
+from headrace.domain.state import NodeState, PolicyState, PoolState, Scope, State
 from headrace.domain.takings import Preemption
 
 ATOMS = {bool, int, str, NoneType}

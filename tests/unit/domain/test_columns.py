@@ -12,9 +12,10 @@ from headrace.contracts.documents import PreemptionTerms
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.domain import columns as c
 from headrace.domain import graph
+from headrace.domain.fields import NOTHING
 from headrace.domain.job_states import JobState
 from headrace.domain.requests import Shape
-from headrace.domain.state import NOTHING, Scope
+from headrace.domain.state import Scope
 
 ATOMS = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5) | st.binary(max_size=3)
 VALUES = st.recursive(

@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 import pytest
 
 from headrace.domain import graph
+from headrace.domain.jobs import JobRecord
 from headrace.domain.places.node_index import NodeIndex
 from headrace.domain.requests import Request
-from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+from headrace.domain.state import PolicyState, PoolState, State
 from tests.unit.domain.site import Site, policy
 
 BUILT_IN = {

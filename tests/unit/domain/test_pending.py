@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
+from headrace.domain.jobs import JobRecord
 from headrace.domain.pending import JobGroup, Pending
-from headrace.domain.state import JobRecord
 from tests.unit.domain.site import Site, place, policy
 
 

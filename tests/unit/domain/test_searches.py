@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from headrace.contracts.durations import MILLISECOND, SECOND
 from headrace.contracts.facts import LeaseOverdueV1
 from headrace.domain import searches
+from headrace.domain.jobs import JobRecord
 from headrace.domain.pending import group_key
-from headrace.domain.state import JobRecord, PoolState
+from headrace.domain.state import PoolState
 from tests.unit.domain.site import Site, place, policy, pool
 
 MS = MILLISECOND

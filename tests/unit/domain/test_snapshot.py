@@ -74,7 +74,7 @@ def test_a_decision_tried_and_undone_leaves_the_same_bytes():
 def test_a_field_of_a_later_release_is_dropped_and_one_of_an_earlier_takes_its_default():
     state = site().state
     classes, whole, batches = opened(dump(state))
-    job_class = next(number for number, (name, _) in enumerate(classes) if name == "state.JobRecord")
+    job_class = next(number for number, (name, _) in enumerate(classes) if name == "jobs.JobRecord")
     classes[job_class][1][classes[job_class][1].index("losses")] = "mood"
     state.jobs["default.ann.a"].losses = 4
 
@@ -99,9 +99,9 @@ def test_a_class_of_a_later_release_is_dropped_with_the_field_that_names_it():
 
 def test_a_field_that_has_to_be_there_is_missed_by_name():
     classes, whole, batches = opened(dump(site().state))
-    fields = next(fields for name, fields in classes if name == "state.JobRecord")
+    fields = next(fields for name, fields in classes if name == "jobs.JobRecord")
     fields[fields.index("digest")] = "mood"
-    with pytest.raises(SnapshotError, match=r"it says nothing of state\.JobRecord\.digest, which has no default"):
+    with pytest.raises(SnapshotError, match=r"it says nothing of jobs\.JobRecord\.digest, which has no default"):
         load(sealed([classes, whole, batches]))
 
 

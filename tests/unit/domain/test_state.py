@@ -9,7 +9,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.domain.devices import DeviceState
 from headrace.domain.job_states import FINAL, HOLDING, JobState
-from headrace.domain.state import NOTHING, NodeState, State, nothing
+from headrace.domain.state import NodeState, State
 from tests.unit.domain.site import Site, gpus, place, policy, profile
 
 
@@ -42,13 +42,6 @@ def test_the_units_of_a_device_that_anybody_may_be_granted(free, nominated, unit
 def test_which_nodes_count_and_which_take_work(status, cordoned, healthy, grantable):  # R6
     node = NodeState("n1", {}, [], 0, 0, 0, 0, 0, status=status, cordoned=cordoned)
     assert (node.healthy, node.grantable) == (healthy, grantable)
-
-
-def test_a_job_is_called_by_its_key_and_its_queue_by_policy_and_profile():
-    site = Site(policy("dev", tenant="acme"))
-    job = site.admit("a", "dev/half", tenant="acme", user="eve")
-    assert (job.key, job.tenant, job.user, job.queue) == ("acme.eve.a", "acme", "eve", "dev/half")
-    assert job.policy.key == ("acme", "dev")
 
 
 def test_two_states_share_nothing():
@@ -109,11 +102,3 @@ def test_nobody_watches_and_nothing_is_collected():
     site.grant(site.admit("one"), place("n1", 0))
     assert (site.state.stale, site.state.pending.stale) == (None, None)
     assert told(site) == ([], [])
-
-
-def test_the_empty_table_is_everybodys_and_cannot_be_written_in():
-    assert (NOTHING, NOTHING.pop("a", None), nothing() is NOTHING) == ({}, None, True)
-    for write in (NOTHING.update, NOTHING.setdefault, NOTHING.__ior__, NOTHING.__setitem__):
-        with pytest.raises(TypeError, match="everybody's"):
-            write("a", 1)
-    assert NOTHING == {}

@@ -8,8 +8,8 @@ from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.facts.preemption import Victim
 from headrace.domain.fold.nominations import lift_bar
 from headrace.domain.fold.record_room import RecordRoom
+from headrace.domain.jobs import JobRecord
 from headrace.domain.phases import OVERRUN_MAX
-from headrace.domain.state import JobRecord
 from headrace.preemption.decide import NODE_TIMEOUT, PreemptionWatch
 from tests.unit.allocator.history import History, place, policy, terms
 from tests.unit.domain.snapshot import differences, snapshot

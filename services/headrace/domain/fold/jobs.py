@@ -9,18 +9,21 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.subjects import asker_of
 from headrace.domain import allowances, capacity
-from headrace.domain.attempts import Answered, Attempt, Ending
+from headrace.domain.attempts import Answered, new_attempt, new_ending
+from headrace.domain.fields import NOTHING
 from headrace.domain.fold.governance import cordon
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
-from headrace.domain.job_states import FINAL, HOLDING, JobState
+from headrace.domain.job_states import BY_NAME, FINAL, HOLDING, JobState
+from headrace.domain.jobs import new_job, new_lease
 from headrace.domain.phases import watch
 from headrace.domain.requests import intern_request
-from headrace.domain.state import IDS_REMEMBERED, NOTHING, JobRecord, LeaseState
+from headrace.domain.state import IDS_REMEMBERED
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.state import State
 
 
@@ -33,11 +36,11 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
     if policy is None or fact.job in state.jobs:
         return
     profile = state.profile(tenant, fact.profile)
-    job = JobRecord(
-        key=fact.job,
-        policy=policy,
-        profile=profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
-        request=intern_request(state.requests, fact.request, fact.replicas, profile, fact.mig, contained=fact.contained),
+    job = new_job(
+        fact.job,
+        policy,
+        profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
+        intern_request(state.requests, fact.request, fact.replicas, profile, fact.mig, contained=fact.contained),
         preemptible=fact.preemptible,
         beyond=user in policy.document.beyond_limit,
         priority=fact.priority,
@@ -49,7 +52,6 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         labels=fact.labels or NOTHING,
         digest=fact.digest,
         trace=fact.trace,
-        pending_since=state.now,
     )
     state.jobs[fact.job] = job
     policy.pending += 1
@@ -139,9 +141,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
         _leave_line(state, job, fact, sequence)
     if not node.healthy:  # it went while the grant was on its way
         state.unsettled[job.key] = job
-    lease = LeaseState(
-        job, fact.attempt, fact.rank, node.name, fact.pool, fact.devices, fact.amounts, sequence, place, state.now
-    )
+    lease = new_lease(job, fact, sequence, place, state.now)
     capacity.take(state, job, pool, lease)
     job.leases[fact.rank] = lease
     node.leases[f"{job.key}/{fact.rank}"] = lease
@@ -168,7 +168,7 @@ def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: 
     job.state, job.attempt = JobState.STARTING, fact.attempt
     job.leases, job.endings = {}, ()
     job.started_at = job.resumed_at = job.paused = job.paused_saved = 0
-    job.attempts += (Attempt(fact.attempt, fact.pool, (), (), state.now, sequence, resume_from=fact.resume_from),)
+    job.attempts += (new_attempt(fact.attempt, fact.pool, state.now, sequence, fact.resume_from),)
     job.policy.jobs[job.key] = job
 
 
@@ -176,7 +176,9 @@ def _lease_revoked(state: State, fact: f.LeaseRevokedV1, _sequence: int, _place:
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is not None:
         stopping = lease.job.state is JobState.STOPPING
-        release(state, lease, Ending(fact.rank, "revoked", None, False, stopping, fact.cause, lease.node), state.now)
+        release(
+            state, lease, new_ending(fact.rank, "revoked", stopping=stopping, message=fact.cause, node=lease.node), state.now
+        )
 
 
 def _stop_ordered(state: State, fact: f.StopOrderedV1, sequence: int, _place: int) -> None:
@@ -238,7 +240,7 @@ def _job_ended(state: State, fact: f.JobEndedV1, _sequence: int, _place: int) ->
     if job.state is not JobState.PENDING:
         _close_attempt(state, job, fact.cause)
     message = next((ending.message for ending in job.endings if ending.message), "")
-    _finish(state, job, JobState(fact.state), fact.cause, message)
+    _finish(state, job, BY_NAME[fact.state], fact.cause, message)
     job.exit_code = fact.exit_code
 
 

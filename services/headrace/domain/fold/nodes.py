@@ -9,7 +9,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.isolation import ranks
 from headrace.contracts.mig import family_of
 from headrace.domain import capacity
-from headrace.domain.attempts import Ending
+from headrace.domain.attempts import new_ending
 from headrace.domain.devices import DeviceState
 from headrace.domain.fold.governance import join_pool
 from headrace.domain.fold.nominations import lift_bar
@@ -20,7 +20,9 @@ from headrace.domain.state import NodeState
 from headrace.domain.supply import recount
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, LeaseState, State
+    from headrace.domain.attempts import Ending
+    from headrace.domain.jobs import JobRecord, LeaseState
+    from headrace.domain.state import State
 
 
 URI_MAX = 1_024
@@ -183,7 +185,15 @@ def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int
         node = state.nodes[lease.node]
         node.refusals[fact.job] = fact.message
         state.refusing[node.name] = node
-    ending = Ending(fact.rank, fact.outcome, fact.exit_code, fact.finished, fact.stopping, fact.message, lease.node)
+    ending = new_ending(
+        fact.rank,
+        fact.outcome,
+        fact.exit_code,
+        finished=fact.finished,
+        stopping=fact.stopping,
+        message=fact.message,
+        node=lease.node,
+    )
     release(state, lease, ending, state.now - max(0, fact.at - fact.exited_at))
 
 

@@ -9,7 +9,8 @@ from headrace.domain import capacity
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
     from headrace.domain.takings import Preemption
 
 

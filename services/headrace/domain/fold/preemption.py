@@ -16,7 +16,8 @@ from headrace.domain.searches import note_fruitful, note_fruitless
 from headrace.domain.takings import Preemption, Proposal, Search
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
 
 
 def _reclaim_opened(state: State, fact: f.ReclaimOpenedV1, sequence: int, _place: int) -> None:

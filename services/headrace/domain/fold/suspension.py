@@ -11,7 +11,8 @@ from headrace.domain.job_states import JobState
 from headrace.domain.phases import watch
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
 
 
 def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _place: int) -> None:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.devices import Charges, DeviceState
+    from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.requests import Shape
-    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
+    from headrace.domain.state import NodeState, PoolState, State
 
     Occupancy = Callable[[NodeState], Iterable["Occupant"]]
     """Who holds what on a node."""

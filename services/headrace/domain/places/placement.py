@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.contracts.mig import Layout
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.requests import Request, Shape
-    from headrace.domain.state import JobRecord, NodeState, PoolState, State
+    from headrace.domain.state import NodeState, PoolState, State
     from headrace.domain.supply import Kind
 
 MANY = 1_000_000

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import DeviceShare
+    from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.requests import Request, Shape
-    from headrace.domain.state import JobRecord, LeaseState, NodeState, PoolState, State
+    from headrace.domain.state import NodeState, PoolState, State
 
 
 UNBOUNDED = 1_000_000

@@ -19,7 +19,8 @@ from headrace.domain.scopes import over_limit, over_reservation, scopes_of, with
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, Scope, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import PolicyState, PoolState, Scope, State
 
 GroupRank = tuple[int, int, int, int, int]
 """(1) to (5) of a rank (R15): what all members of a group have in common."""

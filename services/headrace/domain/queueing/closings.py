@@ -13,8 +13,9 @@ from headrace.contracts.durations import format_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import JobRecord, PolicyState, State
+    from headrace.domain.state import PolicyState, State
     from headrace.domain.terms import Closing
 
 GOING = ("drain", "cancel")

@@ -18,8 +18,9 @@ from headrace.domain.terms import Gate
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Budget, Window
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import JobRecord, PolicyState, State
+    from headrace.domain.state import PolicyState, State
     from headrace.domain.terms import Calendar
 
 PREEMPT = "preempt"

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts.fact import DeviceShare
     from headrace.domain.devices import DeviceState
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import JobRecord, NodeState, PoolState, State
+    from headrace.domain.state import NodeState, PoolState, State
     from headrace.domain.takings import Hold
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.domain.jobs import JobRecord
 from headrace.domain.pending import Place, place_in_line
 from headrace.domain.queueing.ahead import GroupRank, Ranks
-from headrace.domain.state import JobRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -11,8 +11,9 @@ from headrace.domain.supply import known_to
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+    from headrace.domain.state import PolicyState, PoolState, State
 
 SHARE_STEPS = 32
 """The dominant share is a fraction of 2^32 (R15)."""

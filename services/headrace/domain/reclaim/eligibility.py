@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from headrace.contracts.amounts import Amounts
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PoolState, Scope, State
+    from headrace.domain.state import PoolState, Scope, State
 
 RECLAIM = "reclaim"
 PRIORITY = "priority"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.domain import capacity
-from headrace.domain.state import JobRecord, PoolState
+from headrace.domain.jobs import JobRecord
+from headrace.domain.state import PoolState
 
 if TYPE_CHECKING:
     from headrace.domain.devices import Held

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.reclaim.eligibility import Kind
     from headrace.domain.reclaim.yielders import Candidate, Yielders
-    from headrace.domain.state import JobRecord, NodeState, PoolState, Scope, State
+    from headrace.domain.state import NodeState, PoolState, Scope, State
 
 EFFORT_MAX = 50_000
 """Jobs that leave a clearing in one search before it is given up, which shows in the reason (R26)."""

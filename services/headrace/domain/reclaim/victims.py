@@ -31,9 +31,10 @@ from headrace.domain.scopes import over_limit, scopes_of
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.reclaim.eligibility import Kind
     from headrace.domain.reclaim.sweeps import Found
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import PoolState, State
 
 VICTIMS_MAX = 3_000
 """Jobs that yield to one preemptor: they and its places stand in one record (R26)."""

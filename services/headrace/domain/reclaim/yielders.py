@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.durations import SECOND
+from headrace.domain.jobs import JobRecord
 from headrace.domain.reclaim.eligibility import (
     Kind,
     can_leave,
@@ -27,7 +28,6 @@ from headrace.domain.reclaim.eligibility import (
     protected_until,
 )
 from headrace.domain.shelves import grant_of, last_lease, shelves_of, site_of
-from headrace.domain.state import JobRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.contracts.documents import Profile
-    from headrace.domain.state import JobRecord, PolicyState, PoolState, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import PolicyState, PoolState, State
     from headrace.domain.why.forecast import Forecast
     from headrace.domain.why.waits import Wait
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from headrace.domain.job_states import JobState
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
 
 RUNS_LOOKED_AT = 2_000
 """The last ended jobs from which run times are taken; the fold keeps them for an hour (R14)."""

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts.fact import Place
     from headrace.domain.devices import Held
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.queueing.line import Entry, Line, Standing
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, NodeState, PoolState, State
+    from headrace.domain.state import NodeState, PoolState, State
 
 
 class Occupancy:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.contracts.why import Holder, ReclaimView
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import PoolState, State
     from headrace.domain.why.waits import Wait
 
 FOR_CAPACITY = frozenset({WaitReason.FRAGMENTED, WaitReason.WOULD_EXCEED_RESERVATION, WaitReason.NO_FREE_CAPACITY})

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import PoolState, State
     from headrace.domain.takings import Preemption
 
 EFFORT_MAX = 3_000

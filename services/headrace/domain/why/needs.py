@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.contracts.amounts import Amounts
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.requests import Request
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.state import PoolState, State
     from headrace.domain.why.ends import Ends
     from headrace.domain.why.waits import Wait
 

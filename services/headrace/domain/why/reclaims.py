@@ -15,7 +15,8 @@ from headrace.domain.why.needs import shown_holders
 from headrace.domain.why.waits import numbers_of
 
 if TYPE_CHECKING:
-    from headrace.domain.state import JobRecord, PoolState, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import PoolState, State
     from headrace.domain.why.ends import Ends
 
 HAS_ROOM = "it has room without"

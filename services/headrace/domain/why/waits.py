@@ -16,6 +16,7 @@ from headrace.contracts.amounts import GPU, JOB, add_to, format_amount, format_a
 from headrace.contracts.durations import format_time
 from headrace.contracts.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain import capacity
+from headrace.domain.jobs import JobRecord
 from headrace.domain.pending import group_key
 from headrace.domain.places.growth import growing_for
 from headrace.domain.places.placement import suits
@@ -25,7 +26,7 @@ from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside
 from headrace.domain.queueing.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.reclaim.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
-from headrace.domain.state import JobRecord, PoolState, State
+from headrace.domain.state import PoolState, State
 from headrace.domain.supply import left_for, sums_fit
 
 if TYPE_CHECKING:

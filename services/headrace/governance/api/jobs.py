@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from headrace.contracts.queries import JobView
-    from headrace.domain.state import JobRecord, State
+    from headrace.domain.jobs import JobRecord
+    from headrace.domain.state import State
     from headrace.governance.api.filters import Filter
     from headrace.governance.api.office import Call, Office
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
+from headrace.domain.jobs import JobRecord
 from headrace.domain.queueing.ranking import SHARE_STEPS, Rank, dominant_share, is_inside, rank
-from headrace.domain.state import JobRecord
 from tests.unit.domain.site import PROFILES, Site, gpus, place, policy, pool, profile
 
 WHOLE = 1 << SHARE_STEPS

@@ -10,7 +10,7 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.admission import Dependency
-from headrace.domain.state import JobRecord
+from headrace.domain.jobs import JobRecord
 from headrace.domain.why import forecast as module
 from headrace.domain.why.forecast import (
     BY_GRACE,
