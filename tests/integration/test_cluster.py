@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -15,12 +15,18 @@ import pytest
 from nats import errors
 from nats.aio.client import Client
 
-from headrace.bus.connection import connect
+from headrace.bus.connection import Connection, connect
+from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogUnavailable, WrongLast
 from headrace.bus.loop import patiently
 from headrace.bus.objects import JetStreamObjects
-from headrace.bus.streams import ensure_stream
-from headrace.contracts.subjects import SNAPSHOT_BUCKET, SNAPSHOT_STREAM
+from headrace.bus.streams import ensure_stream, ensure_streams
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM
+from headrace.feed.outgoing import Outgoing
+from headrace.feed.outlet import Outlet
+from headrace.supervisor import leaderless
+from headrace.supervisor.leaderless import MADE_ANEW, Leaderless
+from headrace.supervisor.servers import Standing, standing
 from tests.integration.conftest import binary
 from tests.patience import PATIENCE
 
@@ -126,4 +132,52 @@ async def said_of_itself(objects: JetStreamObjects) -> str:
             except LogUnavailable as error:
                 if "(" in str(error):
                     return str(error)
+            await asyncio.sleep(AGAIN)
+
+
+async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_told_what_it_has_missed(
+    three_servers: dict[str, OneOfThree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaderless, "WAITS_FOR", 2.0)
+    connection = await connect(",".join(server.address for server in three_servers.values()))
+    feed, said = JetStreamLog(connection, FEED_STREAM), list[str]()
+    outlet = Outlet(connection, feed)
+    outlet.begin(0)
+    tasks = [asyncio.create_task(outlet.run())]
+    try:
+        await patiently(lambda: ensure_streams(connection, 3))
+        outlet.put([news(1)])
+        await until(connection, FEED_STREAM, lambda _: outlet.published == 1)
+        led = await until(connection, FEED_STREAM, lambda led: bool(led.leader))
+        away = next(name for name in three_servers if name != led.leader)
+        for name in (away, led.leader):
+            three_servers[name].kill()
+        three_servers[led.leader].start()
+        await until(connection, LEDGER_STREAM, lambda led: bool(led.leader))
+        outlet.put([news(2)])
+        tasks.append(asyncio.create_task(Leaderless(connection, 3, said.append).watch()))
+        await until(connection, FEED_STREAM, lambda led: bool(led.leader) and outlet.published == 2)
+        told = [await patiently(lambda: feed.get(1)), await patiently(feed.tip)]
+        three_servers[away].start()
+        await until(connection, FEED_STREAM, lambda led: len([one for one in led.replicas or () if one.current]) == 2)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await connection.close()
+
+    assert (said, told[0] and told[0].subject, told[1]) == ([MADE_ANEW], news(2).subject, 1)
+
+
+def news(sequence: int) -> Outgoing:
+    return Outgoing(sequence, 1, f"hr.feed.acme.job.ended.{sequence}", json.dumps({"sequence": sequence, "number": 1}).encode())
+
+
+async def until(connection: Connection, stream: str, holds: Callable[[Standing], bool]) -> Standing:
+    """How a stream stands as soon as that holds."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with suppress(LogUnavailable):
+                found = standing((await connection.ask(f"$JS.API.STREAM.INFO.{stream}")).data)
+                if found is not None and holds(found):
+                    return found
             await asyncio.sleep(AGAIN)

@@ -51,10 +51,15 @@ class StreamState(msgspec.Struct):
     last_seq: int
 
 
+class _Group(msgspec.Struct):
+    leader: str = ""
+
+
 class _Info(msgspec.Struct):
     state: StreamState | None = None
     ts: str = ""
     error: Fault | None = None
+    cluster: _Group | None = None
 
 
 _ack = msgspec.json.Decoder(Acknowledgement)
@@ -171,6 +176,8 @@ class JetStreamLog:
         info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", within=self._look_within)).data)
         if info.error is not None:
             raise refusal(info.error, self._stream)
+        if info.cluster is not None and not info.cluster.leader:  # any server answers then, also one that has begun empty
+            raise LogUnavailable(f"{self._stream} has no leader")
         return info.state or StreamState(1, 0), info.ts
 
 

@@ -57,6 +57,7 @@ PASSING = frozenset(
 
 _NO_SUCH_STREAM = 10059
 _NO_ROOM = 10023
+_TOO_FEW_SERVERS = 10005
 _FORBIDDEN_HEADERS = (
     "allow_rollup_hdrs",
     "allow_msg_ttl",
@@ -125,6 +126,10 @@ class StreamMismatch(LogError):
     """A stream of that name exists and is another one; the text says in what, and the way out."""
 
 
+class _TooFewServers(LogUnavailable):
+    """There are no servers for so many replicas."""
+
+
 class _Fault(msgspec.Struct):
     err_code: int = 0
     description: str = ""
@@ -145,7 +150,19 @@ async def ensure_streams(connection: Connection, replicas: int = 1) -> None:
 
 
 async def ensure_stream(connection: Connection, name: str, replicas: int = 1) -> None:
-    """See `ensure_streams`, for one stream."""
+    """See `ensure_streams`, for one stream.
+
+    One that is in memory makes do with most of the replicas while there are no servers for all: it may have to be made anew then.
+    """
+    try:
+        await _ensure(connection, name, replicas)
+    except _TooFewServers:
+        if STREAMS[name]["storage"] != "memory":
+            raise
+        await _ensure(connection, name, replicas // 2 + 1)
+
+
+async def _ensure(connection: Connection, name: str, replicas: int) -> None:
     wanted = {"name": name, "num_replicas": replicas} | STREAMS[name]
     found = await _request(connection, f"STREAM.INFO.{name}")
     if found.error is None:
@@ -190,6 +207,7 @@ async def _write(connection: Connection, what: str, config: dict[str, Any]) -> N
 
 def _refusal(fault: _Fault, about: str) -> LogError:
     kind = LogUnavailable if fault.err_code in PASSING - {_NO_ROOM} else LogRefused
+    kind = _TooFewServers if fault.err_code == _TOO_FEW_SERVERS else kind
     return kind(f"{about}: {fault.description} ({fault.err_code})")
 
 

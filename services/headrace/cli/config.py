@@ -13,6 +13,7 @@ from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_place
 from headrace.supervisor import elsewhere
 from headrace.supervisor.elsewhere import Elsewhere
 from headrace.supervisor.installation import Installation
+from headrace.supervisor.leaderless import Leaderless
 
 
 def add(nouns: Nouns) -> None:
@@ -42,7 +43,7 @@ def add(nouns: Nouns) -> None:
         verbs,
         "streams",
         make_streams,
-        "make the streams on the NATS servers, or bring them up to date; as often as one likes",
+        "make the streams on the NATS servers, or bring them up to date, and FEED anew where it has no leader; as often as one likes",
         "headrace config streams",
     )
     add_place(streams)
@@ -149,6 +150,8 @@ async def make_streams(args: argparse.Namespace) -> int:
         connection = await connect(",".join(said.nats), login.name, login.password, name="headrace config")
         try:
             await ensure_streams(connection, replicas)
+            if replicas > 1:
+                await Leaderless(connection, replicas, print).until_led()
         finally:
             await connection.close()
     except LogError as error:

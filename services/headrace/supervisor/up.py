@@ -20,6 +20,7 @@ from headrace.supervisor import parts, refusing, servers
 from headrace.supervisor.children import Child, Children, Vigil
 from headrace.supervisor.full_disk import FullDisk
 from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.leaderless import Leaderless
 from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
 from headrace.supervisor.readiness import WHO, Inspector, NotReady, is_well, until_ready
@@ -145,6 +146,8 @@ class Up:
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
         self._nats = await servers.start(self.installation, self.children, ports, vigil=self._vigil())
         self._vigils = [asyncio.create_task(server.vigil.watch()) for server in self._nats if server.vigil is not None]
+        if len(self._nats) > 1:
+            self._vigils.append(asyncio.create_task(self._keep_feed()))
         self.installation.write_endpoint(self.url)
         for child, url in zip(self._nats, self.url.split(","), strict=True):
             self._say(child.program.name, f"ready    {url}")
@@ -169,6 +172,15 @@ class Up:
             return False
         try:
             return await servers.have_all(connection, away, distrusted)
+        finally:
+            await connection.close()
+
+    async def _keep_feed(self) -> None:
+        """See that FEED is led, from the first moment on: a server may be away when the others are started. Until cancelled."""
+        operator = self.installation.operator()
+        connection = await connect(self.url, operator.name, operator.password, name="supervisor")
+        try:
+            await Leaderless(connection, len(self._nats), partial(self._say, "streams")).watch()
         finally:
             await connection.close()
 

@@ -115,3 +115,11 @@ async def test_the_server_tells_its_time_with_the_state_of_the_stream() -> None:
     info = {"state": {"first_seq": 1, "last_seq": 4}, "ts": "1970-01-01T00:00:01.5Z"}
     assert await _log(Scripted(info)).now() == 1_500_000
     assert await _log(Scripted(info)).tip() == 4
+
+
+async def test_where_a_stream_ends_is_what_its_leader_says_and_nobody_else() -> None:
+    state, leader = {"state": {"first_seq": 1, "last_seq": 7}}, {"leader": "headrace-1"}
+    assert await _log(Scripted(state)).tip() == 7
+    assert await _log(Scripted(state | {"cluster": leader})).tip() == 7
+    with pytest.raises(LogUnavailable, match="^LEDGER has no leader$"):
+        await _log(Scripted(state | {"cluster": {"replicas": [{"name": "headrace-1"}]}})).tip()

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.bus.connection import Connection
-from headrace.bus.log import LogRefused
+from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.bus.streams import STREAMS, StreamMismatch, ensure_stream
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, SUBMIT_SUBJECTS
 
@@ -17,9 +17,12 @@ from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREA
 class Server:
     """Has one stream, or none, or refuses."""
 
-    def __init__(self, config: dict[str, Any] | None = None, refusal: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, config: dict[str, Any] | None = None, refusal: dict[str, object] | None = None, replicas_max: int = 3
+    ) -> None:
         self.config = config
         self.refusal = refusal
+        self.replicas_max = replicas_max
         self.written: list[tuple[str, dict[str, Any]]] = []
 
     async def ask(self, subject: str, payload: bytes = b"") -> Any:
@@ -29,6 +32,8 @@ class Server:
         answer: dict[str, Any] = {"config": self.config}
         if self.refusal is not None:
             answer = {"error": self.refusal}
+        elif payload and json.loads(payload)["num_replicas"] > self.replicas_max:
+            answer = {"error": {"err_code": 10005, "description": "no suitable peers for placement"}}
         elif self.config is None:
             answer = {"error": {"err_code": 10059, "description": "stream not found"}} if what.startswith("INFO") else {}
         return SimpleNamespace(data=json.dumps(answer).encode())
@@ -59,6 +64,21 @@ async def test_a_missing_stream_is_made() -> None:
     assert await _ensure(Server(), FEED_STREAM, replicas=3) == [
         ("CREATE.FEED", {"name": "FEED", "num_replicas": 3} | STREAMS[FEED_STREAM])
     ]
+
+
+async def test_a_stream_in_memory_makes_do_with_most_of_its_replicas_while_there_are_no_servers_for_all() -> None:
+    server = Server(replicas_max=2)
+    written = await _ensure(server, FEED_STREAM, replicas=3)
+    assert [(what, config["num_replicas"]) for what, config in written] == [("CREATE.FEED", 3), ("CREATE.FEED", 2)]
+    has_two = Server(_as_is(FEED_STREAM, num_replicas=2), replicas_max=2)
+    assert [what for what, _ in await _ensure(has_two, FEED_STREAM, replicas=3)] == ["UPDATE.FEED"]
+
+
+async def test_a_stream_on_disks_waits_for_servers_for_all_its_replicas() -> None:
+    server = Server(replicas_max=2)
+    with pytest.raises(LogUnavailable, match="no suitable peers"):
+        await _ensure(server, LEDGER_STREAM, replicas=3)
+    assert [config["num_replicas"] for _, config in server.written] == [3]
 
 
 async def test_a_stream_as_it_should_be_is_left_alone() -> None:

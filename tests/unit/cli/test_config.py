@@ -45,8 +45,10 @@ def test_a_server_is_printed_by_its_name(run, tmp_path):
     assert run("nats", "other") == (1, "", "headrace: other: there is no such server; there are headrace-1\n")
 
 
-@pytest.mark.parametrize(("nats", "copies"), [("nats://127.0.0.1:1", 1), ("nats://a,nats://b,nats://c", 3)])
-def test_streams_are_made_with_a_copy_on_each_server(run, monkeypatch, nats, copies):
+@pytest.mark.parametrize(
+    ("nats", "copies", "awaited"), [("nats://127.0.0.1:1", 1, []), ("nats://a,nats://b,nats://c", 3, ["led"])]
+)
+def test_streams_are_made_with_a_copy_on_each_server_and_feed_is_led(run, monkeypatch, nats, copies, awaited):
     made = []
 
     class Connection:
@@ -61,10 +63,15 @@ def test_streams_are_made_with_a_copy_on_each_server(run, monkeypatch, nats, cop
         made.append(replicas)
 
     monkeypatch.setattr(config, "connect", connect)
+
+    async def until_led(_self):
+        made.append("led")
+
     monkeypatch.setattr(config, "ensure_streams", ensure)
+    monkeypatch.setattr(config.Leaderless, "until_led", until_led)
     run("write", "--nats", nats, "--postgres", "x", "--in-the-clear")
     code, out, _ = run("streams")
-    assert (code, made) == (0, [(nats, "operator", True, "headrace config"), copies, "closed"])
+    assert (code, made) == (0, [(nats, "operator", True, "headrace config"), copies, *awaited, "closed"])
     assert out.startswith("SUBMIT, LEDGER, FEED, OBJ_snapshots: ready, ")
 
 

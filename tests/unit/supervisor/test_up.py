@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
+import msgspec
 import pytest
 
 from headrace.bus.log import LogUnavailable
@@ -119,3 +121,24 @@ async def test_after_the_bus_has_died_the_streams_are_made_again_as_soon_as_it_a
     whole._changed()
     await whole._mending
     assert (len(tries), connection.closed) == (3, True)
+
+
+async def test_of_several_servers_it_is_watched_whether_feed_is_led_and_of_one_alone_not(installation, monkeypatch):
+    """A server alone leads whatever it has."""
+    watched = []
+
+    async def start(*_, **__):
+        return [SimpleNamespace(vigil=None, program=SimpleNamespace(name="nats-server")) for _ in range(servers_wanted)]
+
+    async def watch(whole):
+        watched.append(len(whole._nats))
+
+    monkeypatch.setattr(servers, "start", start)
+    monkeypatch.setattr(up_module.Inspector, "open", AsyncMock())
+    monkeypatch.setattr(Up, "_keep_feed", watch)
+    installation.prepare()
+    for servers_wanted in (1, 3):
+        whole = Up(installation, msgspec.structs.replace(installation.settings(), nats_servers=servers_wanted, nats_port=None))
+        await whole._start_nats()
+        await asyncio.gather(*whole._vigils)
+    assert watched == [3]
