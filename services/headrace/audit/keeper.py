@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.audit.taking import Pace, superfluous
-from headrace.bus.log import LogRefused, LogUnavailable
+from headrace.bus.log import LogRefused, LogStrayed, LogUnavailable
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts import SnapshotTakenV1
 from headrace.domain import snapshot
@@ -66,7 +66,7 @@ class Keeper:
         self._took = 0
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `LogBroken`, `Deposed`."""
+        """Work until cancelled. Raises `LogBroken`, `LogStrayed`, `Deposed`."""
         reader = await self._log.read(self.fold.sequence)
         try:
             while True:
@@ -84,13 +84,15 @@ class Keeper:
             await self._take()
 
     async def _take(self) -> None:
-        """Nothing is folded meanwhile: it is one state. What cannot be kept now is tried again later."""
+        """Nothing is folded meanwhile: it is one state. What cannot be kept now is tried again later. Raises `LogStrayed`."""
         began, least = self._steady(), 0
         state, sequence = self.fold.state, self.fold.sequence
         data = await asyncio.to_thread(snapshot.dump, state)
         digest = sha256(data).hexdigest()
         name = Name(sequence, self._facts, snapshot.SCHEMA, digest[:16])
         try:
+            if not await self._snapshots.ends_as_the_ledger(state):
+                raise LogStrayed(f"the record at {sequence} is not the one that has been read: no snapshot is made of that")
             if str(name) not in await self._snapshots.objects.names():
                 await self._snapshots.objects.put(str(name), data)
             fact = SnapshotTakenV1(

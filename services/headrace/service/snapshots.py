@@ -1,7 +1,8 @@
 """Where a fold begins: with the newest snapshot that can be trusted and read, or with nothing.
 
-A snapshot is trusted because the ledger says its digest: *audit* has stated it. Its name says what has to be known before it is read,
-so that looking for one reads one. Whatever is wrong with one is told, and the one before it is taken.
+A snapshot is trusted because the ledger says its digest: *audit* has stated it; and because it ends with the record that the ledger has
+there: of several servers one may have told *audit* something else. Its name says what has to be known before it is read, so that looking
+for one reads one. Whatever is wrong with one is told, and the one before it is taken.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from headrace.bus.log import Log, LogError, LogUnavailable
 from headrace.bus.objects import JetStreamObjects, ObjectDamaged, Objects
 from headrace.contracts.codec import Malformed, decode_record
 from headrace.contracts.facts import SnapshotTakenV1
+from headrace.contracts.records import digest as record_digest
 from headrace.contracts.subjects import SNAPSHOT_BUCKET, ledger
 from headrace.contracts.writers import AUDIT
 from headrace.domain import snapshot
@@ -130,7 +132,18 @@ class Snapshots:
             raise Unusable(str(error)) from error
         if state.sequence != fact.sequence:
             raise Unusable(f"it holds the state behind record {state.sequence}, and says {fact.sequence}")
+        if not await self.ends_as_the_ledger(state):
+            raise Unusable(f"its last record, {state.sequence}, is not the one that the ledger has there")
         return state
+
+    async def ends_as_the_ledger(self, state: State) -> bool:
+        """Whether the last record that was folded is the one that the ledger has, or no longer has, there. Raises `LogError`."""
+        there = await self._log.following(
+            state.sequence - 1
+        )  # asks the leader; any server may answer whoever asks for one record
+        if there is None:
+            raise LogUnavailable(f"the ledger does not say what stands at {state.sequence}, which has been read")
+        return there.sequence > state.sequence or (there.sequence, record_digest(there.payload)) in state.writers.values()
 
     async def stated(self, name: Name) -> SnapshotTakenV1 | None:
         """The fact by which *audit* has stated it; None where there is none."""

@@ -7,7 +7,7 @@ import pytest
 from headrace.audit.keeper import Keeper
 from headrace.audit.pen import Pen
 from headrace.audit.taking import Pace
-from headrace.bus.log import LogRefused
+from headrace.bus.log import LogRefused, LogStrayed
 from headrace.contracts.durations import SECOND
 from headrace.domain.snapshot import dump
 from headrace.service.fold import LedgerFold
@@ -71,6 +71,26 @@ async def test_one_that_cannot_be_kept_is_tried_again_later(kept, monkeypatch):
     kept.steady += 50 * SECOND
     await kept.catch_up()
     assert len(kept.bus.stated("audit")) == 1
+
+
+async def test_of_what_one_server_told_and_the_others_do_not_have_no_snapshot_is_made(kept):
+    wrong = Bus()
+    wrong.hall("n2")
+    kept.bus.hall("n1")
+    with pytest.raises(LogStrayed, match="the record at 2 is not the one that has been read"):
+        await kept.keeper.take_in(wrong.ledger.messages_after(0))
+    assert (kept.bus.stated("audit"), await kept.snapshots.names()) == ([], [])
+
+
+async def test_what_is_not_there_yet_where_it_is_asked_for_is_tried_again_later(kept):
+    ahead = Bus()
+    ahead.hall("n1")
+    await kept.keeper.take_in(ahead.ledger.messages_after(0))
+    assert (kept.keeper.fold.sequence, await kept.snapshots.names()) == (2, [])
+    kept.bus.hall("n1")
+    kept.steady += 50 * SECOND
+    await kept.catch_up()
+    assert [fact.sequence for fact in kept.bus.stated("audit")] == [2]
 
 
 async def test_one_that_was_put_and_not_stated_is_stated_after_all(kept):

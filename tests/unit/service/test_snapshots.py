@@ -44,7 +44,7 @@ async def test_it_begins_with_the_newest_or_the_newest_up_to_a_record(two):
     assert (await beginning(two, 1)).sequence == 0
 
 
-@pytest.mark.parametrize("harm", ["flip", "cut", "forge", "unstated", "mislabel"])
+@pytest.mark.parametrize("harm", ["flip", "cut", "forge", "unstated", "mislabel", "stray"])
 async def test_what_cannot_be_trusted_is_told_and_the_one_before_it_is_taken(two, bus, harm):
     newest = (await two.names())[-1]
     data = bus.objects._objects[str(newest)]
@@ -58,6 +58,8 @@ async def test_what_cannot_be_trusted_is_told_and_the_one_before_it_is_taken(two
         bus.objects._objects[str(newest)] = snapshot.dump(state)
     elif harm == "unstated":
         bus.objects._objects[str(newest._replace(sequence=5))] = data
+    elif harm == "stray":  # what it was made of was told by one server, and is not what stands in the ledger
+        bus.ledger._messages[3] = bus.ledger._messages[3]._replace(payload=b"{}")
     else:
         older = bus.objects._objects[str((await two.names())[0])]
         bus.objects._objects[str(newest)] = older
