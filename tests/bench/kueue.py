@@ -37,13 +37,14 @@ class Class(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """A scenario, the nodes of each pool, and what is published of it: makespan, use, mean waits by class."""
+    """A scenario, the nodes of each pool, for how long a job may be overtaken there, and what is published: makespan, use, mean waits."""
 
     cohorts: int
     queues: int
     classes: tuple[Class, ...]
     nodes: int
     gpus: int
+    backfill_for: str
     kueue: dict[str, float]
     optimum: dict[str, float]
     goals: dict[str, float]
@@ -56,6 +57,7 @@ SCENARIOS = {
         (Class("large", 50, 1.2, 20, 1.0), Class("medium", 100, 0.5, 5, 0.5), Class("small", 350, 0.1, 1, 0.2)),
         1,
         120,
+        "0s",
         {"makespan_s": 351.1, "use_percent": 55.9, "large_s": 16.5, "medium_s": 76.8, "small_s": 215.5},
         {"makespan_s": 66.1, "use_percent": 100.0, "large_s": 0.2, "medium_s": 11.4, "small_s": 44.7},
         {"makespan_s": 70.0, "use_percent": 94.0, "large_s": 1.0, "medium_s": 13.0, "small_s": 50.0},
@@ -66,6 +68,7 @@ SCENARIOS = {
         (Class("large", 4, 0.7, 20, 0.7), Class("medium", 11, 0.3, 5, 0.35), Class("small", 35, 0.06, 1, 0.15)),
         20,
         100,
+        "10m",
         {"makespan_s": 1_179.4, "use_percent": 38.6, "large_s": 105.6, "medium_s": 256.0, "small_s": 700.0},
         {"makespan_s": 4.1, "use_percent": 100.0},
         {"makespan_s": 25.0},
@@ -90,7 +93,10 @@ def documents(scenario: Scenario, min_runtime: str) -> list[str]:
     pools, profiles, policies = [], [], []
     for cohort in range(scenario.cohorts):
         names = [f"c{cohort}-{one.name}" for one in scenario.classes]
-        pools.append({"name": f"c{cohort}", "selector": {"site": f"c{cohort}"}, "profile_order": names})
+        selector = {"site": f"c{cohort}"}
+        pools.append(
+            {"name": f"c{cohort}", "selector": selector, "profile_order": names, "backfill_for": scenario.backfill_for}
+        )
         for name, one in zip(names, scenario.classes, strict=True):
             profiles.append({"name": name, "request": {"gpu": one.gpus}, "pools": [f"c{cohort}"]})
         for queue in range(scenario.queues):
