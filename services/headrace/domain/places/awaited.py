@@ -143,9 +143,9 @@ def still_awaited(pool: PoolState, places: Iterable[Place], on: Occupancy = occu
 def _would_be_free(node: NodeState, places: list[Place], on: Occupancy) -> bool:
     if not node.grantable:
         return False
-    those = tuple(on(node))
-    cpu, memory, units = _when_all_have_ended(node, those)
-    cut = _cut_when_all_have_ended(node, those)
+    leaving = _leaving(node, on)
+    cpu, memory, units = _when_all_have_left(node, leaving)
+    cut = _cut_when_all_have_left(node, leaving)
     for place in places:
         cpu -= place.amounts.get(CPU, 0)
         memory -= place.amounts.get(MEMORY, 0)
@@ -163,26 +163,32 @@ def _would_be_free(node: NodeState, places: list[Place], on: Occupancy) -> bool:
     )
 
 
-def _when_all_have_ended(node: NodeState, on: Iterable[Occupant]) -> tuple[int, int, dict[str, int]]:
+def _leaving(node: NodeState, on: Occupancy) -> list[Held]:
+    """What is to come free on the node. Of leases as they are, when does not have to be worked out."""
+    if on is occupants:
+        return [held_by(lease) for lease in node.leases.values() if may_end(lease)]
+    return [place for place, end in on(node) if end is not None]
+
+
+def _when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> tuple[int, int, dict[str, int]]:
     """The cpu, memory and units of each device that would be open on the node."""
     cpu, memory = node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated
     units = {device.name: 0 if device.mig or device.unfit else device.free - device.nominated for device in node.devices}
-    for place, end in on:
-        if end is not None:
-            cpu += place.amounts.get(CPU, 0)
-            memory += place.amounts.get(MEMORY, 0)
-            for share in place.devices:
-                if not share.mig:
-                    units[share.device] = units.get(share.device, 0) + share.units
+    for place in leaving:
+        cpu += place.amounts.get(CPU, 0)
+        memory += place.amounts.get(MEMORY, 0)
+        for share in place.devices:
+            if not share.mig:
+                units[share.device] = units.get(share.device, 0) + share.units
     return cpu, memory, units
 
 
-def _cut_when_all_have_ended(node: NodeState, on: Iterable[Occupant]) -> dict[str, DeviceState]:
+def _cut_when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> dict[str, DeviceState]:
     """The devices in MIG mode, by name, as they would be."""
     there = {device.name: replace(device) for device in node.devices if device.mig}
-    for place, end in on if there else ():
+    for place in leaving if there else ():
         for share in place.devices:
-            if end is not None and share.device in there:
+            if share.device in there:
                 there[share.device].take(share, -1)
     return there
 
@@ -223,7 +229,7 @@ class _Prospect:
 
     def __init__(self, node: NodeState, shape: Shape, on: tuple[Occupant, ...]) -> None:
         self._shape = shape
-        cpu, memory, units = _when_all_have_ended(node, on)
+        cpu, memory, units = _when_all_have_left(node, [place for place, end in on if end is not None])
         self._cpu = [node.cpu_free - node.cpu_nominated, cpu]
         self._memory = [node.memory_free - node.memory_nominated, memory]
         self._last = max((one.end for one in on if one.end is not None), default=0)
@@ -295,7 +301,7 @@ class _Sliced(_Prospect):
 
     def _see(self, node: NodeState, _units: dict[str, int], on: tuple[Occupant, ...]) -> None:
         """Note the devices as they would be, the layouts as they are, and what will leave each: (the run it lies in, when)."""
-        there = _cut_when_all_have_ended(node, on)
+        there = _cut_when_all_have_left(node, [place for place, end in on if end is not None])
         self._there = [device for device in there.values() if device.layout is not None]
         self._layouts = {device.name: device.layout for device in node.devices}
         self._lying: dict[str, list[tuple[int, int]]] = {}
