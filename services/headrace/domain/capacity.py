@@ -6,7 +6,6 @@ same functions; nobody else touches these numbers. Conservation is asserted: a d
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
@@ -75,7 +74,7 @@ def gpu_part(lease: LeaseState) -> Place:
 
 def is_open(node: NodeState, devices: Iterable[DeviceShare]) -> bool:
     """Whether these units, or these slices, of these devices of the node are there, and could be granted now, all together."""
-    there = {device.name: replace(device) for device in node.devices}
+    there = {device.name: device.twin() for device in node.devices}
     for share in devices:
         device = there.get(share.device)
         if device is None or not device.could_give(share):

@@ -100,6 +100,14 @@ class DeviceState:
         """The same of a slice."""
         self.slices = (put if sign > 0 else remove)(self.slices, share.start, share.mig)
 
+    def twin(self) -> DeviceState:
+        """A copy, to try on what may be taken of it: written out as `jobs` says, since a look makes many."""
+        twin = DeviceState.__new__(DeviceState)
+        twin.name, twin.model, twin.memory = self.name, self.model, self.memory
+        twin.free, twin.nominated, twin.mig, twin.family = self.free, self.nominated, self.mig, self.family
+        twin.slices, twin.kept, twin.unfit = self.slices, self.kept, self.unfit
+        return twin
+
     def keep(self, share: DeviceShare, sign: int) -> None:
         """The share is kept for a preemptor (R27), or with sign -1 no more."""
         if share.mig:

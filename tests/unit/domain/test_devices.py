@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,3 +110,14 @@ def test_what_a_change_would_count_is_what_it_then_counts(there, more):
     for one in more:
         rises += counted(charges, one, 1).get(GPU, 0)
     assert foreseen == rises
+
+
+def test_a_twin_is_like_it_in_everything_and_another():
+    one = DeviceState(
+        "gpu0", "H100-80GB", 81_920, 5, 3, True, "H100-80GB", ((0, "1g.10gb"),), ((1, "1g.10gb"),), "row remapping"
+    )
+    twin = one.twin()
+    told = [(each.name, getattr(twin, each.name)) for each in fields(DeviceState)]
+    assert told == [(each.name, getattr(one, each.name)) for each in fields(DeviceState)]
+    twin.keep(DeviceShare(device="gpu0", units=2), 1)
+    assert (one.nominated, twin.nominated) == (3, 5)

@@ -9,7 +9,6 @@ Nothing in the state is changed.
 from __future__ import annotations
 
 import heapq
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
@@ -185,7 +184,7 @@ def _when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> tuple[int, 
 
 def _cut_when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> dict[str, DeviceState]:
     """The devices in MIG mode, by name, as they would be."""
-    there = {device.name: replace(device) for device in node.devices if device.mig}
+    there = {device.name: device.twin() for device in node.devices if device.mig}
     for place in leaving if there else ():
         for share in place.devices:
             if share.device in there:

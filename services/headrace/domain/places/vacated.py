@@ -8,7 +8,6 @@ as gone; what is nominated for others counts as taken. Nothing in the state is c
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -283,7 +282,7 @@ class Vacated:
         self._cpu = node.cpu_free - node.cpu_nominated
         self._memory = node.memory_free - node.memory_nominated
         opens = self._open = {device.name: device.free - device.nominated for device in node.devices if not device.is_apart}
-        self._cut = {device.name: replace(device) for device in node.devices if device.mig} if shape.mig else {}
+        self._cut = {device.name: device.twin() for device in node.devices if device.mig} if shape.mig else {}
         self._parts = 0  # whole devices for a whole-GPU request, parts of devices for a fraction, slices (R3, R4)
         if shape.mig:
             self._parts = sum(map(self._slices_on, self._cut))

@@ -7,7 +7,6 @@ kept from it out of reach meanwhile, and back again.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -102,7 +101,7 @@ class _Open:
             return msgspec.structs.replace(share, units=0)
         device = self._touched.get(share.device)
         if device is None:
-            device = self._touched[share.device] = replace(self._there[share.device])
+            device = self._touched[share.device] = self._there[share.device].twin()
         units = (share.units if device.could_give(share) else 0) if share.mig else min(share.units, device.open)
         part = share if units == share.units else msgspec.structs.replace(share, units=units)
         if units:
