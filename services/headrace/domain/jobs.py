@@ -169,13 +169,13 @@ def new_job(
     return job
 
 
-def new_lease(job: JobRecord, fact: LeaseGrantedV1, sequence: int, place: int, now: int) -> LeaseState:
-    """One that has just been granted."""
+def new_lease(job: JobRecord, fact: LeaseGrantedV1, node: str, sequence: int, place: int, now: int) -> LeaseState:
+    """One that has just been granted. `node`: the name as the node has it, so that all leases share one text."""
     lease = LeaseState.__new__(LeaseState)
     lease.job = job
     lease.attempt = fact.attempt
     lease.rank = fact.rank
-    lease.node = fact.node
+    lease.node = node
     lease.pool = fact.pool
     lease.devices = fact.devices
     lease.amounts = fact.amounts

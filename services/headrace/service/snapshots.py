@@ -138,9 +138,8 @@ class Snapshots:
 
     async def ends_as_the_ledger(self, state: State) -> bool:
         """Whether the last record that was folded is the one that the ledger has, or no longer has, there. Raises `LogError`."""
-        there = await self._log.following(
-            state.sequence - 1
-        )  # asks the leader; any server may answer whoever asks for one record
+        # Not `get`: that may be answered by the server in doubt; this is answered by the leader.
+        there = await self._log.following(state.sequence - 1)
         if there is None:
             raise LogUnavailable(f"the ledger does not say what stands at {state.sequence}, which has been read")
         return there.sequence > state.sequence or (there.sequence, record_digest(there.payload)) in state.writers.values()

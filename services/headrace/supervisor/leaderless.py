@@ -14,13 +14,12 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.streams import ensure_stream
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM
+from headrace.supervisor.servers import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,44 +31,6 @@ WAITS_FOR = 12.0
 """Seconds for which FEED may be without a leader while the ledger has one: agreeing on one takes the servers up to 9 of them."""
 AWAITED_FOR = 60.0
 MADE_ANEW = "FEED had no leader, and has been made anew: its news of the last minutes is gone"
-
-_NO_SUCH_STREAM = 10059
-
-
-class _Fault(msgspec.Struct):
-    err_code: int = 0
-
-
-class _Group(msgspec.Struct):
-    leader: str = ""
-
-
-class _Config(msgspec.Struct):
-    num_replicas: int = 0
-
-
-class _Info(msgspec.Struct):
-    """What the servers say of a stream; nothing of it where they do not answer."""
-
-    error: _Fault | None = None
-    config: _Config | None = None
-    cluster: _Group | None = None
-
-    @property
-    def is_answer(self) -> bool:
-        return self.error is not None or self.config is not None
-
-    @property
-    def is_led(self) -> bool:
-        return self.error is None and self.cluster is not None and bool(self.cluster.leader)
-
-    @property
-    def is_missing(self) -> bool:
-        return self.error is not None and self.error.err_code == _NO_SUCH_STREAM
-
-    @property
-    def copies(self) -> int:
-        return 0 if self.config is None else self.config.num_replicas
 
 
 class Leaderless:
@@ -109,12 +70,12 @@ class Leaderless:
 
     async def look(self) -> bool:
         """Whether it is led; what is to be done where it is not, or has too few copies. Raises what `ensure_stream` does."""
-        ledger, feed = await self._described(LEDGER_STREAM), await self._described(FEED_STREAM)
-        if feed.is_led:
+        ledger, feed = await described(self._bus, LEDGER_STREAM), await described(self._bus, FEED_STREAM)
+        if feed.config is not None and feed.is_led:
             if self._deleted:
                 self._say(MADE_ANEW)
             self._since, self._deleted = None, False
-            if feed.copies < self._copies:
+            if feed.config.num_replicas < self._copies:
                 await ensure_stream(self._bus, FEED_STREAM, self._copies)
             return True
         if not ledger.is_led:  # there are too few servers, or they have not agreed yet
@@ -124,21 +85,9 @@ class Leaderless:
         self._since = now if self._since is None else self._since
         if feed.is_answer and now - self._since >= WAITS_FOR:
             self._since, self._deleted = now, True
-            await self._ask("STREAM.DELETE", FEED_STREAM)  # whoever leads it would say that it is done: nobody answers
-            feed = await self._described(FEED_STREAM)
+            with suppress(LogUnavailable):  # whoever leads it would say that it is done: nobody answers
+                await self._bus.ask(f"$JS.API.STREAM.DELETE.{FEED_STREAM}")
+            feed = await described(self._bus, FEED_STREAM)
         if self._deleted and feed.is_missing:
             await ensure_stream(self._bus, FEED_STREAM, self._copies)
         return False
-
-    async def _described(self, stream: str) -> _Info:
-        try:
-            return msgspec.json.decode(await self._ask("STREAM.INFO", stream), type=_Info)
-        except msgspec.DecodeError:
-            return _Info()
-
-    async def _ask(self, what: str, stream: str) -> bytes:
-        try:
-            answer: Any = await self._bus.ask(f"$JS.API.{what}.{stream}")
-        except LogUnavailable:
-            return b""
-        return bytes(answer.data)

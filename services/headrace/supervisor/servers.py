@@ -59,15 +59,33 @@ class _Fault(msgspec.Struct):
     err_code: int = 0
 
 
-class _Info(msgspec.Struct):
-    error: _Fault | None = None
-    cluster: Standing | None = None
-
-
 class _Config(msgspec.Struct):
-    name: str
+    name: str = ""
     num_replicas: int = 1
     storage: str = "file"
+
+
+class Described(msgspec.Struct):
+    """What the servers say of a stream; nothing of it where none has answered, no `cluster` where one server is alone."""
+
+    error: _Fault | None = None
+    config: _Config | None = None
+    cluster: Standing | None = None
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether one has answered at all."""
+        return self.error is not None or self.config is not None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no such stream."""
+        return self.error is not None and self.error.err_code == _NO_SUCH_STREAM
+
+    @property
+    def is_led(self) -> bool:
+        """Whether somebody leads it."""
+        return bool(self.cluster.leader) if self.cluster is not None else self.config is not None
 
 
 class _Stream(msgspec.Struct):
@@ -82,12 +100,24 @@ class _List(msgspec.Struct):
     missing: list[str] | None = None
 
 
+async def described(bus: Connection, stream: str) -> Described:
+    """What they say of it now. Raises `LogRefused`."""
+    try:
+        return _read((await bus.ask(f"$JS.API.STREAM.INFO.{stream}")).data)
+    except LogUnavailable:
+        return Described()
+
+
 def standing(info: bytes) -> Standing | None:
     """What a stream's description says of that; None where one server is alone, or none has answered so."""
+    return _read(info).cluster
+
+
+def _read(info: bytes) -> Described:
     try:
-        return msgspec.json.decode(info, type=_Info).cluster
+        return msgspec.json.decode(info, type=Described)
     except msgspec.DecodeError:
-        return None
+        return Described()
 
 
 def roles(led: Standing | None) -> dict[str, dict[str, object]]:
@@ -206,9 +236,7 @@ async def until_streams(bus: Connection, replicas: int, patience: float = PATIEN
 
 async def _is_led(bus: Connection) -> bool:
     try:
-        info = msgspec.json.decode((await bus.ask(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}")).data, type=_Info)
-    except (LogError, msgspec.DecodeError):
+        ledger = await described(bus, LEDGER_STREAM)
+    except LogError:
         return False
-    if info.error is not None:
-        return info.error.err_code == _NO_SUCH_STREAM
-    return info.cluster is None or bool(info.cluster.leader)
+    return ledger.is_led or ledger.is_missing

@@ -141,7 +141,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
         _leave_line(state, job, fact, sequence)
     if not node.healthy:  # it went while the grant was on its way
         state.unsettled[job.key] = job
-    lease = new_lease(job, fact, sequence, place, state.now)
+    lease = new_lease(job, fact, node.name, sequence, place, state.now)
     capacity.take(state, job, pool, lease)
     job.leases[fact.rank] = lease
     node.leases[f"{job.key}/{fact.rank}"] = lease
