@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from headrace.bus.connection import connect
-from headrace.bus.log import LogError
-from headrace.bus.streams import STREAMS, ensure_streams
+from headrace.bus.log import LogError, LogUnavailable
+from headrace.bus.streams import STREAMS
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_place, currency
 from headrace.supervisor import elsewhere
 from headrace.supervisor.elsewhere import Elsewhere
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.leaderless import Leaderless
+from headrace.supervisor.readiness import PATIENCE
+from headrace.supervisor.servers import until_streams
+
+if TYPE_CHECKING:
+    from headrace.bus.connection import Connection
+    from headrace.client.endpoint import Login
 
 
 def add(nouns: Nouns) -> None:
@@ -145,16 +153,29 @@ async def make_streams(args: argparse.Namespace) -> int:
     """With as many replicas as there are servers, three at most of them."""
     installation = Installation(args.data)
     said = elsewhere.kept(installation)
-    login, replicas = installation.operator(), min(3, len(said.nats))
+    url, replicas = ",".join(said.nats), min(3, len(said.nats))
     try:
-        connection = await connect(",".join(said.nats), login.name, login.password, name="headrace config")
+        connection = await _reach(url, installation.operator())
         try:
-            await ensure_streams(connection, replicas)
+            await until_streams(connection, replicas)
             if replicas > 1:
                 await Leaderless(connection, replicas, print).until_led()
         finally:
             await connection.close()
+    except LogUnavailable as error:
+        raise Failed(
+            f"{error}. It takes {'most of the NATS servers' if replicas > 1 else 'the NATS server'} at {url}"
+        ) from None
     except LogError as error:
         raise Failed(str(error)) from None
     print(f"{', '.join(STREAMS)}: ready, {'one copy' if replicas == 1 else f'{replicas} copies'} of each message")
     return 0
+
+
+async def _reach(url: str, login: Login) -> Connection:
+    """Servers that have been started just now are given their time. Raises `LogUnavailable`, `LogRefused`."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await connect(url, login.name, login.password, name="headrace config")
+    except TimeoutError:
+        raise LogUnavailable(f"no NATS server has answered within {PATIENCE:g} s: start them with nats/*.conf first") from None

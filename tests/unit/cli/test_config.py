@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from headrace.bus.log import LogRefused
+from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.cli import config
 from headrace.cli.main import main
 
@@ -67,7 +69,7 @@ def test_streams_are_made_with_a_copy_on_each_server_and_feed_is_led(run, monkey
     async def until_led(_self):
         made.append("led")
 
-    monkeypatch.setattr(config, "ensure_streams", ensure)
+    monkeypatch.setattr(config, "until_streams", ensure)
     monkeypatch.setattr(config.Leaderless, "until_led", until_led)
     run("write", "--nats", nats, "--postgres", "x", "--in-the-clear")
     code, out, _ = run("streams")
@@ -82,3 +84,44 @@ def test_a_server_that_refuses_is_one_line(run, monkeypatch):
     monkeypatch.setattr(config, "connect", connect)
     run("write", *SAID)
     assert run("streams") == (1, "", "headrace: NATS does not let 'operator' in\n")
+
+
+def test_servers_that_are_not_there_are_named_with_what_starts_them(run, monkeypatch):
+    async def connect(*_, **__):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(config, "connect", connect)
+    monkeypatch.setattr(config, "PATIENCE", 0)
+    run("write", *SAID)
+    assert run("streams") == (
+        1,
+        "",
+        (
+            "headrace: no NATS server has answered within 0 s: start them with nats/*.conf first. "
+            "It takes the NATS server at nats://127.0.0.1:4222\n"
+        ),
+    )
+
+
+def test_servers_that_do_not_agree_are_one_line(run, monkeypatch):
+    class Connection:
+        async def close(self):
+            pass
+
+    async def connect(*_, **__):
+        return Connection()
+
+    async def until_streams(*_):
+        raise LogUnavailable("no answer on $JS.API.STREAM.INFO.SUBMIT within 1 s")
+
+    monkeypatch.setattr(config, "connect", connect)
+    monkeypatch.setattr(config, "until_streams", until_streams)
+    run("write", "--nats", "nats://a,nats://b,nats://c", "--postgres", "x", "--in-the-clear")
+    assert run("streams") == (
+        1,
+        "",
+        (
+            "headrace: no answer on $JS.API.STREAM.INFO.SUBMIT within 1 s. "
+            "It takes most of the NATS servers at nats://a,nats://b,nats://c\n"
+        ),
+    )
