@@ -96,7 +96,7 @@ rolling: $(INSTALLED) ## every part started again under load, then every writer 
 	@$(BIN)/python tests/load/zombies.py
 
 properties: $(INSTALLED) ## 10,000 random histories through the rules
-	HEADRACE_HISTORIES=10000 $(BIN)/pytest -o faulthandler_timeout=0 tests/properties
+	HEADRACE_HISTORIES=10000 $(BIN)/pytest -o faulthandler_timeout=0 --numprocesses logical --dist worksteal tests/properties
 
 sim: $(INSTALLED) ## the whole system with seeded faults in virtual time; SEEDS=1000, or PLAN=file to play one again
 	@$(BIN)/python -m tests.simulation.campaign $(if $(PLAN),--plan $(PLAN),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1))

@@ -323,10 +323,15 @@ def properties(size: Size) -> Found:
 
 
 def passed(files: Sequence[str], histories: int = 0) -> dict[str, int]:
-    """How many tests passed and failed."""
+    """How many tests passed and failed, with a line for each of the latter; histories are drawn on all cores."""
     command = [sys.executable, "-m", "pytest", "-q", "-o", "faulthandler_timeout=0", *files]
+    if histories:
+        command += ["--numprocesses", "logical", "--dist", "worksteal"]
     variables = ["env", *([f"HEADRACE_HISTORIES={histories}"] if histories else [])]
     said = subprocess.run([*variables, *command], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    for report in said.splitlines():
+        if report.startswith(("FAILED ", "ERROR ")):
+            print(f"  {report}", flush=True)
     print("  " + said.strip().rpartition("\n")[2], flush=True)
     return counted(said)
 

@@ -161,7 +161,21 @@ class Reader:
 
     def column(self, column: list[Any], count: int) -> list[Any]:
         """The values of a column of `count`."""
-        return list(self._forms[column[0]](count, *column[1:]))
+        return list(self.values(column, count))
+
+    def values(self, column: list[Any], count: int) -> Iterable[Any]:
+        """The same to be gone through once: most columns then never stand in memory."""
+        values: Iterable[Any] = self._forms[column[0]](count, *column[1:])
+        return values
+
+    def one_for_all(self, column: list[Any]) -> Any:
+        """What all values of a column are, where that is said once; else `graph.UNSAID`."""
+        form = column[0]
+        if form == SAME:
+            return column[1]
+        if form == TUPLE and not column[1]:
+            return ()
+        return {NONE: None, EMPTY: NOTHING}.get(form, graph.UNSAID)
 
     def _none(self, count: int) -> Iterable[Any]:
         return repeat(None, count)
@@ -176,7 +190,7 @@ class Reader:
         return accumulate(steps)
 
     def _choice(self, count: int, distinct: list[Any], which: list[Any]) -> Iterable[Any]:
-        return map(distinct.__getitem__, self.column(which, count))
+        return map(distinct.__getitem__, self.values(which, count))
 
     def _enum(self, count: int, number: int, values: list[Any]) -> Iterable[Any]:
         kind = self.kinds[number]
@@ -187,7 +201,7 @@ class Reader:
         return map(members.__getitem__, written)
 
     def _refs(self, count: int, number: int, places: list[Any]) -> Iterable[Any]:
-        return map(self.objects[number].__getitem__, self.column(places, count))
+        return map(self.objects[number].__getitem__, self.values(places, count))
 
     def _record(self, count: int, number: int, columns: list[Any]) -> Iterable[Any]:
         kind = self.kinds[number]
@@ -204,17 +218,17 @@ class Reader:
     def _tuple(self, count: int, columns: list[Any]) -> Iterable[Any]:
         if not columns:
             return repeat((), count)
-        return zip(*(self.column(column, count) for column in columns), strict=True)
+        return zip(*(self.values(column, count) for column in columns), strict=True)
 
     def _runs(self, count: int, kind: int, lengths: list[Any], flat: list[Any]) -> Iterable[Any]:
         spans, make = self.column(lengths, count), _CONTAINERS[kind]
-        values = iter(self.column(flat, sum(spans)))
+        values = iter(self.values(flat, sum(spans)))
         return [make(islice(values, span)) if span else make() for span in spans]
 
     def _table(self, count: int, lengths: list[Any], keys: list[Any], children: list[Any]) -> Iterable[Any]:
         spans = self.column(lengths, count)
         total = sum(spans)
-        items = zip(self.column(keys, total), self.column(children, total), strict=True)
+        items = zip(self.values(keys, total), self.values(children, total), strict=True)
         return [dict(islice(items, span)) if span else {} for span in spans]
 
     def _empty(self, count: int) -> Iterable[Any]:
@@ -222,5 +236,5 @@ class Reader:
 
     def _mixed(self, count: int, which: list[Any], parts: list[Any]) -> Iterable[Any]:
         places = self.column(which, count)
-        values = [iter(self.column(part, places.count(number))) for number, part in enumerate(parts)]
+        values = [iter(self.values(part, places.count(number))) for number, part in enumerate(parts)]
         return (next(values[place]) for place in places)

@@ -8,6 +8,7 @@ fast says so where it is declared (`metadata=AID`); a class in a module that is 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -38,7 +39,7 @@ from headrace.domain.pending import Pending
 from headrace.domain.places.node_index import NodeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 MODULES = (
     documents,
@@ -180,8 +181,23 @@ def fill(objects: list[Any], kind: type, columns: Mapping[str, Iterable[Any]]) -
 
 
 def hollow(kind: type, count: int) -> list[Any]:
-    """So many objects of a class with nothing in them yet."""
+    """So many objects of a class with nothing in them yet, or with what `stands` in all of them."""
+    make = _BLANK.get(kind)
+    if make is not None:
+        return [make() for _ in range(count)]
     return list(map(kind.__new__, repeat(kind, count)))  # type: ignore[arg-type]  # the class's own, not that of `type`
+
+
+_BLANK: dict[type, Callable[[], Any]] = {jobs.JobRecord: jobs.blank_job}
+"""Of these there are a million, and most of their fields are never set: that is faster done at once."""
+
+UNSAID = object()
+"""Is no value of a field."""
+
+
+def stands(blank: Any, name: str) -> Any:
+    """What a field of an object that is still hollow is already; `UNSAID` where it is nothing yet."""
+    return getattr(blank, name, UNSAID)
 
 
 def rebuild(made: state.State) -> None:
@@ -194,8 +210,7 @@ def rebuild(made: state.State) -> None:
             node.pool.index.put(node)
             capacity.tally(node, 1)
     made.pending = Pending()
-    pending = job_states.JobState.PENDING
-    made.pending.refill((job for job in made.jobs.values() if job.state is pending), made.now)
+    made.pending.refill(made.jobs.values(), made.now)
     for job in made.jobs.values():
         if job.leases:
             phases.watch(made, job)

@@ -120,6 +120,23 @@ class JobRecord:
         return f"{self.policy.document.name}/{self.profile}"
 
 
+def blank_job() -> JobRecord:
+    """One of which nothing is said yet: it has the defaults, and no other field."""
+    job = JobRecord.__new__(JobRecord)
+    job.state = JobState.PENDING
+    job.leases = job.avoids = job.waits_for = NOTHING
+    job.endings = job.attempts = job.avoiding = ()
+    job.attempt = job.retries_used = job.losses = job.preemptions = 0
+    job.pending_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
+    job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
+    job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""
+    job.stop = job.nomination = job.exit_code = None
+    job.stop_sequence = job.stop_at = 0
+    job.checkpoint = job.cancel_by = job.reason = job.message = ""
+    job.checkpoint_at = job.checkpoint_attempt = 0
+    return job
+
+
 def new_job(
     key: str,
     policy: PolicyState,
@@ -139,7 +156,7 @@ def new_job(
     trace: str,
 ) -> JobRecord:
     """One that has just been admitted, and waits."""
-    job = JobRecord.__new__(JobRecord)
+    job = blank_job()
     job.key = key
     job.policy = policy
     job.profile = profile
@@ -155,17 +172,6 @@ def new_job(
     job.labels = labels
     job.digest = digest
     job.trace = trace
-    job.state = JobState.PENDING
-    job.leases = job.avoids = job.waits_for = NOTHING
-    job.endings = job.attempts = job.avoiding = ()
-    job.attempt = job.retries_used = job.losses = job.preemptions = 0
-    job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
-    job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
-    job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""
-    job.stop = job.nomination = job.exit_code = None
-    job.stop_sequence = job.stop_at = 0
-    job.checkpoint = job.cancel_by = job.reason = job.message = ""
-    job.checkpoint_at = job.checkpoint_attempt = 0
     return job
 
 

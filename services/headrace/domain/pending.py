@@ -14,6 +14,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from headrace.domain.job_states import JobState
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -125,21 +127,31 @@ class Pending:
         self.mark(group)
 
     def refill(self, jobs: Iterable[JobRecord], now: int) -> None:
-        """`add` for very many jobs at once, into lines where nobody stands yet: sorted group by group, not put in place one by one."""
+        """`add` for those of very many jobs that wait, into lines where nobody stands yet: group by group, not put in place one by one."""
         groups: dict[tuple[object, ...], list[JobRecord]] = {}
         others: list[JobRecord] = []
         for job in jobs:
+            if job.state is not JobState.PENDING:
+                continue
             if job.waits_for or job.nomination is not None or job.doomed_by or job.avoids or job.not_before > now:
                 others.append(job)
+                continue
+            key = _key(job)
+            alike = groups.get(key)
+            if alike is None:
+                groups[key] = [job]
             else:
-                groups.setdefault(_ALIKE(job), []).append(job)
-        for alike in groups.values():
-            alike.sort(key=_AGE)
-            alike.sort(key=_PRIORITY, reverse=True)
+                alike.append(job)
+        for key, alike in groups.items():
+            if not _in_line(alike):
+                alike.sort(key=place_in_line)
             self.add(alike[0], now)
-            group = self.groups[_key(alike[0])]
+            group = self.groups[key]
             group.members = {job.key: job for job in alike}
-            group.lines = {priority: deque(line) for priority, line in groupby(alike, _PRIORITY)}
+            if alike[0].priority == alike[-1].priority:
+                group.lines = {alike[0].priority: deque(alike)}
+            else:
+                group.lines = {priority: deque(line) for priority, line in groupby(alike, _PRIORITY)}
         for job in others:
             self.add(job, now)
 
@@ -175,7 +187,7 @@ class Pending:
         """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
         while self._delayed and self._delayed[0][0] <= now:
             _, _, job = heapq.heappop(self._delayed)
-            if job.state == "pending" and (job.key in self.aside or job.avoiding != _avoided(job, now)):
+            if job.state is JobState.PENDING and (job.key in self.aside or job.avoiding != _avoided(job, now)):
                 self.remove(job)
                 self.add(job, now)
 
@@ -184,9 +196,6 @@ class Pending:
         return self._delayed[0][0] if self._delayed else None
 
 
-_ALIKE = attrgetter("policy", "profile", "request", "preemptible", "beyond", "barred_from")
-"""`_key` of those who avoid no node, for very many."""
-_AGE = attrgetter("admitted_at", "order", "key")
 _PRIORITY = attrgetter("priority")
 
 
@@ -212,7 +221,22 @@ def _is_older(one: JobRecord, other: JobRecord) -> bool:
     """Whether its place is before the other's; both are of one priority."""
     if one.admitted_at != other.admitted_at:
         return one.admitted_at < other.admitted_at
-    return (one.order, one.key) < (other.order, other.key)
+    (sequence, place), (its_sequence, its_place) = one.order, other.order
+    if sequence != its_sequence:
+        return sequence < its_sequence
+    if place != its_place:
+        return place < its_place
+    return one.key < other.key
+
+
+def _in_line(jobs: list[JobRecord]) -> bool:
+    """Whether they stand by priority and age as they are, as they mostly do."""
+    last = jobs[0]
+    for job in jobs[1:]:
+        if job.priority > last.priority or (job.priority == last.priority and not _is_older(last, job)):
+            return False
+        last = job
+    return True
 
 
 def _avoided(job: JobRecord, now: int) -> tuple[str, ...]:

@@ -104,13 +104,22 @@ def _fill(reader: Reader, objects: list[Any], kind: type, columns: dict[str, lis
     truth = graph.field_names(kind)
     values: dict[str, Iterable[Any]] = {}
     for name, make in graph.defaults(kind):
+        stands = graph.stands(objects[0], name)
         if name in columns and name in truth:
-            values[name] = reader.column(columns[name], len(objects))
+            if not _is(reader.one_for_all(columns[name]), stands):
+                values[name] = reader.values(columns[name], len(objects))
+        elif stands is not graph.UNSAID:
+            continue
         elif make is not None:
             values[name] = make()
         else:
             raise ValueError(f"it says nothing of {graph.name_of(kind)}.{name}, which has no default")
     graph.fill(objects, kind, values)
+
+
+def _is(said: object, stands: object) -> bool:
+    """Whether every object has that already; `False` is not 0."""
+    return said is not graph.UNSAID and type(said) is type(stands) and said == stands
 
 
 def copy_of(state: State) -> State:

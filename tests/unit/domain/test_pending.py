@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
+from headrace.domain.job_states import JobState
 from headrace.domain.jobs import JobRecord
-from headrace.domain.pending import JobGroup, Pending
+from headrace.domain.pending import JobGroup, Pending, place_in_line
 from tests.unit.domain.site import Site, place, policy
 
 
@@ -283,6 +284,20 @@ def test_who_has_once_avoided_a_node_stands_with_the_others_when_the_line_is_fil
     assert [[group.head().key, sorted(group.members)] for group in made.groups.values()] == [
         [old.key, sorted([old.key, young.key])]
     ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.tuples(st.integers(0, 2), st.integers(0, 1))), min_size=1))
+def test_a_line_that_is_filled_anew_goes_in_the_order_in_which_it_would_have_grown(told):
+    site = Site()
+    jobs = [site.admit(f"j{number}") for number in range(len(told))]
+    for job, (priority, admitted_at, order) in zip(jobs, told, strict=True):
+        job.priority, job.admitted_at, job.order = priority, admitted_at, order
+    ended = site.admit("ended")
+    ended.state = JobState.SUCCEEDED
+    made = Pending()
+    made.refill([*jobs, ended], site.now)
+    (group,) = made.groups.values()
+    assert drained(group) == [job.key for job in sorted(jobs, key=place_in_line)]
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["in line", "with places kept for it"])

@@ -56,6 +56,29 @@ def test_what_comes_back_is_what_was(again):
     assert dump(back) == dump(state)
 
 
+def test_what_all_jobs_have_in_common_comes_back_be_it_the_default_or_not():
+    made = Site(policy())
+    for name in ("a", "b"):
+        job = made.admit(name)
+        job.preemptible, job.beyond, job.retries_used, job.exit_code, job.message = False, True, 1, 0, "again"
+
+    back = load(dump(made.state))
+
+    assert [
+        (
+            job.preemptible,
+            job.beyond,
+            job.retries_used,
+            job.exit_code,
+            type(job.exit_code),
+            job.message,
+            job.reason,
+            job.attempt,
+        )
+        for job in back.jobs.values()
+    ] == [(False, True, 1, 0, int, "again", "", 0)] * 2
+
+
 def test_an_empty_state_comes_back_empty():
     assert differences(snapshot(load(dump(State()))), snapshot(State())) == []
 
