@@ -122,14 +122,14 @@ async def _campaign(place: Place, options: argparse.Namespace, lacks: str) -> in
             place, watching, disks, options.seed, cuts=not no_cuts, only=_names(options.only), on=_names(options.on)
         )
         began = time.monotonic()
-        work = [asyncio.create_task(watching.follow()), asyncio.create_task(_tell(load, watching, faults))]
+        work = [asyncio.create_task(task) for task in (watching.follow(), _tell(load, watching, faults), faults.let_in())]
         submits = asyncio.create_task(load.run())
         await asyncio.sleep(3.0)
         await faults.run(options.minutes * 60)
         submits.cancel()
         await asyncio.gather(submits, return_exceptions=True)
         broke = time.monotonic() - began
-        await faults.heal()
+        faults.heal()
         drained = await _drain(load, watching)
         for task in work:
             task.cancel()

@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter, defaultdict, deque
 from contextlib import suppress
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from tests.chaos.disks import Disks
 from tests.chaos.network import cut_off
-from tests.chaos.place import EXECUTORS, PARTS, SERVERS, STANDBYS, Place
+from tests.chaos.place import PARTS, SERVERS, STANDBYS, Place
 from tests.chaos.watching import Watching
 
 AT_ONCE = 4
@@ -192,10 +193,6 @@ class Faults:
                     await asyncio.sleep(fault.seconds)
                 finally:
                     self._disks.empty(fault.part)
-                if (
-                    fault.part in EXECUTORS
-                ):  # it refused what it could not write down, and is set aside until somebody says otherwise (R36)
-                    await asyncio.to_thread(self._place.tried, "node", "uncordon", fault.part.removeprefix("node-"))
         return _now()
 
     async def _everything(self) -> None:
@@ -215,14 +212,25 @@ class Faults:
         else:
             self.took["kill everything", "all"].append(took)
 
-    async def heal(self) -> None:
-        """Whatever may still be stopped goes on; nodes that were set aside for what we did to them are let in again."""
+    def heal(self) -> None:
+        """Whatever may still be stopped goes on, and no disk is full."""
         for part in PARTS:
             self._place.signal(part, signal.SIGCONT)
         for part in self._disks.parts:
             self._disks.empty(part)
-        for part in EXECUTORS:
-            await asyncio.to_thread(self._place.tried, "node", "uncordon", part.removeprefix("node-"))
+
+    async def let_in(self) -> None:
+        """Until cancelled: nodes that were set aside for what was done to them are let in again, as an operator would (R36).
+
+        Nobody may answer while everything breaks, and a node may refuse after its disk has room again: so it is looked all the time.
+        """
+        while True:
+            for node in sorted(self._watching.aside):
+                fault = self.running.get(f"node-{node}")
+                if fault is None or fault.kind != "full":
+                    with suppress(subprocess.TimeoutExpired):
+                        await asyncio.to_thread(self._place.tried, "node", "uncordon", node, within=30.0)
+            await asyncio.sleep(1.0)
 
 
 def _now() -> int:

@@ -42,6 +42,8 @@ class Watching:
         self.holds: dict[str, set[str]] = defaultdict(set)
         """Node to the leases that it holds, as the ledger says."""
         self.set_aside: list[str] = []
+        self.aside: set[str] = set()
+        """Nodes that are set aside until somebody says otherwise (R36)."""
         self._beats: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
         self.troubles: list[str] = []
@@ -76,7 +78,11 @@ class Watching:
             elif kind in OVER:
                 for leases in self.holds.values():
                     leases.discard(_lease(fact))
+            elif kind == "node.uncordoned.v1":
+                self.aside.discard(fact["node"])
             elif kind in ASIDE:
+                if kind == "node.set_aside.v1":
+                    self.aside.add(fact["node"])
                 self.set_aside.append(f"{fact['node']}: {kind} {fact.get('reason', '')}")
             elif kind in ENDS:
                 self._load.ended(fact["job"])
