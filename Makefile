@@ -8,7 +8,6 @@ INSTALLED := $(PLACE)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 DISTRIBUTIONS := contracts services node-executor
 INSTALLING := tests/integration tests/end_to_end
-HISTORIES := auditor bookkeeper determinism ends forecasts histories honoured snapshots totality waits
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
@@ -44,7 +43,7 @@ test-deploy: $(INSTALLED) ## every service by the commands of the systemd units,
 test-compiled: $(INSTALLED) ## the rules as machine code decide what they decide as they are written: the same seeds, the scenarios, histories
 	@$(MAKE) --no-print-directory setup COMPILED=1
 	@$(BIN)/pytest tests/compiled
-	@.compiled/bin/pytest --numprocesses logical --dist loadfile tests/scenarios tests/golden $(HISTORIES:%=tests/properties/test_%.py)
+	@.compiled/bin/pytest --numprocesses logical --dist loadfile tests/scenarios tests/golden tests/properties
 
 check: $(INSTALLED) ## format, lint, types, import rules, generated files, the shape of the tree
 	$(BIN)/ruff format --check --quiet

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.writers import ALLOCATOR, PREEMPTION
 from headrace.domain.pending import JobGroup, Pending
 from headrace.domain.snapshot import copy_of
 from headrace.domain.state import State
@@ -62,10 +63,13 @@ def written(fact: AnyFact) -> bytes:
 class Shuffled:
     """A decider whose every decision is made again, by one that knows nothing, on copies with all dicts in other orders."""
 
-    def __init__(self, world: World, trusted, kind, random, times: int) -> None:
-        self.world, self.trusted, self.kind, self.random, self.times = world, trusted, kind, random, times
+    def __init__(self, world: World, by: str, kind, random, times: int) -> None:
+        self.world, self.trusted, self.kind, self.random, self.times = world, world.deciders[by], kind, random, times
+        self.asked = 0
+        world.deciders[by] = self
 
     def decide(self, now: int):
+        self.asked += 1
         copies = [copy_of(self.world.state) for _ in range(self.times)]
         decided = self.trusted.decide(now)
         for copy in copies:
@@ -79,10 +83,12 @@ class Shuffled:
 
 def watched(scenario, random, times: int) -> None:
     world = World(scenario, judged=False)
-    world.allocator = Shuffled(world, world.allocator, Allocator, random, times)  # type: ignore[assignment]
-    world.preemption = Shuffled(world, world.preemption, PreemptionWatch, random, times)  # type: ignore[assignment]
+    shuffled = [
+        Shuffled(world, by, kind, random, times) for by, kind in ((ALLOCATOR, Allocator), (PREEMPTION, PreemptionWatch))
+    ]
     for _ in world.run():
         pass
+    assert all(decider.asked for decider in shuffled)
 
 
 @histories(one_in=10)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import MINUTE
+from headrace.contracts.writers import PREEMPTION
 from headrace.domain.job_states import JobState
 from headrace.domain.jobs import JobRecord
 from headrace.domain.queueing.holds import as_seen_by
 from headrace.domain.reclaim.victims import NoPlan, Plan, review, search
 from headrace.domain.state import PoolState, State
-from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.happenings import happen
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
@@ -119,23 +119,32 @@ def test_a_set_is_found_exactly_where_one_exists_and_it_is_minimal(drawn) -> Non
     check(state, job, state.pools["a"], now)
 
 
-class Doubted(PreemptionWatch):
+class Doubted:
     """A preemption whose every search is held against the oracle, where the world is small enough for that."""
 
+    def __init__(self, world: World) -> None:
+        self.state, self.trusted, self.asked = world.state, world.deciders[PREEMPTION], 0
+        world.deciders[PREEMPTION] = self
+
     def decide(self, now: int):
+        self.asked += 1
         for pool in self.state.pools.values():
             asked = pool.search
             if asked is not None and asked.proposal is None and asked.job.state is JobState.PENDING:
                 oracle = Oracle(self.state, asked.job, pool, now)
                 if max(len(oracle.candidates(cause)) for cause in ("reclaim", "priority")) <= CANDIDATES_MAX:
                     check(self.state, asked.job, pool, now)
-        return super().decide(now)
+        return self.trusted.decide(now)
+
+    def next_wakeup(self) -> int | None:
+        return self.trusted.next_wakeup()
 
 
 @histories()
 @given(scenarios())
 def test_so_it_is_for_every_search_of_any_history_over_pools_keys_tenants_and_gangs(scenario) -> None:
     world = World(scenario, judged=False)
-    world.preemption = Doubted(world.state)
+    doubted = Doubted(world)
     for _ in world.run():
         pass
+    assert doubted.asked

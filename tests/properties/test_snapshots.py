@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.allocator.decide import Allocator
+from headrace.contracts.writers import ALLOCATOR, PREEMPTION
 from headrace.domain.fold.ledger import Ledger
 from headrace.domain.snapshot import copy_of, dump, load
 from headrace.preemption.decide import PreemptionWatch
@@ -45,24 +46,28 @@ def test_the_fold_of_a_snapshot_and_the_tail_is_the_fold_of_everything(scenario,
 class Restarted:
     """A decider that is held, at every decision, against one that begins with a snapshot, and one that begins with a copy."""
 
-    def __init__(self, world: World, trusted, kind) -> None:
-        self.world, self.trusted, self.kind = world, trusted, kind
+    def __init__(self, world: World, by: str, kind) -> None:
+        self.world, self.trusted, self.kind, self.asked = world, world.deciders[by], kind, 0
+        world.deciders[by] = self
 
     def decide(self, now: int):
+        self.asked += 1
         before = dump(self.world.state)
         decided = self.trusted.decide(now)
         assert self.kind(load(before)).decide(now) == decided
         assert self.kind(copy_of(self.world.state)).decide(now) == decided
         return decided
 
-    def __getattr__(self, name: str):
-        return getattr(self.trusted, name)
+    def next_wakeup(self) -> int | None:
+        return self.trusted.next_wakeup()
 
 
 @histories(one_in=10)
 @given(scenarios())
 def test_who_begins_with_a_snapshot_or_a_copy_decides_the_same(scenario) -> None:
     world = World(scenario, judged=False)
-    world.allocator = Restarted(world, world.allocator, Allocator)  # type: ignore[assignment]
-    world.preemption = Restarted(world, world.preemption, PreemptionWatch)  # type: ignore[assignment]
+    restarted = Restarted(world, ALLOCATOR, Allocator), Restarted(world, PREEMPTION, PreemptionWatch)
+
     play(world)
+
+    assert all(decider.asked for decider in restarted)

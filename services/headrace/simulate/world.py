@@ -75,8 +75,14 @@ class Stated(NamedTuple):
     facts: tuple[AnyFact, ...]
 
 
-class _Decider(Protocol):
-    def decide(self, now: int) -> Iterable[AnyFact]: ...
+class Decider(Protocol):
+    """Who states facts when it is its turn, and may have to be asked again at some time although nothing new is read."""
+
+    def decide(self, now: int) -> Iterable[AnyFact]:
+        """The facts to state at log time `now`; none when there is nothing to say."""
+
+    def next_wakeup(self) -> int | None:
+        """The log time at which something is due by itself."""
 
 
 class World:
@@ -84,7 +90,8 @@ class World:
 
     `judged` False: documents come into force as they are, even where governance would refuse them, and what it would not delete stays;
     for trying the rules on worlds that nobody may write. `long`: what is stated is folded as it is, without codec, checks and log, and
-    kept by nobody: for plays of days of work. `listeners` hear each fact when it has been folded, and when (log time).
+    kept by nobody: for plays of days of work. `listeners` hear each fact when it has been folded, and when (log time). `deciders` take
+    turns in this order, by the writer in whose name they speak; who is put in the place of one is asked instead of it.
     """
 
     def __init__(
@@ -107,14 +114,11 @@ class World:
         self.log = MemoryLog(lambda: self.now, after=self.state.sequence, lasts=lasts)
         self.submits = MemoryLog(lambda: self.now, after=self.state.judged)
         self.admission = Admission(self.state, lambda _tenant, _job, _text: "")
-        self.allocator = Allocator(self.state)
-        self.preemption = PreemptionWatch(self.state)
-        self.governance = Governance(self.state, ZONES)
-        self._turns: tuple[tuple[str, _Decider], ...] = (
-            (ALLOCATOR, self.allocator),
-            (PREEMPTION, self.preemption),
-            (GOVERNANCE, self.governance),
-        )
+        self.deciders: dict[str, Decider] = {
+            ALLOCATOR: Allocator(self.state),
+            PREEMPTION: PreemptionWatch(self.state),
+            GOVERNANCE: Governance(self.state, ZONES),
+        }
         self._rests: dict[str, tuple[int, int]] = {}
         """Behind which record, and when, somebody had nothing to say: until one of these is another, there is nothing to ask."""
         self.machines = Machines()
@@ -180,17 +184,14 @@ class World:
             self.pass_to(until if moment is None else min(moment, until))
 
     def _is_over(self) -> bool:
-        wakeups = (self.allocator.next_wakeup(), self.preemption.next_wakeup(), self.governance.next_wakeup())
-        return not self.machines.will_end() and all(moment is None or moment <= self.now for moment in wakeups)
+        return not self.machines.will_end() and all(moment is None or moment <= self.now for moment in self._wakeups())
+
+    def _wakeups(self) -> list[int | None]:
+        return [decider.next_wakeup() for decider in self.deciders.values()]
 
     def _next_moment(self) -> int | None:
         """When something happens by itself, after now."""
-        due = [
-            self.machines.next_due(),
-            self.allocator.next_wakeup(),
-            self.preemption.next_wakeup(),
-            self.governance.next_wakeup(),
-        ]
+        due = [self.machines.next_due(), *self._wakeups()]
         return min((moment for moment in due if moment is not None and moment > self.now), default=None)
 
     def _jump_to(self, target: int) -> None:
@@ -215,7 +216,7 @@ class World:
             spoken = self._nodes_speak()
             if self.admission.waiting and self.append(ADMISSION, self.admission.decide(self.now)):
                 spoken = True
-            for by, decider in self._turns:
+            for by, decider in self.deciders.items():
                 rest = state.sequence, self.now
                 if rests.get(by) == rest:
                     continue
