@@ -35,6 +35,28 @@ def test_it_is_machine_code():
     assert told(COMPILED, where) == ["True"] * len(rooms)
 
 
+EACH_FIRST = """
+import importlib, os
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+import headrace.domain
+root = Path(headrace.domain.__file__).parents[2]
+for file in sorted(root.glob(f"headrace/**/*{EXTENSION_SUFFIXES[0]}")):
+    room = ".".join(file.relative_to(root).parts).removesuffix(EXTENSION_SUFFIXES[0])
+    child = os.fork()
+    if child == 0:
+        importlib.import_module(room)
+        os._exit(0)
+    print(room, os.waitpid(child, 0)[1])
+"""
+
+
+def test_whatever_is_imported_first_can_be():
+    ends = dict(line.split() for line in told(COMPILED, EACH_FIRST))
+    assert {"headrace.domain.jobs", "headrace.allocator.decide"} <= set(ends)
+    assert [room for room, status in ends.items() if status != "0"] == []
+
+
 def test_every_seed_gives_the_same_bytes_in_both():
     digests = f"from tests.simulation.campaign import run\nfor seed in range({SEEDS}): print(seed, run(str(seed)).digest)"
     written = told(sys.executable, digests)

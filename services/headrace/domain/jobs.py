@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from headrace.domain.fields import AID, NOTHING, nothing
 from headrace.domain.job_states import JobState
+from headrace.domain.requests import (
+    Request,
+)  # machine code takes these two for annotations of fields, and ends where they are not there
+from headrace.domain.state import PolicyState
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts import LeaseGrantedV1
     from headrace.contracts.facts.fact import DeviceShare, Ladder
     from headrace.domain.attempts import Attempt, Ending
-    from headrace.domain.requests import Request
-    from headrace.domain.state import PolicyState
     from headrace.domain.takings import Preemption
 
 
