@@ -8,17 +8,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, combinations
+from typing import NamedTuple
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.mig import FAMILIES
 from headrace.domain.job_states import JobState
-from headrace.domain.jobs import JobRecord
+from headrace.domain.jobs import JobRecord, LeaseState
 from headrace.domain.state import NodeState, PolicyState, PoolState, State
 
 SECOND = 1_000_000
 Side = list[tuple[dict[str, int], dict[str, int]]]
 """Accounts: what is used in each, and what is reserved."""
 Jobs = tuple[JobRecord, ...]
+
+
+class Freed(NamedTuple):
+    job: JobRecord
+    node: str
+    devices: tuple[DeviceShare, ...]
+    amounts: dict[str, int]
+
+
+def left_by(lease: LeaseState) -> Freed:
+    """What comes free when a lease goes as its ladder says (R29): devices alone where it is suspended; what is suspended has none."""
+    stop = lease.job.stop
+    amounts = {key: value for key, value in lease.amounts.items() if key != GPU or not lease.suspended_at}
+    if stop is not None and stop.then == "suspend":
+        amounts = {key: value for key, value in amounts.items() if key == GPU}
+    return Freed(lease.job, lease.node, () if lease.suspended_at else lease.devices, amounts)
 
 
 @dataclass
@@ -219,16 +237,17 @@ class Oracle:
 
     def is_sufficient(self, gone: Iterable[JobRecord], nodes: Iterable[str] | None = None) -> bool:
         """Whether the preemptor's replicas place once these, and whoever leaves anyway, have left."""
-        leaving = [job for job in self.state.jobs.values() if job.state is JobState.STOPPING]
-        leases = [lease for job in leaving for lease in job.leases.values() if not lease.overdue and lease.pool == self.name]
+        leases = self.leaving()
         counted = [lease for lease in leases if not lease.job.yields_to]
-        taken = [lease for job in gone for lease in job.leases.values()]
+        taken = [left_by(lease) for job in gone for lease in job.leases.values()]
         freed = [*counted, *taken]
         share = self.state.shares.get((self.job.tenant, self.name))
         for key, value in self.asked.items():
             is_slice = bool(self.job.request.shape.mig) and key == GPU and GPU not in self.pool.document.capacity
             if not is_slice and self.used(key, freed) + value > self.pool.usable.get(key, 0):
                 return False
+            if not is_slice and self.leased(key, [*leases, *taken]) + value > self.pool.usable.get(key, 0):
+                return False  # of what is overdue nobody knows when it leaves
             if share is not None and key in share.limit:
                 own = sum(lease.amounts.get(key, 0) for lease in freed if lease.job.tenant == self.job.tenant)
                 if share.use.get(key, 0) - own + value > share.limit[key]:
@@ -239,15 +258,36 @@ class Oracle:
             room += self.room(self.pool.nodes[name], [lease for lease in [*leases, *taken] if lease.node == name])
         return room >= self.job.request.replicas
 
+    def leaving(self) -> list[Freed]:
+        """What comes free anyway, if nothing is overdue."""
+        stopping = [job for job in self.state.jobs.values() if job.state is JobState.STOPPING]
+        leases = [lease for job in stopping for lease in job.leases.values()]
+        return [left_by(lease) for lease in leases if not lease.overdue and lease.pool == self.name]
+
     def used(self, key: str, freed: list) -> int:
         """What counts as used in the pool without some leases; a device that is cut counts with at most one GPU (R4)."""
-        charged: dict[tuple[str, str], int] = {}
         total = self.pool.use.get(key, 0)
         if key != GPU:
             return total - sum(lease.amounts.get(key, 0) for lease in freed)
-        held = [lease for job in self.state.jobs.values() if not job.yields_to for lease in job.leases.values()]
         kept = [place for one in self.state.preemptions.values() if one.kept and one.pool == self.name for place in one.places]
-        for place in [*(lease for lease in held if lease.pool == self.name), *kept]:
+        held = [lease for lease in self.held() if not lease.job.yields_to]
+        return self.without(total, [*held, *kept], freed)
+
+    def leased(self, key: str, gone: list) -> int:
+        """What leases hold in the pool without some of them."""
+        total = self.pool.leased.get(key, 0)
+        return (
+            self.without(total, self.held(), gone) if key == GPU else total - sum(lease.amounts.get(key, 0) for lease in gone)
+        )
+
+    def held(self) -> list[LeaseState]:
+        """Leases in the pool that hold devices."""
+        leases = [lease for job in self.state.jobs.values() for lease in job.leases.values()]
+        return [lease for lease in leases if lease.pool == self.name and not lease.suspended_at]
+
+    def without(self, total: int, held: list, freed: list) -> int:
+        charged: dict[tuple[str, str], int] = {}
+        for place in held:
             for share in place.devices:
                 if share.mig:
                     charged[place.node, share.device] = charged.get((place.node, share.device), 0) + share.units
@@ -338,8 +378,7 @@ class Oracle:
 
     def is_of_nodes(self) -> bool:
         """Whether what is missing belongs to nodes: one replica, and no ceiling or limit of pool or tenant in the way."""
-        leaving = [job for job in self.state.jobs.values() if job.state is JobState.STOPPING and not job.yields_to]
-        leases = [lease for job in leaving for lease in job.leases.values() if not lease.overdue and lease.pool == self.name]
+        leases = [lease for lease in self.leaving() if not lease.job.yields_to]
         share = self.state.shares.get((self.job.tenant, self.name))
         for key, value in self.asked.items():
             if key in self.pool.document.capacity and self.used(key, leases) + value > self.pool.usable.get(key, 0):

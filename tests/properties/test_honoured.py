@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from headrace.contracts.writers import ALLOCATOR
 from headrace.domain.job_states import JobState
 from headrace.domain.jobs import JobRecord
 from headrace.domain.queueing.admissible import open_pools
@@ -29,7 +30,7 @@ class Watched(World):
 
     def settle(self) -> None:
         super().settle()
-        wakeup = self.allocator.next_wakeup()
+        wakeup = self.deciders[ALLOCATOR].next_wakeup()
         if self.looked_at != self.state.sequence and (wakeup is None or wakeup > self.now + REST_MAX):
             self.looked_at = self.state.sequence
             waiting = [job for job in self.state.jobs.values() if job.state is JobState.PENDING and self._is_ready(job)]

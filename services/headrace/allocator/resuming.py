@@ -35,10 +35,7 @@ def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Pl
         add_to(asked.setdefault(place.node, {}), place.amounts)
     for name, amounts in asked.items():
         node = state.nodes[name]
-        if (
-            amounts.get(CPU, 0) > node.cpu_free - node.cpu_nominated
-            or amounts.get(MEMORY, 0) > node.memory_free - node.memory_nominated
-        ):
+        if amounts.get(CPU, 0) > node.cpu_open or amounts.get(MEMORY, 0) > node.memory_open:
             return False
     rest = {key: value for key, value in job.request.total.items() if key != GPU}
     limits = scopes_of(state, job.policy, pool.document.name)

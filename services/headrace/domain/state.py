@@ -135,6 +135,16 @@ class NodeState:
         """Whether anything may be granted on it now."""
         return self.status == "ready" and not self.cordoned
 
+    @property
+    def cpu_open(self) -> int:
+        """Millicores that anybody may be granted now. What is kept for a preemptor may be more than is free until its victims have left."""
+        return max(0, self.cpu_free - self.cpu_nominated)
+
+    @property
+    def memory_open(self) -> int:
+        """MiB that anybody may be granted now."""
+        return max(0, self.memory_free - self.memory_nominated)
+
 
 @dataclass(slots=True, eq=False)
 class PoolState:

@@ -192,7 +192,7 @@ def sums_fit(pool: PoolState, asked: Amounts, policy: PolicyKey) -> bool:
 def _idle(node: NodeState, key: str) -> int:
     if key == GPU:
         return sum(device.idle for device in node.devices)
-    return max(0, node.cpu_free - node.cpu_nominated if key == CPU else node.memory_free - node.memory_nominated)
+    return node.cpu_open if key == CPU else node.memory_open
 
 
 def _sum(kinds: list[tuple[Kind, int]]) -> Amounts:

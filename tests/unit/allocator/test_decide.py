@@ -203,13 +203,33 @@ def test_what_settles_jobs_leaves_room_for_grants():
 def test_an_order_stands_alone_and_grants_wait_for_the_next_record():
     told = proposed()
     victim, preemptor = told.state.jobs.values()
-    told.node("n2", 1)
-    told.admit("other/one", priority=9)
+    told.admit("other/cpu", priority=9)
 
     facts = told.allocate()
     assert (type(facts[0]), facts[1:]) == (f.PreemptionOrderedV1, (stopped(victim, "preempted", preemptor=preemptor.key),))
 
-    assert told.allocate()[0].rule == "R27"
+    told.node("n2", 1)
+    told.admit("other/one", priority=9)
+    grants = told.allocate()
+    assert (grants[0].job, grants[0].rule) == (preemptor.key, "R27")
+
+
+def test_nobody_yields_to_who_has_room_by_now():
+    told = proposed()
+    _, preemptor = told.state.jobs.values()
+    told.node("n2", 1)
+
+    (dismissed,) = told.allocate()
+    assert (type(dismissed), dismissed.why) == (f.PreemptionDismissedV1, "there is room for it")
+    assert told.allocate() == (granted(preemptor, place("n2", 0), inside=True, rule="R15"),)
+
+
+def test_no_victims_are_looked_for_where_there_is_room_by_now():
+    told = searched()
+    told.node("n2", 1)
+
+    answered(told)
+    assert [pool.fruitless != {} for pool in told.state.pools.values()] == [True]
 
 
 def test_a_preemption_goes_from_the_search_to_the_grant():

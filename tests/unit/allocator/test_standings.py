@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 
+from headrace.allocator.decide import Allocator
 from headrace.allocator.headroom import bits_of
 from headrace.allocator.lines import Board
 from headrace.allocator.standings import REQUESTS_KEPT, Standings
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import SECOND
+from headrace.contracts.writers import ALLOCATOR
 from headrace.simulate.world import World
 from tests.properties.histories import scenarios
 from tests.unit.allocator.history import History, policy
@@ -93,7 +95,9 @@ class Doubted(World):
 
     def settle(self) -> None:
         super().settle()
-        kept = self.allocator.standings
+        allocator = self.deciders[ALLOCATOR]
+        assert isinstance(allocator, Allocator)
+        kept = allocator.standings
         kept.refresh()
         again = Standings(self.state)
         again.refresh()

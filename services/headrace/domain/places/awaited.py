@@ -146,8 +146,6 @@ def _would_be_free(node: NodeState, places: list[Place], on: Occupancy) -> bool:
     cpu, memory, units = _when_all_have_left(node, leaving)
     cut = _cut_when_all_have_left(node, leaving)
     for place in places:
-        cpu -= place.amounts.get(CPU, 0)
-        memory -= place.amounts.get(MEMORY, 0)
         for share in place.devices:
             if not share.mig:
                 units[share.device] = units.get(share.device, 0) - share.units
@@ -156,8 +154,8 @@ def _would_be_free(node: NodeState, places: list[Place], on: Occupancy) -> bool:
             else:
                 cut[share.device].take(share, 1)
     return (
-        cpu >= 0
-        and memory >= 0
+        sum(place.amounts.get(CPU, 0) for place in places) <= cpu
+        and sum(place.amounts.get(MEMORY, 0) for place in places) <= memory
         and all(units[share.device] >= 0 for place in places for share in place.devices if not share.mig)
     )
 
@@ -170,7 +168,7 @@ def _leaving(node: NodeState, on: Occupancy) -> list[Held]:
 
 
 def _when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> tuple[int, int, dict[str, int]]:
-    """The cpu, memory and units of each device that would be open on the node."""
+    """The cpu, memory and units of each device that would be open on the node; on one that has shrunk, more may be held than there is."""
     cpu, memory = node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated
     units = {device.name: 0 if device.mig or device.unfit else device.free - device.nominated for device in node.devices}
     for place in leaving:
@@ -179,7 +177,7 @@ def _when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> tuple[int, 
         for share in place.devices:
             if not share.mig:
                 units[share.device] = units.get(share.device, 0) + share.units
-    return cpu, memory, units
+    return max(0, cpu), max(0, memory), units
 
 
 def _cut_when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> dict[str, DeviceState]:
@@ -229,8 +227,8 @@ class _Prospect:
     def __init__(self, node: NodeState, shape: Shape, on: tuple[Occupant, ...]) -> None:
         self._shape = shape
         cpu, memory, units = _when_all_have_left(node, [place for place, end in on if end is not None])
-        self._cpu = [node.cpu_free - node.cpu_nominated, cpu]
-        self._memory = [node.memory_free - node.memory_nominated, memory]
+        self._cpu = [node.cpu_open, cpu]
+        self._memory = [node.memory_open, memory]
         self._last = max((one.end for one in on if one.end is not None), default=0)
         self.wait: Wait | None = None
         self._see(node, units, on)

@@ -191,11 +191,11 @@ def _key(node: NodeState) -> ClassKey:
     opens.sort()
     if opens and opens[0] < 0:  # of a device that came back smaller, more is kept than is free
         opens = [max(0, units) for units in opens]
-    return ClassKey(node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated, tuple(opens), ())
+    return ClassKey(node.cpu_open, node.memory_open, tuple(opens), ())
 
 
 def _mixed_key(node: NodeState) -> ClassKey:
     """Of a node some of whose devices are, or were, in MIG mode, or are unfit."""
     opens = sorted(device.open for device in node.devices if not device.mig)
     mig = sorted((device.family, layout) for device in node.devices if (layout := device.layout) is not None)
-    return ClassKey(node.cpu_free - node.cpu_nominated, node.memory_free - node.memory_nominated, tuple(opens), tuple(mig))
+    return ClassKey(node.cpu_open, node.memory_open, tuple(opens), tuple(mig))

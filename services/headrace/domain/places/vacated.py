@@ -88,8 +88,10 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
     """The accounts in which the job lacks something, once what leaves `anyway` has left.
 
     Under no ceiling, geometry alone decides about slices (R4); under one they count here with all that they are charged, which may be more
-    than they will count.
+    than they will count. What victims hold that are overdue is in no account of use, and may stay: where leases would hold more than is
+    used, they are an account as well, since neither may exceed what is usable (R6).
     """
+    anyway = tuple(anyway)
     governed = [(key, asked) for key, asked in job.request.total.items() if asked and key in pool.governed]
     counts = job.request.total if GPU in pool.document.capacity else job.request.sums
     lacks = {key: pool.use.get(key, 0) + counts[key] - pool.usable.get(key, 0) for key, _ in governed if key in counts}
@@ -102,6 +104,12 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
         if not lease.job.yields_to:  # else it is out of these accounts already, and cannot free anything twice (R17)
             for account in accounts:
                 account.move((lease,), 1)
+    if pool.apart:
+        used, held = accounts[0].lacks, pool.leased
+        account = Account({key: held.get(key, 0) + counts[key] - pool.usable.get(key, 0) for key in lacks}, "", pool.cut.leased)
+        account.move(anyway, 1)
+        account.lacks = {key: amount for key, amount in account.lacks.items() if amount > max(0, used.get(key, 0))}
+        accounts.append(account)
     return [account for account in accounts if account.lacks]
 
 
@@ -342,14 +350,13 @@ class Vacated:
 
     def hold(self, amounts: Amounts) -> Place | None:
         """Put one replica here; None where no more fits. The count is not kept after this."""
-        shape = self._shape
-        if self._cpu < shape.cpu or self._memory < shape.memory:
+        if self._cpu_each > max(0, self._cpu) or self._memory_each > max(0, self._memory):
             return None
         devices = self._pick(amounts.get(GPU, 0))
         if devices is None:
             return None
-        self._cpu -= shape.cpu
-        self._memory -= shape.memory
+        self._cpu -= self._cpu_each
+        self._memory -= self._memory_each
         self._take(devices)
         return Place(node=self._node.name, devices=devices, amounts=amounts)
 

@@ -6,6 +6,7 @@ opens it.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from headrace.contracts.durations import format_time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 GOING = ("drain", "cancel")
 """The modes after which the object is deleted: nothing new is admitted there."""
+_submission = attrgetter("order")
 
 
 def queue_closing(state: State, policy: PolicyState, profile: str) -> Closing | None:
@@ -90,7 +92,10 @@ def holding_under(state: State, closing: Closing) -> list[JobRecord]:
 
 
 def waiting_under(state: State, closing: Closing) -> list[JobRecord]:
-    """The jobs under it that stand in line, or aside. Those that could go to a pool wait for another."""
+    """The jobs under it that stand in line, or aside, as they were submitted. Those that could go to a pool wait for another.
+
+    Neither groups nor their members are in an order that outlives a snapshot.
+    """
     groups = [
         group
         for policy in policies_under(state, closing)
@@ -99,10 +104,11 @@ def waiting_under(state: State, closing: Closing) -> list[JobRecord]:
     ]
     policies = set(map(id, policies_under(state, closing)))
     aside = (job for job in state.pending.aside.values() if id(job.policy) in policies)
-    return [
+    waiting = [
         *(job for group in groups for job in group.members.values()),
         *(job for job in aside if _is_of(state, closing, job.policy, job.profile)),
     ]
+    return sorted(waiting, key=_submission)
 
 
 def _is_of(state: State, closing: Closing, policy: PolicyState, profile: str) -> bool:

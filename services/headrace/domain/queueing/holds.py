@@ -81,7 +81,7 @@ class _Open:
         self._touched: dict[str, DeviceState] = {}
         self._host = {CPU: 0, MEMORY: 0}
         if node is not None:
-            self._host = {CPU: node.cpu_free - node.cpu_nominated, MEMORY: node.memory_free - node.memory_nominated}
+            self._host = {CPU: node.cpu_open, MEMORY: node.memory_open}
 
     def take(self, place: Place) -> Place:
         """As much of the place as is open."""

@@ -15,7 +15,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.preemption import Victim
 from headrace.domain.job_states import JobState
 from headrace.domain.places.placement import may_hold
-from headrace.domain.queueing.holds import as_seen_by
+from headrace.domain.queueing.holds import as_seen_by, has_room_beside_holds
 from headrace.domain.reclaim.eligibility import (
     can_leave,
     can_yield,
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 VICTIMS_MAX = 3_000
 """Jobs that yield to one preemptor: they and its places stand in one record (R26)."""
+ROOM = "there is room for it"
+LEAVING = "what is leaving already makes room for it"
+"""By whichever cause nobody has to be taken: these are the whole answer."""
 
 
 class Plan(NamedTuple):
@@ -61,12 +64,12 @@ def search(state: State, job: JobRecord, pool: PoolState, now: int) -> Plan | No
     if _at_own_limit(state, job, pool):
         return NoPlan("its own limit is in the way")
     none: NoPlan | None = None
-    for cause in causes(state, job, pool):
-        with as_seen_by(state, job, pool):
-            found = _search_by(state, job, pool, cause, now)
-        if isinstance(found, Plan):
-            return found
-        none = found if none is None else _both(none, found)
+    with as_seen_by(state, job, pool):
+        for cause in causes(state, job, pool):
+            found = NoPlan(ROOM) if _has_room(state, job, pool) else _search_by(state, job, pool, cause, now)
+            if isinstance(found, Plan) or found.why in (ROOM, LEAVING):
+                return found
+            none = found if none is None else _both(none, found)
     return none or NoPlan("it may not take anything back: beyond its reservation")
 
 
@@ -74,6 +77,14 @@ def _both(first: NoPlan, second: NoPlan) -> NoPlan:
     """Nobody by either cause: the first one's reason, and the first moment at which either might find somebody."""
     moments = [moment for moment in (first.retry_at, second.retry_at) if moment is not None]
     return NoPlan(first.why, max(first.protected, second.protected), min(moments, default=None))
+
+
+def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
+    """Whether nobody has to yield: who opened the search has not been able to grant anything since somebody left."""
+    limits = scopes_of(state, job.policy, pool.document.name)
+    if over_limit(limits, pool.governed, job.request.total, beyond=job.beyond) is not None:
+        return False
+    return has_room_beside_holds(state, job, pool)
 
 
 def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
@@ -89,7 +100,7 @@ def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: i
         return NoPlan("nobody here holds borrowed units that would help", *yielders.protected())
     ground = Ground(state, job, pool, cause)
     if state.ladders.moments and ground.places((), ground.usable()) is not None:
-        return NoPlan("what is leaving already makes room for it")
+        return NoPlan(LEAVING)
     found = find(ground, yielders)
     if found is None:
         given_up = "; not all sets were tried" if ground.effort_left <= 0 else ""
@@ -146,6 +157,8 @@ def _review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int)
         if key not in known:
             known[key] = kind_of(state, job, pool, short, found.policy, found.request)
         kinds.append(known[key])
+    if _has_room(state, job, pool):
+        return ROOM
     ground = Ground(state, job, pool, plan.cause)
     names = dict.fromkeys(place.node for place in plan.places)
     nodes = [pool.nodes[name] for name in names if name in pool.nodes and may_hold(pool.nodes[name], job)]

@@ -58,6 +58,12 @@ def index_of(*nodes: NodeState) -> NodeIndex:
         pytest.param([node("a", GPU_UNITS, cpu=3)], shape(1, cpu=4), None, id="too few cpus"),
         pytest.param([node("a", GPU_UNITS, memory=3)], shape(1, memory=4), None, id="too little memory"),
         pytest.param([node("a", GPU_UNITS, cpu_nominated=5)], shape(1, cpu=4), None, id="cpus kept for a preemptor"),
+        pytest.param(
+            [node("a", GPU_UNITS, cpu_nominated=9)], shape(1), "a", id="more cpus kept than are free, and none asked for"
+        ),
+        pytest.param(
+            [node("a", GPU_UNITS, memory_nominated=9)], shape(1), "a", id="more memory kept than is free, and none asked for"
+        ),
         pytest.param([node("a")], shape(cpu=1), "a", id="a node without devices"),
         pytest.param([node("a", GPU_UNITS)], shape(1, 0, 0, 0, "A100"), None, id="another model"),
         pytest.param([node("a", GPU_UNITS)], shape(0, 0, 1, 0, "A100"), "a", id="a model matters to those that take a device"),

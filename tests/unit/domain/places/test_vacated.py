@@ -1,5 +1,6 @@
 """Where a preemptor would go once others have left (R26)."""
 
+from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.documents import PolicyProfile
 from headrace.contracts.facts.fact import Place
@@ -67,6 +68,14 @@ def test_what_is_kept_for_another_is_not_there():
     assert places(hall, job, [first, second]) is None
 
 
+def test_cpus_that_are_kept_before_they_are_free_are_nothing_to_who_asks_for_none():
+    hall, (first, second, *_), job = full(size=2)
+    hall.order(hall.admit("owner", "other"), [first], ("n1", 0, 2))
+    node = hall.state.nodes["n1"]
+    node.cpu_nominated, node.memory_nominated = node.cpu_free + 1, node.memory_free + 1
+    assert places(hall, job, [second]) == (Place(node="n1", devices=shares(2, 2), amounts=gpus(2) | {JOB: 1}),)
+
+
 def test_who_comes_back_leaves_everything_as_it_was():
     hall, victims, job = full(size=2, replicas=3, capacity=gpus(7))
     trial = clearing(hall, job)
@@ -104,6 +113,19 @@ def test_a_tenants_limit_is_made_room_under_by_its_own_jobs_only():
     tenant.tenant = "rival"
     tenant.move(victims[1].leases.values(), 1)
     assert tenant.lacks == gpus(2)
+
+
+def test_victims_that_are_overdue_are_used_by_nobody_and_yet_in_the_way():  # R6, R17, R28
+    hall, (first, second, third, _), job = full(capacity=gpus(8))
+    ordered = hall.order(hall.admit("owner", "other"), [first, second], ("n1", 0, 4))
+    hall.say("preemption", f.LeaseOverdueV1(job=first.key, attempt=1, rank=0, node="n1"))
+    hall.say("allocator", f.NominationEndedV1(preemption=ordered, job="acme.u.other", why="too late"))
+
+    assert (hall.pool.use[GPU], hall.pool.leased[GPU]) == (4 * GPU_UNITS, 8 * GPU_UNITS)
+    (account,) = accounts_of(hall.state, job, hall.pool, second.leases.values())
+    assert account.lacks == gpus(2)
+    account.move(third.leases.values(), 1)
+    assert account.fits()
 
 
 def test_slices_leave_room_by_their_geometry():  # R4, R26

@@ -15,6 +15,7 @@ from headrace.domain.queueing.closings import (
     sentence,
     waiting_under,
 )
+from headrace.domain.snapshot import dump, load
 from tests.unit.domain.site import Site, applied, place, policy, pool
 
 
@@ -92,6 +93,16 @@ def test_who_is_under_it_holds_or_waits(site):
     assert (holding_under(state, one), waiting_under(state, one)) == ([runs, other], [waits, aside])
     assert (holding_under(state, two), waiting_under(state, two)) == ([], [])
     assert (holding_under(state, hall), waiting_under(state, hall)) == ([runs, other], [])
+
+
+def test_who_waits_under_it_is_named_as_it_was_submitted_whoever_came_back_last(site):
+    first, second = site.run("a", place("n1", 0)), site.admit("b", queue="dev/two")
+    third = site.admit("c")
+    site.stop(first)
+    site.leave(first, requeue="preempted")
+    state = load(dump(site.state))
+    told = [waiting_under(there, close(site, "policy", "dev")) for there in (site.state, state)]
+    assert [[job.key for job in waiting] for waiting in told] == [[job.key for job in (first, second, third)]] * 2
 
 
 def test_a_policy_on_its_way_out_is_still_under_its_tenant(site):

@@ -1,9 +1,10 @@
 """R26: the set that yields is legal, sufficient and minimal; otherwise nobody yields."""
 
-from headrace.contracts.documents import PreemptionTerms
+from headrace.contracts import facts as f
+from headrace.contracts.documents import PreemptionTerms, Share, Tenant
 from headrace.contracts.durations import SECOND
-from headrace.domain.reclaim.victims import NoPlan, Plan, review, search
-from tests.unit.domain.hall import Hall
+from headrace.domain.reclaim.victims import LEAVING, NoPlan, Plan, review, search
+from tests.unit.domain.hall import Hall, gpus
 
 
 def lent(*, size=1, devices=4, reservation=4, lender=None, asks=2, **terms):
@@ -103,6 +104,19 @@ def test_by_priority_only_lower_ones_of_the_same_tenant_yield_and_none_that_coul
     plan = search(hall.state, job, hall.pool, hall.now)
     assert (plan.cause, taken(plan)) == ("priority", ["acme.u.v3", "acme.u.v2"])
     assert isinstance(search(hall.state, hall.admit("low", "w"), hall.pool, hall.now), NoPlan)
+
+
+def test_where_what_is_leaving_makes_room_that_is_the_answer_by_whichever_cause_others_could_be_taken():
+    hall = Hall(devices=2)
+    share = Share(pool="hall", reservation=gpus(4))
+    hall.say("governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", shares=(share,))))
+    hall.policy("low", size=1, priority=1)
+    hall.policy("high", reservation=0, size=1, priority=2, terms=PreemptionTerms(preempt_lower_priority=True))
+    leaves, job = hall.run("low", "leaves", ("n1", 0, 1)), hall.admit("high", "h")
+    hall.run("low", "stays", ("n1", 1, 1))
+    assert search(hall.state, job, hall.pool, hall.now).cause == "priority"
+    hall.stop(leaves)
+    assert search(hall.state, job, hall.pool, hall.now) == NoPlan(LEAVING)
 
 
 def test_a_plan_is_looked_at_again_and_refused_when_a_victim_has_gone():
