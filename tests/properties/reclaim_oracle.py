@@ -5,14 +5,14 @@ It reads the same state as the product's search, and shares no code with it. Onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import NamedTuple
 
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.mig import FAMILIES
+from headrace.contracts.mig import FAMILIES, Family
 from headrace.domain.job_states import JobState
 from headrace.domain.jobs import JobRecord, LeaseState
 from headrace.domain.state import NodeState, PolicyState, PoolState, State
@@ -37,6 +37,16 @@ def left_by(lease: LeaseState) -> Freed:
     if stop is not None and stop.then == "suspend":
         amounts = {key: value for key, value in amounts.items() if key == GPU}
     return Freed(lease.job, lease.node, () if lease.suspended_at else lease.devices, amounts)
+
+
+def busiest(offered: Family, there: list[tuple[int, str]]) -> int:
+    """Engines of those that lie beside each other: one that is kept lies over those that leave it, and never computes with them (R4)."""
+    if not there:
+        return 0
+    (start, name), *others = there
+    cells = range(start, start + offered.slices[name].memory)
+    beside = [(at, other) for at, other in others if at >= cells.stop or at + offered.slices[other].memory <= start]
+    return max(busiest(offered, others), offered.slices[name].compute + busiest(offered, beside))
 
 
 @dataclass
@@ -243,7 +253,7 @@ class Oracle:
         freed = [*counted, *taken]
         share = self.state.shares.get((self.job.tenant, self.name))
         for key, value in self.asked.items():
-            is_slice = bool(self.job.request.shape.mig) and key == GPU and GPU not in self.pool.document.capacity
+            is_slice = bool(self.job.request.shape.mig) and key == GPU and not self.sums_bind()
             if not is_slice and self.used(key, freed) + value > self.pool.usable.get(key, 0):
                 return False
             if not is_slice and self.leased(key, [*leases, *taken]) + value > self.pool.usable.get(key, 0):
@@ -264,33 +274,25 @@ class Oracle:
         leases = [lease for job in stopping for lease in job.leases.values()]
         return [left_by(lease) for lease in leases if not lease.overdue and lease.pool == self.name]
 
-    def used(self, key: str, freed: list) -> int:
-        """What counts as used in the pool without some leases; a device that is cut counts with at most one GPU (R4)."""
-        total = self.pool.use.get(key, 0)
+    def sums_bind(self) -> bool:
+        """Whether not all that nodes have idle is to be had: of slices too, sums then say more than geometry (R4, R6)."""
+        idle = sum(device.idle for node in self.pool.nodes.values() if node.status == "ready" for device in node.devices)
+        taken = max(self.pool.use.get(GPU, 0), self.pool.leased.get(GPU, 0))
+        return GPU in self.pool.document.capacity or taken + idle > self.pool.usable.get(GPU, 0)
+
+    def used(self, key: str, freed: list[Freed]) -> int:
+        """What counts as used in the pool without some leases."""
+        return self.without(key, self.pool.use, self.pool.cut.use, freed)
+
+    def leased(self, key: str, gone: list[Freed]) -> int:
+        """What leases hold in the pool without some of them."""
+        return self.without(key, self.pool.leased, self.pool.cut.leased, gone)
+
+    def without(self, key: str, there: Mapping[str, int], cut: Mapping[tuple[str, str], int], freed: list[Freed]) -> int:
+        """What is left of an account; a device that is cut counts with at most one GPU (R4)."""
+        total, charged = there.get(key, 0), dict(cut)
         if key != GPU:
             return total - sum(lease.amounts.get(key, 0) for lease in freed)
-        kept = [place for one in self.state.preemptions.values() if one.kept and one.pool == self.name for place in one.places]
-        held = [lease for lease in self.held() if not lease.job.yields_to]
-        return self.without(total, [*held, *kept], freed)
-
-    def leased(self, key: str, gone: list) -> int:
-        """What leases hold in the pool without some of them."""
-        total = self.pool.leased.get(key, 0)
-        return (
-            self.without(total, self.held(), gone) if key == GPU else total - sum(lease.amounts.get(key, 0) for lease in gone)
-        )
-
-    def held(self) -> list[LeaseState]:
-        """Leases in the pool that hold devices."""
-        leases = [lease for job in self.state.jobs.values() for lease in job.leases.values()]
-        return [lease for lease in leases if lease.pool == self.name and not lease.suspended_at]
-
-    def without(self, total: int, held: list, freed: list) -> int:
-        charged: dict[tuple[str, str], int] = {}
-        for place in held:
-            for share in place.devices:
-                if share.mig:
-                    charged[place.node, share.device] = charged.get((place.node, share.device), 0) + share.units
         before = sum(min(units, GPU_UNITS) for units in charged.values())
         for lease in freed:
             for share in lease.devices:
@@ -306,7 +308,7 @@ class Oracle:
         kind = offered.slices.get(name)
         while kind is not None:
             cells = {cell for start, other in there for cell in range(start, start + offered.slices[other].memory)}
-            engines = sum(offered.slices[other].compute for _, other in there)
+            engines = busiest(offered, there)
             starts = [start for start in kind.starts if cells.isdisjoint(range(start, start + kind.memory))]
             if not starts or engines + kind.compute > offered.compute or [one for _, one in there].count(name) >= kind.most:
                 break
@@ -338,8 +340,9 @@ class Oracle:
         ):
             return 0
         opens, slices = self.opens(node, gone)
-        cpu = node.cpu_free - node.cpu_nominated + sum(lease.amounts.get(CPU, 0) for lease in gone)
-        memory = node.memory_free - node.memory_nominated + sum(lease.amounts.get(MEMORY, 0) for lease in gone)
+        # More may be kept than is free, which is nothing to who asks for none.
+        cpu = max(0, node.cpu_free - node.cpu_nominated + sum(lease.amounts.get(CPU, 0) for lease in gone))
+        memory = max(0, node.memory_free - node.memory_nominated + sum(lease.amounts.get(MEMORY, 0) for lease in gone))
         held = 0
         while held < self.job.request.replicas and cpu >= shape.cpu and memory >= shape.memory:
             if shape.whole:
@@ -378,10 +381,13 @@ class Oracle:
 
     def is_of_nodes(self) -> bool:
         """Whether what is missing belongs to nodes: one replica, and no ceiling or limit of pool or tenant in the way."""
-        leases = [lease for lease in self.leaving() if not lease.job.yields_to]
+        leaving = self.leaving()
+        leases = [lease for lease in leaving if not lease.job.yields_to]
         share = self.state.shares.get((self.job.tenant, self.name))
         for key, value in self.asked.items():
-            if key in self.pool.document.capacity and self.used(key, leases) + value > self.pool.usable.get(key, 0):
+            is_of_pool = self.sums_bind() if key == GPU else key in self.pool.document.capacity
+            taken = max(self.used(key, leases), self.leased(key, leaving))
+            if is_of_pool and taken + value > self.pool.usable.get(key, 0):
                 return False
             own = sum(lease.amounts.get(key, 0) for lease in leases if lease.job.tenant == self.job.tenant)
             if share is not None and key in share.limit and share.use.get(key, 0) - own + value > share.limit[key]:

@@ -189,6 +189,14 @@ def sums_fit(pool: PoolState, asked: Amounts, policy: PolicyKey) -> bool:
     return all(asked[key] <= left_for(pool, key, policy) for key in counting)
 
 
+def sums_bind(pool: PoolState) -> bool:
+    """Whether GPUs may be idle on nodes and nobody's to take: under a ceiling, or while leases stand on nodes that are away (R6)."""
+    if GPU in pool.document.capacity:
+        return True
+    idle = sum(_idle(node, GPU) for node in pool.nodes.values() if node.healthy)
+    return max(pool.use.get(GPU, 0), pool.leased.get(GPU, 0)) + idle > pool.usable.get(GPU, 0)
+
+
 def _idle(node: NodeState, key: str) -> int:
     if key == GPU:
         return sum(device.idle for device in node.devices)

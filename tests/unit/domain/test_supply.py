@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import documents as d
+from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
-from headrace.domain.supply import by_owner, capacity_of, is_known, known_to, left_for, new_nodes, recount, sums_fit
+from headrace.contracts.durations import SECOND
+from headrace.domain.supply import by_owner, capacity_of, is_known, known_to, left_for, new_nodes, recount, sums_bind, sums_fit
 from tests.unit.domain.hall import Hall, gpus
 from tests.unit.domain.site import GIB, HALF, Site, place, policy, pool
 
@@ -27,6 +29,19 @@ def test_usable_capacity_is_the_declared_or_what_healthy_nodes_have_whichever_is
 @pytest.mark.parametrize(("key", "has"), [(GPU, 8 * GPU_UNITS), (JOB, None), ("license/y", 0)])
 def test_a_key_that_no_capacity_names_has_none_but_jobs_are_unlimited(key, has):
     assert capacity_of(Hall().pool, key) == has
+
+
+def test_sums_bind_before_nodes_do_under_a_ceiling_and_while_leases_stand_on_nodes_that_are_away():  # R6
+    def lost(*, held):
+        hall = Hall(nodes=2, devices=1)
+        hall.policy("dev")
+        if held:
+            hall.run("dev", "a", ("n1", 0, 1))
+        before = sums_bind(hall.pool)
+        hall.say("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
+        return before, sums_bind(hall.pool)
+
+    assert (sums_bind(Hall(capacity=gpus(9)).pool), lost(held=False), lost(held=True)) == (True, (False, False), (False, True))
 
 
 def rack(site: Site, name: str, label: str, count: int = 2) -> None:

@@ -18,6 +18,7 @@ from headrace.domain.capacity import freed_by
 from headrace.domain.devices import counted
 from headrace.domain.phases import walking
 from headrace.domain.places.placement import pick_devices, pick_slice
+from headrace.domain.supply import sums_bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,13 +88,13 @@ class Account:
 def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[LeaseState]) -> list[Account]:
     """The accounts in which the job lacks something, once what leaves `anyway` has left.
 
-    Under no ceiling, geometry alone decides about slices (R4); under one they count here with all that they are charged, which may be more
-    than they will count. What victims hold that are overdue is in no account of use, and may stay: where leases would hold more than is
-    used, they are an account as well, since neither may exceed what is usable (R6).
+    Where sums do not bind before nodes do, geometry alone decides about slices (R4); else they count here with all that they are charged,
+    which may be more than they will count. What victims hold that are overdue is in no account of use, and may stay: where leases would
+    hold more than is used, they are an account as well, since neither may exceed what is usable (R6).
     """
     anyway = tuple(anyway)
     governed = [(key, asked) for key, asked in job.request.total.items() if asked and key in pool.governed]
-    counts = job.request.total if GPU in pool.document.capacity else job.request.sums
+    counts = job.request.total if job.request.shape.mig and sums_bind(pool) else job.request.sums
     lacks = {key: pool.use.get(key, 0) + counts[key] - pool.usable.get(key, 0) for key, _ in governed if key in counts}
     accounts = [Account({key: amount for key, amount in lacks.items() if amount > 0}, "", pool.cut.use)]
     share = state.shares.get((job.tenant, pool.document.name))

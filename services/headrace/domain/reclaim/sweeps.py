@@ -17,9 +17,11 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.contracts.amounts import GPU
 from headrace.domain.places.placement import may_hold
 from headrace.domain.places.vacated import Clearing, accounts_of, leaving_anyway
 from headrace.domain.reclaim.legality import Taken
+from headrace.domain.supply import sums_bind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +39,6 @@ GROWTH = 16
 """A gang's beginning of the candidates grows by a sixteenth of them at a time, where it is not legal to take enough of it."""
 DROPS_AMONG = 256
 """Of a beginning no longer than this, the first candidates are dropped one by one before it grows; of a longer one nobody is."""
-
 
 _job_of = attrgetter("job")
 _job_and_site_of = attrgetter("job", "site")
@@ -74,9 +75,10 @@ class Ground:
 
     def is_of_nodes(self) -> bool:
         """Whether what is missing belongs to nodes: then a set that makes room on one of them does so by those who are there alone."""
-        return self.job.request.replicas == 1 and not any(
-            account.tenant or key in self.pool.document.capacity for account in self.accounts for key in account.lacks
-        )
+        if self.job.request.replicas > 1:
+            return False
+        lacks = [(account.tenant, key) for account in self.accounts for key in account.lacks]
+        return not any(tenant or key != GPU for tenant, key in lacks) and not (lacks and sums_bind(self.pool))
 
     def usable(self) -> list[NodeState]:
         """Nodes on which the job may be placed."""

@@ -119,6 +119,17 @@ def test_where_what_is_leaving_makes_room_that_is_the_answer_by_whichever_cause_
     assert search(hall.state, job, hall.pool, hall.now) == NoPlan(LEAVING)
 
 
+def test_what_stands_on_a_node_that_is_away_makes_others_yield_wherever_they_are():  # R6
+    hall = Hall(nodes=3, devices=1)
+    hall.policy("lender")
+    hall.policy("owner", reservation=2)
+    hall.run("lender", "away", ("n1", 0, 1))
+    victims = [hall.run("lender", f"v{number}", (f"n{number}", 0, 1)) for number in (2, 3)]
+    hall.say("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
+    job = hall.admit("owner", "o")
+    assert sorted(taken(search(hall.state, job, hall.pool, hall.now))) == [victim.key for victim in victims]
+
+
 def test_a_plan_is_looked_at_again_and_refused_when_a_victim_has_gone():
     hall, victims, job = lent()
     plan = search(hall.state, job, hall.pool, hall.now)
