@@ -50,6 +50,7 @@ SHELLS = (
     "headrace.accounting.history",  # reads the records
     "headrace.accounting.periods",  # reads the time zone database
     "headrace.accounting.reading",  # reads the books
+    "headrace.accounting.stretches",  # reads the log
     "headrace.accounting.statement",  # reads a month of them
     "headrace.accounting.usage",  # answers from them
     "headrace.governance.zones",  # reads the time zone database

@@ -27,8 +27,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from headrace.accounting import history as history_of
-from headrace.accounting import service as accounting_service
-from headrace.accounting import statement, usage
+from headrace.accounting import statement, stretches, usage
 from headrace.accounting.charges import days
 from headrace.accounting.costs import decimal
 from headrace.accounting.database import Database, DatabaseRefused
@@ -211,8 +210,8 @@ async def stored_usage(postgres: Postgres) -> dict[tuple[int, str, int], tuple[i
 
 
 async def test_the_books_are_what_the_facts_add_up_to(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounting_service, "BATCH_MESSAGES", 37)
-    monkeypatch.setattr(accounting_service, "READ_AT_ONCE", 37)
+    monkeypatch.setattr(stretches, "BATCH_MESSAGES", 37)
+    monkeypatch.setattr(stretches, "READ_AT_ONCE", 37)
     history = busy(1, 300)
     await keep(memory_log(history), postgres.dsn)
     assert await stored_usage(postgres) == added_up(history)
@@ -231,8 +230,8 @@ async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
     await keep(log, postgres.dsn)
     whole = await postgres.tables()
     await postgres.execute("DROP SCHEMA headrace CASCADE")
-    monkeypatch.setattr(accounting_service, "BATCH_MESSAGES", 23)
-    monkeypatch.setattr(accounting_service, "READ_AT_ONCE", 23)
+    monkeypatch.setattr(stretches, "BATCH_MESSAGES", 23)
+    monkeypatch.setattr(stretches, "READ_AT_ONCE", 23)
     chance = random.Random(seed)
     for _ in range(12):
         accounting = Accounting(log, LedgerFold(), postgres.dsn)
@@ -255,8 +254,8 @@ async def test_postgres_may_die_at_any_time_and_the_books_say_how_far_behind_the
     await keep(memory_log(history), postgres.dsn)
     whole = await postgres.tables()
     await postgres.execute("DROP SCHEMA headrace CASCADE")
-    monkeypatch.setattr(accounting_service, "BATCH_MESSAGES", 20)
-    monkeypatch.setattr(accounting_service, "READ_AT_ONCE", 20)
+    monkeypatch.setattr(stretches, "BATCH_MESSAGES", 20)
+    monkeypatch.setattr(stretches, "READ_AT_ONCE", 20)
     log = MemoryLog(lambda: history.now)
     quarter = len(history.records) // 4
     with capture_logs() as told:

@@ -19,13 +19,16 @@ from headrace.accounting.books import MEMORY, Books
 from headrace.accounting.database import Connection, Database, DatabaseAway, DatabaseRefused, T
 from headrace.accounting.rows import NOWHERE, Changes
 from headrace.accounting.schema import migrate
+from headrace.accounting.stretches import READ_AT_ONCE, gather
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import Log, LogBroken, LogError, Message, Reader
 from headrace.bus.loop import Deposed
-from headrace.bus.process import BOOKS_NICE, Service, settle, stand_behind
+from headrace.bus.process import Service, settle
+from headrace.bus.yielding import BOOKS_NICE, Yielding
 from headrace.contracts.audit import AuditAnswer, AuditRequest
 from headrace.contracts.codec import decode
+from headrace.contracts.durations import SECOND
 from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.records import digest
@@ -41,17 +44,8 @@ from headrace.service.watched import Following, watch_fold
 from headrace.views.pseudonyms import name, shown
 from headrace.views.visibility import EVERYBODY
 
-BATCH_MESSAGES = 1_000
-BATCH_BYTES = 8 * 1024 * 1024
-BATCH_SECONDS = 0.05
-"""What one transaction holds at most: whichever comes first."""
-
-BUSY_BYTES = 64 * 1024
-BUSY_SECONDS = 0.25
-"""Where so much comes within `BATCH_SECONDS`, what comes within this is taken along: fewer transactions, and a job that is quick
-is written once."""
-
-READ_AT_ONCE = 200
+FACTS_AT_ONCE = 100
+"""Facts taken in before what is written meanwhile, and who asks, get their turn."""
 
 PROVIDER = "provider"
 """The name under which questions about all tenants are asked."""
@@ -59,6 +53,8 @@ PROVIDER = "provider"
 LOOK_EVERY, ASKED_AGAIN = 5.0, 0.5
 FAR = 2_000
 """Records behind the ledger from which on it is said again and again."""
+HURRIED_AFTER = 10 * SECOND
+"""Where they are that many behind, and that late, the books no longer let others go first."""
 
 SURVEYED_FIRST = 2_000
 """Facts after which PostgreSQL is told for the first time how much there is; then whenever there are twice as many."""
@@ -84,11 +80,11 @@ async def main(service: Service) -> None:
     currency = os.environ.get(CURRENCY, "USD")
     if re.fullmatch("[A-Z]{3}", currency) is None:
         raise DatabaseRefused(f"{CURRENCY}: {currency!r} is no currency; write three letters of ISO 4217, such as EUR")
-    stand_behind(BOOKS_NICE)
+    yielding = Yielding(BOOKS_NICE)
     fold = LedgerFold()
     ledger = WholeLedger(JetStreamLog(service.connection, LEDGER_STREAM), service.data / ARCHIVE)
     snapshots = Snapshots.over(service.connection, ledger)
-    accounting = Accounting(ledger, fold, dsn, currency, snapshots)
+    accounting = Accounting(ledger, fold, dsn, currency, snapshots, yielding)
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
     accounting.show(service.health)
@@ -128,12 +124,21 @@ class Pace:
 class Accounting:
     """The books of one ledger in one database. `fold` is a new one; it is brought to the books' position, and stays ahead of them.
 
-    While a stretch is written the next one is folded: two processes, two cores.
+    While a stretch is written the next one is folded: two processes, two cores. `yielding`: how it makes room for others.
     """
 
-    def __init__(self, log: Log, fold: LedgerFold, dsn: str, currency: str = "USD", snapshots: Snapshots | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        fold: LedgerFold,
+        dsn: str,
+        currency: str = "USD",
+        snapshots: Snapshots | None = None,
+        yielding: Yielding | None = None,
+    ) -> None:
         self._log = log
         self._snapshots = snapshots
+        self._yielding = yielding
         self._fold = fold
         self._writing = Database(dsn)
         self._asking = Database(dsn)
@@ -172,7 +177,11 @@ class Accounting:
             await asyncio.sleep(LOOK_EVERY)
             with suppress(LogError):
                 self.pace.look(max(0, await self._log.tip() - self._written.sequence), loop.time() - began)
-                if self.pace.behind > FAR:
+                is_far = self.pace.behind > FAR
+                if self._yielding is not None:
+                    late = wall_clock() - self._written.now
+                    self._yielding.look(is_far_behind=is_far and late > HURRIED_AFTER)
+                if is_far:
                     _log.info("catching_up", behind=self.pace.behind, facts_per_s=self.pace.facts_per_s)
 
     def show(self, health: Health) -> None:
@@ -304,8 +313,8 @@ class Accounting:
         write: asyncio.Future[None] | None = None
         try:
             while True:
-                messages = await _gather(reader)
-                broken = self._enter(messages)
+                messages = await gather(reader)
+                broken = await self._enter(messages)
                 if write is not None and (messages or write.done()):
                     await write
                     write = None
@@ -326,14 +335,19 @@ class Accounting:
                 with suppress(asyncio.CancelledError, Exception):
                     await write
 
-    def _enter(self, messages: list[Message]) -> LogBroken | None:
+    async def _enter(self, messages: list[Message]) -> LogBroken | None:
         """Fold a stretch and take it into the books. Where the ledger is broken: what is good before that, and the error."""
+        facts = 0
         for message in messages:
             try:
                 record = self._fold.read(message)
             except LogBroken as error:
                 return error
             self._books.enter(message, record, "" if record is not None else self._fold.void_reason)
+            facts += 1 if record is None else len(record.facts)
+            if facts >= FACTS_AT_ONCE:  # a write is many statements, and each waits for its turn here
+                facts = 0
+                await asyncio.sleep(0)
         return None
 
     async def _close_gaps(self) -> None:
@@ -368,20 +382,3 @@ class Accounting:
 async def _see_known(connection: Connection, tenant: str) -> None:
     if not await usage.knows(connection, tenant):
         raise Refused("NOT_FOUND", f"tenant: there is no tenant {tenant}, and never was one; `headrace get tenant` lists them")
-
-
-async def _gather(reader: Reader) -> list[Message]:
-    """The next stretch: everything there is, and what comes within `BATCH_SECONDS`, until it is enough for one transaction."""
-    loop = asyncio.get_running_loop()
-    messages = await reader.batch(READ_AT_ONCE)
-    deadline = loop.time() + BATCH_SECONDS
-    size = sum(len(message.payload) for message in messages)
-    busy_deadline = deadline + BUSY_SECONDS - BATCH_SECONDS
-    while len(messages) < BATCH_MESSAGES and size < BATCH_BYTES:
-        left = (busy_deadline if size >= BUSY_BYTES else deadline) - loop.time()
-        if left <= 0:
-            break
-        more = await reader.batch(min(READ_AT_ONCE, BATCH_MESSAGES - len(messages)), left)
-        messages += more
-        size += sum(len(message.payload) for message in more)
-    return messages

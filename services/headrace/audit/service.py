@@ -21,7 +21,7 @@ from headrace.audit.verify_watch import SEAL_EVERY as EVERY_SEAL
 from headrace.audit.verify_watch import Watch
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogBroken, LogRefused
-from headrace.bus.process import AUDIT_NICE, stand_behind
+from headrace.bus.yielding import AUDIT_NICE, stand_behind
 from headrace.contracts.durations import DurationError, parse_duration
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.fold.ledger import Ledger

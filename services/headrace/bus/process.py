@@ -8,7 +8,6 @@ one server's copy alone).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import signal
@@ -48,13 +47,6 @@ COLLECTED_AFTER = 2_000, 10, 100
 
 ENVIRONMENT = "HEADRACE_ENVIRONMENT"
 """A file with more of these variables, a line each, as `headrace config write` writes them; those that are set already count before it."""
-
-BOOKS_NICE, AUDIT_NICE = 5, 10
-"""By how much the books, and what audit does, stand behind whoever decides and answers where a machine has too much to do: about a third,
-and a tenth, of what those get. Both catch up."""
-
-AUTOGROUP = Path("/proc/self/autogroup")
-"""Where Linux is told how nice the own session is, if it has such a thing."""
 
 STOPPED, FAILED, DEPOSED, BROKEN, DOUBTED = 0, 1, 3, 4, 5
 
@@ -113,19 +105,6 @@ def _complete(environment: MutableMapping[str, str]) -> str:
             return f"{ENVIRONMENT}: line {number} of {file} is no KEY=VALUE"
         environment.setdefault(key, value)
     return ""
-
-
-def stand_behind(nice: int) -> None:
-    """Let others go first.
-
-    Where the kernel shares time out between sessions (autogroup), niceness counts within one only, and every part leads its own: then the
-    session has to be nice as well. One that somebody else leads is that one's.
-    """
-    with contextlib.suppress(OSError):
-        os.nice(nice)
-    if os.getsid(0) == os.getpid():
-        with contextlib.suppress(OSError):
-            AUTOGROUP.write_text(str(nice), "ascii")
 
 
 def settle() -> None:

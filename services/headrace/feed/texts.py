@@ -8,6 +8,7 @@ its jobs, because jobs that were admitted together tend to be granted together.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,8 @@ class Texts:
         self._open = open_sealed
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._sealed: dict[str, str] = {}
+        self._sealed: OrderedDict[str, str] = OrderedDict()
+        """In the order in which they came. Not a `dict`: its first key is searched for behind all that were there before."""
 
     def keep(self, key: str, sealed: str) -> None:
         """The text of a job, as admission sealed it."""
@@ -50,7 +52,7 @@ class Texts:
         self._sealed[key] = sealed
         self._bytes += len(sealed)
         while self._bytes > self._bytes_max and len(self._sealed) > 1:
-            self.drop(next(iter(self._sealed)))
+            self._bytes -= len(self._sealed.popitem(last=False)[1])
 
     def drop(self, key: str) -> None:
         """The job has ended; not having its text does no harm."""

@@ -20,7 +20,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from headrace.bus.process import BROKEN, DOUBTED, stand_behind
+from headrace.bus.process import BROKEN, DOUBTED
+from headrace.bus.yielding import stand_behind
 from headrace.supervisor.logfile import LogFile
 from headrace.supervisor.running import ChildView
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from headrace.bus.accounts import SERVICES
 from headrace.bus.process import (
     API,
-    BOOKS_NICE,
     BROKEN,
     DATA,
     INSTANCE,
@@ -23,6 +22,7 @@ from headrace.bus.process import (
     URL,
     USER,
 )
+from headrace.bus.yielding import BOOKS_NICE
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.health.place import LISTEN, TARGETS, TOKEN

@@ -6,6 +6,7 @@ heard of first are forgotten first when there are too many, and of a job with an
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ class History:
     def __init__(self, jobs_max: int = JOBS_MAX, records_max: int = RECORDS_MAX) -> None:
         self._jobs_max = jobs_max
         self._records_max = records_max
-        self._sequences: dict[str, list[int]] = {}
+        self._sequences: OrderedDict[str, list[int]] = OrderedDict()
+        """In the order in which they were heard of. Not a `dict`: its first key is searched for behind all that were there before."""
 
     def note(self, keys: Iterable[str], sequence: int) -> None:
         """The record at `sequence` is about these jobs."""
@@ -30,7 +32,7 @@ class History:
             if sequences is None:
                 sequences = self._sequences[key] = []
                 if len(self._sequences) > self._jobs_max:
-                    del self._sequences[next(iter(self._sequences))]
+                    self._sequences.popitem(last=False)
             sequences.append(sequence)
             if len(sequences) > self._records_max:
                 del sequences[1]  # the first one says what the job is

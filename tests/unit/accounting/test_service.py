@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,6 +11,7 @@ from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
 from headrace.accounting.rows import NOWHERE, Changes, FactRow, Position
 from headrace.accounting.service import Accounting
 from headrace.bus.memory import MemoryLog
+from headrace.bus.yielding import Yielding
 from headrace.contracts.codec import encode
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.usage import UsageRequest
@@ -18,57 +19,12 @@ from headrace.service.answering import Refused
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
 
-if TYPE_CHECKING:
-    from headrace.bus.log import Message
-
 
 def log_of(*sizes: int) -> MemoryLog:
     log = MemoryLog(lambda: 0)
     for size in sizes:
         log.append_now("hr.ledger.allocator", bytes(size), None)
     return log
-
-
-async def gather(log: MemoryLog) -> list[Message]:
-    return await service._gather(await log.read(0))
-
-
-async def test_a_stretch_is_what_there_is_when_nothing_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "BATCH_SECONDS", 0.001)
-    assert len(await gather(log_of(1, 1, 1))) == 3
-
-
-async def test_a_stretch_lasts_longer_where_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "BATCH_SECONDS", 0.0)
-    monkeypatch.setattr(service, "BUSY_BYTES", 10)
-    monkeypatch.setattr(service, "BUSY_SECONDS", 60.0)
-    monkeypatch.setattr(service, "BATCH_MESSAGES", 3)
-    log = log_of(5, 5)
-    gathering = asyncio.create_task(gather(log))
-    await asyncio.sleep(0)
-    log.append_now("hr.ledger.allocator", b"", None)
-    assert len(await gathering) == 3
-    assert len(await gather(log_of(5, 4))) == 2
-
-
-async def test_a_stretch_takes_in_what_comes_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "BATCH_SECONDS", 60.0)
-    monkeypatch.setattr(service, "BATCH_MESSAGES", 3)
-    log = log_of(1)
-    gathering = asyncio.create_task(gather(log))
-    await asyncio.sleep(0)
-    log.append_now("hr.ledger.allocator", b"", None)
-    log.append_now("hr.ledger.allocator", b"", None)
-    assert len(await gathering) == 3
-
-
-async def test_a_stretch_ends_when_it_has_many_messages_or_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "BATCH_SECONDS", 60.0)
-    monkeypatch.setattr(service, "READ_AT_ONCE", 2)
-    monkeypatch.setattr(service, "BATCH_MESSAGES", 3)
-    assert len(await gather(log_of(1, 1, 1, 1))) == 3
-    monkeypatch.setattr(service, "BATCH_BYTES", 10)
-    assert len(await gather(log_of(5, 5, 5, 5))) == 2
 
 
 async def test_before_the_database_is_there_the_status_says_how_far_behind_the_books_are() -> None:
@@ -93,6 +49,33 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
     pace = service.Pace(facts=50)
     pace.look(3, 5.0)
     assert (pace.behind, pace.facts_per_s, pace.facts) == (3, 10, 0)
+
+
+async def test_books_that_are_far_behind_let_nobody_go_first_until_they_have_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[bool] = []
+
+    class Noting(Yielding):
+        def __init__(self) -> None:
+            pass
+
+        def look(self, *, is_far_behind: bool) -> None:
+            looks.append(is_far_behind)
+
+    clock = 1_000_000_000_000
+    monkeypatch.setattr(service, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(service, "FAR", 1)
+    monkeypatch.setattr(service, "wall_clock", lambda: clock)
+    accounting = Accounting(log_of(1, 1, 1), LedgerFold(), "postgresql://nowhere", yielding=Noting())
+    late, soon = clock - service.HURRIED_AFTER - 1, clock - service.HURRIED_AFTER
+    watching = asyncio.create_task(accounting._watch())
+    for position in (Position(1, "aa", late), Position(1, "aa", soon), Position(2, "aa", late)):
+        accounting._written = position
+        seen = len(looks)
+        while len(looks) < seen + 2:  # the first may have been under way
+            await asyncio.sleep(0)
+        looks[seen:] = [looks[-1]]
+    watching.cancel()
+    assert looks == [True, False, False]
 
 
 async def test_how_much_there_is_is_told_whenever_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,17 +154,3 @@ def test_a_file_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
     file.write_text("A=1\nexport B\n")
     assert process._complete({process.ENVIRONMENT: str(file)}) == f"HEADRACE_ENVIRONMENT: line 2 of {file} is no KEY=VALUE"
     assert "gone cannot be read" in process._complete({process.ENVIRONMENT: str(tmp_path / "gone")})
-
-
-def test_who_stands_behind_makes_its_own_session_nice_and_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said, file = list[int](), tmp_path / "autogroup"
-    monkeypatch.setattr(process.os, "nice", said.append)
-    monkeypatch.setattr(process, "AUTOGROUP", file)
-    monkeypatch.setattr(process.os, "getsid", lambda _: os.getpid() + 1)
-    process.stand_behind(7)
-    assert (said, file.exists()) == ([7], False)
-    monkeypatch.setattr(process.os, "getsid", lambda _: os.getpid())
-    process.stand_behind(7)
-    assert (said, file.read_text()) == ([7, 7], "7")
-    monkeypatch.setattr(process, "AUTOGROUP", tmp_path / "there" / "is" / "none")
-    process.stand_behind(7)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bus.process import BOOKS_NICE
+from headrace.bus.yielding import BOOKS_NICE
 from headrace.supervisor import parts
 from headrace.supervisor.children import Account
 from headrace.supervisor.installation import Installation, InstallationError, Settings
