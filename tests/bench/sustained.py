@@ -23,7 +23,7 @@ from typing import Any
 import uvloop
 from fleet import Group
 from installation import DOCUMENTS
-from stage import Stage, done, progress, quantile, spent, stage
+from stage import Stage, Stories, done, progress, quantile, spent, stage
 
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.wishing import make_wish
@@ -103,8 +103,20 @@ async def latency(here: Stage, rate: int, seconds: float) -> dict[str, Any]:
         "asked_per_s": len(due) / took,
         "p50_ms": quantile(waits, 0.5),
         "p99_ms": quantile(waits, 0.99),
+        "parts_ms": _parts(stories, due),
         "cpu_seconds_per_1000": spent(before, after, len(due)),
     }
+
+
+def _parts(stories: Stories, due: dict[str, int]) -> dict[str, tuple[float, float]]:
+    """p50 and p99 of each stretch of the way, in milliseconds, as the server has stamped the records."""
+    jobs = [(at, stories.jobs[job]) for job, at in due.items()]
+    parts = {
+        "due to admitted": [story.admitted - at for at, story in jobs],
+        "to granted": [story.granted - story.admitted for _, story in jobs],
+        "to ordered": [story.started - story.granted for _, story in jobs],
+    }
+    return {name: (quantile(spans, 0.5) / 1e3, quantile(spans, 0.99) / 1e3) for name, spans in parts.items()}
 
 
 async def measure(nodes: int, gpus: int, seconds: float, rate: int, latency_seconds: float, runs: int) -> dict[str, Any]:
@@ -128,9 +140,13 @@ def show(found: dict[str, Any]) -> None:
         asked = statistics.median(run["asked_per_s"] for run in found["P6"])
         print(
             f"P6  submit to the order at the node, {asked:.0f} a second  p50 {p50:.1f} ms, p99 {p99:.1f} ms"
-            f"   (goal {GOAL_P50} / {GOAL_P99})\n    CPU-seconds for 1,000 jobs {_cpu(found['P6'][-1])}",
+            f"   (goal {GOAL_P50} / {GOAL_P99})\n    {_ways(found['P6'][-1])}\n    CPU-seconds for 1,000 jobs {_cpu(found['P6'][-1])}",
             flush=True,
         )
+
+
+def _ways(run: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {p50:.1f} / {p99:.1f}" for name, (p50, p99) in run["parts_ms"].items())
 
 
 def _cpu(run: dict[str, Any]) -> str:
