@@ -23,7 +23,8 @@ EXPECTED_LAST_OF_ALL = "Nats-Expected-Last-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
 LOOK_AMONG = 0.5
-"""Seconds that a look at a stream of several servers may take: while they have no leader nobody answers, and then all is asked again."""
+"""Seconds that a look at a stream of several servers may take, or an append that says behind what: while they have no leader nobody
+answers, and then all is asked again. Such an append finds its own record there if it had been stored."""
 
 _WRONG_LAST = 10071
 _NOT_FOUND = (10037, 404)
@@ -82,7 +83,7 @@ class JetStreamLog:
         self._begins_late = stream in BEGINS_LATE if begins_late is None else begins_late
 
     @property
-    def _look_within(self) -> float | None:
+    def _asked_again_after(self) -> float | None:
         return LOOK_AMONG if self._timeout is None and self._connection.several else self._timeout
 
     @property
@@ -95,7 +96,8 @@ class JetStreamLog:
         headers = {} if expected_last is None else {EXPECTED_LAST: str(expected_last)}
         if message_id:
             headers[MESSAGE_ID] = message_id
-        answer = await self._connection.ask(subject, payload, headers, self._timeout)
+        within = self._timeout if expected_last is None else self._asked_again_after
+        answer = await self._connection.ask(subject, payload, headers, within)
         ack = _ack.decode(answer.data)
         if ack.error is not None:
             raise refusal(ack.error, subject)
@@ -120,7 +122,7 @@ class JetStreamLog:
     async def get(self, sequence: int) -> Message | None:
         """See `Log.get`. Any replica answers; one that does not have it yet is not believed."""
         wish = b'{"seq":%d}' % sequence
-        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._look_within)
+        answer = await self._connection.ask(f"$JS.API.DIRECT.GET.{self._stream}", wish, within=self._asked_again_after)
         headers = answer.headers
         if "Nats-Sequence" not in headers:
             return await self.at(sequence)
@@ -161,7 +163,7 @@ class JetStreamLog:
             raise refusal(ack.error, self._stream)
 
     async def _look(self, wish: bytes) -> Message | None:
-        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, within=self._look_within)
+        answer = await self._connection.ask(f"$JS.API.STREAM.MSG.GET.{self._stream}", wish, within=self._asked_again_after)
         found = _found.decode(answer.data)
         if found.error is not None:
             if found.error.err_code in _NOT_FOUND or found.error.code in _NOT_FOUND:
@@ -173,7 +175,9 @@ class JetStreamLog:
         )
 
     async def _inform(self) -> tuple[StreamState, str]:
-        info = _info.decode((await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", within=self._look_within)).data)
+        info = _info.decode(
+            (await self._connection.ask(f"$JS.API.STREAM.INFO.{self._stream}", within=self._asked_again_after)).data
+        )
         if info.error is not None:
             raise refusal(info.error, self._stream)
         if info.cluster is not None and not info.cluster.leader:  # any server answers then, also one that has begun empty

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.bus.connection import Connection
-from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.jetstream import LOOK_AMONG, JetStreamLog
 from headrace.bus.log import LogError, LogFull, LogRefused, LogUnavailable, Message, NoStorage, WrongLast
 
 
@@ -21,9 +21,13 @@ class Scripted:
     def __init__(self, *answers: object) -> None:
         self._answers = list(answers)
         self.asked: list[tuple[str, bytes, dict[str, str]]] = []
+        self.within: list[float | None] = []
 
-    async def ask(self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, within: float = 3) -> Any:
+    async def ask(
+        self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, within: float | None = None
+    ) -> Any:
         self.asked.append((subject, payload, headers or {}))
+        self.within.append(within)
         answer = self._answers.pop(0)
         return (
             answer if isinstance(answer, SimpleNamespace) else SimpleNamespace(data=json.dumps(answer).encode(), headers=None)
@@ -52,6 +56,19 @@ async def test_an_append_states_its_condition_in_the_headers(
     scripted = Scripted({"stream": "LEDGER", "seq": 8})
     assert await _log(scripted).append("hr.ledger.x", b"payload", expected_last, message_id) == 8
     assert scripted.asked == [("hr.ledger.x", b"payload", headers)]
+
+
+async def test_of_several_servers_one_who_appends_behind_something_asks_again_soon_and_others_as_their_connection_does() -> (
+    None
+):
+    answers = [{"stream": "LEDGER", "seq": 8}] * 3
+    alone, several = Scripted(*answers), Scripted(*answers)
+    several.several = True
+    for scripted in (alone, several):
+        await _log(scripted).append("hr.ledger.x", b"payload", 7)
+        await _log(scripted).append("hr.submit.x", b"payload", None, "a.b.c")
+        await JetStreamLog(cast("Connection", scripted), "LEDGER", timeout=9.0).append("hr.ledger.x", b"payload", 7)
+    assert (alone.within, several.within) == ([None, None, 9.0], [LOOK_AMONG, None, 9.0])
 
 
 @pytest.mark.parametrize(
