@@ -50,13 +50,15 @@ class Load:
         self.unanswered = 0
         self.over_api = 0
         self.open: set[str] = set()
+        self._ended: set[str] = set()
         self._place = place
         self._chance = chance
         self._rate = rate
         self._clients: dict[str, Client] = {}
 
     def ended(self, job: str) -> None:
-        """It has reached its final state."""
+        """It has reached its final state, perhaps before the answer to its submit is heard: who carries that may be stopped."""
+        self._ended.add(job)
         self.open.discard(job)
 
     async def run(self) -> None:
@@ -100,7 +102,8 @@ class Load:
             self.unanswered += 1
         else:
             self.acknowledged[job] = exits
-            self.open.add(job)
+            if job not in self._ended:
+                self.open.add(job)
 
     async def _client(self, user: str) -> Client:
         client = self._clients.get(user)
