@@ -1,7 +1,7 @@
 """Who goes first on a machine that has more to do than it can: whoever decides, tells and answers, before the books and before audit.
 
 Strategy: niceness, which is a share. The kernel's idle class, which is left at once for anybody else, would take a quarter off what an
-order waits for on a full machine; but beside jobs that use all there is nobody in it would ever be done, nor answer who asks.
+order waits for on a full machine; but beside jobs that use all there is, who is in it hardly ever has a turn, nor answers who asks.
 """
 
 from __future__ import annotations
