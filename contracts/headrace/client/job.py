@@ -15,7 +15,8 @@
     def save_now() -> None: ...
 
 Strategy: everything is files and environment variables, so any language can do the same. The node writes HEADRACE_PREEMPT_FILE; who
-polls it, or has a callback, says so by a file called `hook` in HEADRACE_CONTROL_DIR, and is given its grace before SIGTERM. A callback
+polls it is seen to do so where the node's file system notes access times, and says so as well, by a file called `hook` in
+HEADRACE_CONTROL_DIR: then there is a grace before SIGTERM. A callback
 runs in the main thread, between two of its instructions, never beside it: a thread would save a model that is just being changed. A
 watching thread sees the file and interrupts the main thread by a signal; when the callbacks are done, the process leaves by
 `SystemExit`, so `finally` and `atexit` do their part.

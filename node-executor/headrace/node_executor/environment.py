@@ -65,9 +65,13 @@ def account_environment(account: Account, paths: Paths) -> dict[str, str]:
     return {"HOME": paths.work or paths.control, "USER": account.name, "LOGNAME": account.name, "SHELL": "/bin/sh"}
 
 
-def callback_environment(job: Mapping[str, str], pid: int, deadline: int) -> dict[str, str]:
-    """The job's variables, and by when the callback has to be done: Unix time in whole seconds, rounded down."""
-    return {**job, "HEADRACE_PREEMPT_DEADLINE": str(deadline // 1_000_000), "HEADRACE_JOB_PID": str(pid)}
+def callback_environment(job: Mapping[str, str], paths: Paths, pid: int, deadline: int) -> dict[str, str]:
+    """The job's variables, and by when the callback has to be done: Unix time in whole seconds, rounded down.
+
+    The preempt file by its own path: what the callback looks at says nothing of what the job looks at.
+    """
+    told = {"HEADRACE_PREEMPT_FILE": paths.preempt, "HEADRACE_PREEMPT_DEADLINE": str(deadline // 1_000_000)}
+    return {**job, **told, "HEADRACE_JOB_PID": str(pid)}
 
 
 def _may_set(name: str) -> bool:
@@ -82,7 +86,7 @@ def _ours(order: StartOrder, paths: Paths) -> dict[str, str]:
         "HEADRACE_ATTEMPT": str(order.attempt),
         "HEADRACE_CHECKPOINT_DIR": paths.checkpoints,
         "HEADRACE_RESUME_FROM": order.resume_from,
-        "HEADRACE_PREEMPT_FILE": paths.preempt,
+        "HEADRACE_PREEMPT_FILE": paths.polled,
         "HEADRACE_FINISHED_FILE": paths.finished,
         "HEADRACE_CONTROL_DIR": paths.control,
         "HEADRACE_DEVICES": ",".join(_share(share) for share in order.devices),

@@ -95,8 +95,7 @@ class Executor:
         held.entered = self._with.enclosing.fences.adopt(held.case)
         if self._with.runtime.adopt(held.launch(order.command, held.prepared.env), self._hears(held)):
             if left.started and left.ladder is not None and not left.suspended:
-                hooked = os.path.exists(held.prepared.paths.hook)
-                self.handle(v.Told(self._now(), order.lease, hooked, "the executor was restarted"))
+                self.handle(v.Told(self._now(), order.lease, held.prepared.paths.polls, "the executor was restarted"))
         elif left.started:
             self._exited(held, End(None, self._now()))
         else:
@@ -209,7 +208,7 @@ class Executor:
         if ladder is not None:
             self._with.journal.told(action.lease, ladder, self._now())
         paths = self._held[action.lease].prepared.paths
-        hooked = os.path.exists(paths.hook)
+        hooked = paths.polls
         deadline = action.deadline if hooked else action.unhooked
         complaint = write_notice(paths.preempt, Notice(action.reason, action.preemptor, deadline // SECOND))
         self.handle(v.Told(self._now(), action.lease, hooked, complaint or "told"))
@@ -217,7 +216,7 @@ class Executor:
     def _run_callback(self, action: v.RunCallback) -> None:
         held = self._held[action.lease]
         pid = held.running.pid if held.running is not None else 0
-        env = callback_environment(held.prepared.env, pid, action.deadline)
+        env = callback_environment(held.prepared.env, held.prepared.paths, pid, action.deadline)
         launch = held.launch(held.order.on_abort, env, CALLBACK)
 
         def started(running: Running, _at: int) -> None:
@@ -227,7 +226,7 @@ class Executor:
                 running.kill()
 
         def failed(error: CannotStart) -> None:
-            self.handle(v.CallbackEnded(self._now(), action.lease, f"could not start: {error.message}"))
+            self._callback_over(held, f"failed: could not start: {error.message}")
 
         hears = Hears(started, failed, lambda end: self._callback_ended(held, end))
         if not self._with.runtime.adopt(launch, hears):
@@ -348,7 +347,15 @@ class Executor:
 
     def _callback_ended(self, held: Held, end: End) -> None:
         held.callback = None
-        result = "lost" if end.code is None else f"exit {end.code}"
+        if end.code is None:
+            self._callback_over(held, "failed: the process that kept it was killed")
+        else:
+            self._callback_over(held, f"failed: exit {end.code}" if end.code else "exit 0")
+
+    def _callback_over(self, held: Held, result: str) -> None:
+        lease = self._node.leases.get(held.order.lease)
+        if result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK:  # it was not we who killed it
+            held.output.note(f"the abort callback {result}")
         self._look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 
     def _look_then(self, held: Held, then: Callable[[], None]) -> None:

@@ -50,7 +50,7 @@ from headrace.node_executor.seen import show
 from headrace.node_executor.tenure import Occupied, Tenure
 from headrace.node_executor.tracing import tracing
 from headrace.node_executor.watching import Audience, Watching
-from headrace.node_executor.workspace import Workspace
+from headrace.node_executor.workspace import Workspace, shows_polling
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
@@ -238,6 +238,12 @@ async def _keep_pruning(executor: Executor, kept: Kept) -> None:
 def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
     bounds = _bounds(settings)
     workspace = Workspace(settings.data, settings.checkpoints, others=bounds.accounts.others)
+    if not shows_polling(workspace.leases):
+        _log.warning(
+            "polling_unseen",
+            reason=f"the file system of {workspace.leases} notes no access times",
+            help="mount it with relatime, or have jobs that poll HEADRACE_PREEMPT_FILE create HEADRACE_CONTROL_DIR/hook",
+        )
     base = inherited(os.environ, settings.pass_env)
     program = native.built(SOURCE, native.cache_directory(os.environ, f"{settings.data}/bin"))
     if not program:

@@ -1,11 +1,16 @@
 """The directories of the node: which file of a lease lies where, made when it starts and tidied when it has ended.
 
     <data>/leases/<job>.<attempt>.<rank>/    control directory: preempt.json, finished, hook, checkpoints
+                                   …/poll    a symbolic link to the control directory itself
                                    …/work/   where the job runs, if it asked for no other place
     <data>/logs/<job>.<attempt>.<rank>.log   its output, there from the first byte on; with later pieces in ...log.d/ (`runtimes.output`)
     <data>/kept/<job>.<attempt>.<rank>       what its keeper wrote down: only the executor's own account can
     <checkpoints>/<job>.<attempt>/           for its checkpoints; the replicas of one attempt share it
     <data>/spare/                            directories that were left empty, for the next job of the same account (`spares`)
+
+A job is told the path of its preempt file by way of the link `poll`. Whoever looks for that file, in whichever language, follows the link,
+and the kernel notes that as the link's access time: so the node knows who polls, and nobody has to say so. Where the file system notes no
+access times (`noatime`, which `shows_polling` finds out), a job that polls has to create `hook` in its control directory.
 
 Strategy: everything that a job leaves is kept for its owner and pruned by age (`retention`); what is empty goes at once. Nothing
 is synced to disk, because after a power cut no job is left that could need it.
@@ -15,6 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+import time
 from typing import NamedTuple
 
 from headrace.contracts.orders import StartOrder
@@ -22,8 +29,11 @@ from headrace.node_executor.accounts import Account
 from headrace.node_executor.spares import CHECKPOINTS as SAVED
 from headrace.node_executor.spares import CONTROL, WORK, Spares
 
-PREEMPT, FINISHED, HOOK, CHECKPOINTS = "preempt.json", "finished", "hook", "checkpoints"
+PREEMPT, FINISHED, HOOK, CHECKPOINTS, POLL = "preempt.json", "finished", "hook", "checkpoints", "poll"
 _CONTROL_FILES = frozenset({PREEMPT, FINISHED, HOOK, CHECKPOINTS})
+_TICK = 0.02
+"""Seconds in which the clock of every file system has gone on."""
+
 OPEN, CLOSED = 0o755, 0o700
 """Of directories of jobs that run as we do, and as accounts of their own."""
 
@@ -47,13 +57,29 @@ class Paths(NamedTuple):
         return f"{self.control}/{PREEMPT}"
 
     @property
+    def polled(self) -> str:
+        """The same file by the path that the job is told."""
+        return f"{self.control}/{POLL}/{PREEMPT}"
+
+    @property
+    def polls(self) -> bool:
+        """Whether the job looks for the preempt file: it has followed the link to it, or says so."""
+        if os.path.lexists(self.hook):
+            return True
+        try:
+            link = os.lstat(f"{self.control}/{POLL}")
+        except OSError:
+            return False
+        return stat.S_ISLNK(link.st_mode) and link.st_atime_ns > link.st_mtime_ns
+
+    @property
     def finished(self) -> str:
         """Made by a job that has done all its work (R30)."""
         return f"{self.control}/{FINISHED}"
 
     @property
     def hook(self) -> str:
-        """Made by a job that looks for the preempt file and leaves by itself."""
+        """Made by a job that looks for the preempt file and leaves by itself, where that cannot be seen otherwise."""
         return f"{self.control}/{HOOK}"
 
     @property
@@ -111,6 +137,7 @@ class Workspace:
         if not (paths.work and self._spares.take(CONTROL, uid, mode, paths.control)):
             for directory in filter(None, (paths.control, paths.work)):
                 _make(directory, account)
+        _link(f"{paths.control}/{POLL}")
         if paths.shared or paths.elsewhere or not self._spares.take(SAVED, uid, mode, paths.checkpoints):
             _make(paths.checkpoints, account)
 
@@ -118,6 +145,8 @@ class Workspace:
         """The lease is over: remove what is empty, and our own files. Never raises."""
         if not paths.shared and (paths.elsewhere or not self._spares.keep(SAVED, paths.checkpoints)):
             _remove(paths.checkpoints)
+        with contextlib.suppress(OSError):
+            os.unlink(f"{paths.control}/{POLL}")
         if paths.work and self._spares.keep(CONTROL, paths.control):
             return
         with contextlib.suppress(OSError):
@@ -127,6 +156,28 @@ class Workspace:
             return
         for directory in filter(None, (paths.work, paths.control)):
             _remove(directory)
+
+
+def shows_polling(directory: str) -> bool:
+    """Whether the file system of `directory` notes who follows a link; takes a moment. Raises `OSError`."""
+    link = f"{directory}/.{POLL}"
+    _link(link)
+    try:
+        time.sleep(_TICK)
+        os.path.exists(f"{link}/{PREEMPT}")
+        found = os.lstat(link)
+        return found.st_atime_ns > found.st_mtime_ns
+    finally:
+        os.unlink(link)
+
+
+def _link(path: str) -> None:
+    """A link to its own directory that nobody has followed."""
+    try:
+        os.symlink(".", path)
+    except FileExistsError:
+        os.unlink(path)
+        os.symlink(".", path)
 
 
 def used(directory: str) -> int:

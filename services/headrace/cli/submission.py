@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -20,10 +21,14 @@ from headrace.contracts.wishes import JobWish
 WAITS_AT_ONCE = 50
 SAID_MAX = 10
 
+_SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[#~!{}\n]|^\s*\w+=")
+"""What a shell would not take literally; found inside of quotes as well, where a shell does no harm."""
+
 EXAMPLES = """
 headrace submit --queue ai-dev/half -- python train.py --epochs 3
 headrace submit --queue ai-dev/half --name sweep --count 20 --env SEED=7 -- ./run.sh
 headrace submit --queue ai-dev/half --on-abort "python save.py" --time-limit 8h -- python train.py
+headrace submit --queue ai-dev/half --on-abort 'cp *.pt "$HEADRACE_CHECKPOINT_DIR"' -- ./run.sh
 headrace submit --queue ai-dev/half --request gpu=0.25 --after 01jd3v8k5w2m4x6z8b0c2e4g6h:ok --wait -- make report
 headrace submit --queue ai-dev/half --user bob -- true      as another user, with the login of the installation's owner
 """
@@ -51,7 +56,11 @@ def add(nouns: Nouns) -> None:
         "--after", action="append", default=[], metavar="JOB[:ok|any]", help="start only after that job has ended (ok: well)"
     )
     parser.add_argument(
-        "--on-abort", default="", metavar="CMD", help="runs beside the job when it has to yield, before SIGTERM"
+        "--on-abort",
+        type=callback,
+        default="",
+        metavar="CMD",
+        help="runs beside the job when it has to yield, before SIGTERM; by `sh -c` if it has shell syntax in it",
     )
     parser.add_argument("--retries", type=natural, default=0, metavar="N", help="so many more tries if it fails")
     parser.add_argument(
@@ -61,6 +70,19 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("--wait", action="store_true", help="wait for the end, and exit with the job's exit code")
     add_asker(parser)
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="what runs, behind --")
+
+
+def callback(command: str) -> tuple[str, ...]:
+    """The words of an abort callback: as they are, or `sh -c COMMAND` if there is shell syntax in it.
+
+    Raises `ArgumentTypeError` for a quotation without an end.
+    """
+    if _SHELL_SYNTAX.search(command):
+        return "sh", "-c", command
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{command!r}: {error}; close it, or write a script and name that") from None
 
 
 async def submit(args: argparse.Namespace) -> int:
@@ -88,7 +110,7 @@ def _wishes(args: argparse.Namespace) -> list[JobWish]:
         "workdir": str(Path(args.workdir).absolute()) if args.workdir else "",
         "preemptible": not args.non_preemptible,
         "priority": args.priority,
-        "on_abort": shlex.split(args.on_abort),
+        "on_abort": args.on_abort,
         "retries": args.retries,
         "time_limit": args.time_limit,
         "after": args.after,

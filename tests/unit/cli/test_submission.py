@@ -75,6 +75,30 @@ def test_every_flag_is_a_field_of_the_wish(headrace, monkeypatch, tmp_path):
     assert wish.command == ("sh", "-c", "echo -- x")
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python save.py 'a b'", ("python", "save.py", "a b")),
+        ("a > f; b", ("sh", "-c", "a > f; b")),
+        ("cp *.pt /save", ("sh", "-c", "cp *.pt /save")),
+        ('save "$HEADRACE_CHECKPOINT_DIR"', ("sh", "-c", 'save "$HEADRACE_CHECKPOINT_DIR"')),
+        ("STEP=1 save", ("sh", "-c", "STEP=1 save")),
+        ("save --step=1", ("save", "--step=1")),
+    ],
+)
+def test_a_callback_with_shell_syntax_in_it_is_run_by_a_shell(headrace, command, words):
+    _, (wish,) = submitted(
+        headrace(["submit", "--queue", "a/b", "--on-abort", command, "--", "true"], submit_many=(JOB,), judged=None)
+    )
+    assert wish.on_abort == words
+
+
+def test_a_callback_with_half_a_quotation_is_refused(headrace):
+    ran = headrace(["submit", "--queue", "a/b", "--on-abort", "save 'it", "--", "true"])
+    assert ran.code == 2
+    assert '"save \'it": No closing quotation; close it, or write a script and name that' in ran.err
+
+
 def test_several_of_the_same_are_numbered(headrace):
     ran = headrace("submit --queue a/b --name r --count 2 -- true", submit_many=TWO, judged=None)
     assert ran.out == f"{ID}\n{OTHER}\n"

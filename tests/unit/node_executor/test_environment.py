@@ -40,7 +40,7 @@ def test_a_job_is_told_all_that_the_interfaces_promise(make_order) -> None:
         "HEADRACE_ATTEMPT": "2",
         "HEADRACE_CHECKPOINT_DIR": "/d/checkpoints/x",
         "HEADRACE_RESUME_FROM": "/ckpt/1",
-        "HEADRACE_PREEMPT_FILE": "/d/leases/x/preempt.json",
+        "HEADRACE_PREEMPT_FILE": "/d/leases/x/poll/preempt.json",
         "HEADRACE_FINISHED_FILE": "/d/leases/x/finished",
         "HEADRACE_CONTROL_DIR": "/d/leases/x",
         "HEADRACE_DEVICES": "gpu0,gpu3:0.5",
@@ -93,8 +93,9 @@ def test_replicas_on_one_node_meet_on_the_loopback_and_an_address_with_a_port_is
 
 
 def test_a_callback_knows_its_deadline_and_the_process_of_the_job() -> None:
-    assert callback_environment({"A": "1"}, 77, 1_700_000_000_999_999) == {
+    assert callback_environment({"A": "1"}, PATHS, 77, 1_700_000_000_999_999) == {
         "A": "1",
+        "HEADRACE_PREEMPT_FILE": "/d/leases/x/preempt.json",
         "HEADRACE_PREEMPT_DEADLINE": "1700000000",
         "HEADRACE_JOB_PID": "77",
     }

@@ -301,7 +301,11 @@ async def test_a_job_that_has_to_yield_is_told_and_its_callback_runs_beside_it(s
     callback = stage.runtime.started[1]
     assert callback.launch.command == ("save", "now")
     assert callback.launch.directory == job.launch.directory
-    assert callback.launch.env == job.launch.env | {"HEADRACE_PREEMPT_DEADLINE": "1060", "HEADRACE_JOB_PID": "4711"}
+    assert callback.launch.env == job.launch.env | {
+        "HEADRACE_PREEMPT_FILE": str(stage.path("leases", NAME, "preempt.json")),
+        "HEADRACE_PREEMPT_DEADLINE": "1060",
+        "HEADRACE_JOB_PID": "4711",
+    }
     callback.exit(0)
     assert job.signals == ["term"]
     job.exit(143)
@@ -313,8 +317,25 @@ async def test_a_callback_that_cannot_be_started_is_a_rung_like_any_other(stage,
     job = await stage.start(make_order(on_abort=("nope",)))
     stage.runtime.refuses["nope"] = CannotStart("command not found: nope", 127)
     stage.stop()
-    assert stage.rungs() == [("told", "told"), ("callback", "could not start: command not found: nope")]
+    assert stage.rungs() == [("told", "told"), ("callback", "failed: could not start: command not found: nope")]
     assert job.signals == ["term"]
+    assert stage.path("logs", f"{NAME}.log").read_text() == (
+        "[headrace] the abort callback failed: could not start: command not found: nope\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [(3, "failed: exit 3"), (None, "failed: the process that kept it was killed")],
+    ids=["by itself", "lost"],
+)
+async def test_a_callback_that_fails_says_so_with_its_code(stage, make_order, code, result) -> None:
+    job = await stage.start(make_order(on_abort=("save",)))
+    stage.stop()
+    stage.runtime.started[1].exit(code)
+    assert stage.rungs() == [("told", "told"), ("callback", result)]
+    assert job.signals == ["term"]
+    assert stage.path("logs", f"{NAME}.log").read_text() == f"[headrace] the abort callback {result}\n"
 
 
 async def test_a_job_that_polls_is_given_the_grace_and_told_so(stage, make_order) -> None:

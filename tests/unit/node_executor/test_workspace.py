@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from headrace.node_executor.workspace import Paths, Workspace
+from headrace.node_executor.workspace import Paths, Workspace, shows_polling
+from tests.patience import PATIENCE
 
 NAME = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3.1"
 
@@ -28,7 +30,7 @@ def test_a_lease_has_its_own_places(tmp_path, make_order) -> None:
     )
     workspace.make(paths)
     workspace.make(paths)
-    assert tree(tmp_path) == {f"leases/{NAME}.0", f"leases/{NAME}.0/work", f"checkpoints/{NAME}"}
+    assert tree(tmp_path) == {f"leases/{NAME}.0", f"leases/{NAME}.0/poll", f"leases/{NAME}.0/work", f"checkpoints/{NAME}"}
 
 
 def test_a_lease_that_left_nothing_leaves_nothing(tmp_path, make_order) -> None:
@@ -51,7 +53,48 @@ def test_the_next_job_of_the_same_account_gets_what_was_left_empty(tmp_path, mak
     workspace.tidy(first)
     workspace.make(second)
     assert [Path(path).stat().st_ino for path in (second.control, second.work, second.checkpoints)] == numbers
-    assert [path.name for path in Path(second.control).iterdir()] == ["work"]
+    assert sorted(path.name for path in Path(second.control).iterdir()) == ["poll", "work"]
+
+
+@pytest.fixture
+def visible(tmp_path) -> None:
+    if not shows_polling(str(tmp_path)):
+        pytest.skip("the file system of the temporary directory notes no access times")
+
+
+@pytest.mark.usefixtures("visible")
+def test_a_job_that_looks_for_its_preempt_file_is_seen_to_poll(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    first, second = (workspace.paths(make_order(attempt=attempt)) for attempt in (1, 2))
+    workspace.make(first)
+    assert not first.polls
+    assert not Path(first.preempt).exists()
+    assert not first.polls
+    until = time.monotonic() + PATIENCE
+    while not first.polls and time.monotonic() < until:
+        assert not Path(first.polled).exists()
+    assert first.polls
+    workspace.tidy(first)
+    workspace.make(second)
+    assert not second.polls
+
+
+def test_where_polling_cannot_be_seen_a_job_may_say_so(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order())
+    workspace.make(paths)
+    Path(paths.hook).symlink_to("/nowhere")
+    assert paths.polls
+
+
+def test_what_a_job_put_in_place_of_the_link_counts_for_nothing(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order())
+    workspace.make(paths)
+    Path(paths.control, "poll").unlink()
+    assert not paths.polls
+    Path(paths.control, "poll").touch()
+    assert not paths.polls
 
 
 def test_what_the_job_made_stays(tmp_path, make_order) -> None:

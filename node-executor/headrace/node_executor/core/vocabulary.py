@@ -101,7 +101,7 @@ class Told(LeaseEvent, frozen=True):
 
 
 class CallbackEnded(LeaseEvent, frozen=True):
-    """The abort callback is over; `result` says how, for people: `exit 0`, `could not start: ...`."""
+    """The abort callback is over; `result` says how, for people: `exit 0`, `failed: exit 3`, `failed: could not start: ...`."""
 
     result: str
 
@@ -201,13 +201,13 @@ class Resume(Action, frozen=True):
 
 
 class Terminate(Action, frozen=True):
-    """SIGTERM to the job's process."""
+    """SIGTERM to every process of the job; it has exited when all of them have."""
 
     lease: str
 
 
 class Kill(Action, frozen=True):
-    """SIGKILL to the whole process group."""
+    """SIGKILL to every process of the job."""
 
     lease: str
 

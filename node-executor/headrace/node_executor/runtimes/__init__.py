@@ -87,10 +87,10 @@ class Running(Protocol):
         """The process that everything else of the job descends from."""
 
     def terminate(self) -> None:
-        """SIGTERM to the process; nothing where it has ended."""
+        """SIGTERM to every process of it, which has ended when all of them have; nothing where it has ended."""
 
     def suspend(self) -> None:
-        """Let it and its group stand still, where they are; nothing where it has ended."""
+        """Let every process of it stand still, where it is; nothing where it has ended."""
 
     def resume(self) -> None:
         """The inverse of `suspend`."""

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #define CHUNK 65536
+#define LOOKS 8 /* at most, at processes that fork while they are looked for */
 #define SEGMENTS 4 /* a log has a head and at most three newer pieces, each a fourth of its limit */
 
 struct job {
@@ -293,39 +294,88 @@ static void kill_group(struct job *job) {
     close(file);
 }
 
-/* Whatever was orphaned below us became our child: what the job started ends with it, wherever it went. */
-static void kill_children(void) {
-    char path[64], line[4096];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return;
-    while (fgets(line, sizeof line, file)) {
-        for (char *rest = line, *word; (word = strtok_r(rest, " \n", &rest));) kill((pid_t)atol(word), SIGKILL);
+/* The processes below us, each once. What they orphan becomes our child, so nothing of the job is ever anywhere else. */
+
+struct tree { pid_t *pids; size_t count, room; };
+
+static int add_pid(struct tree *tree, pid_t pid) {
+    for (size_t i = 0; i < tree->count; i++) if (tree->pids[i] == pid) return 1;
+    if (tree->count == tree->room) {
+        size_t room = tree->room ? 2 * tree->room : 64;
+        pid_t *more = realloc(tree->pids, room * sizeof *more);
+        if (more == NULL) return 0;
+        tree->pids = more;
+        tree->room = room;
     }
-    fclose(file);
+    tree->pids[tree->count++] = pid;
+    return 1;
 }
 
+/* A child is listed with the thread that forked it. */
+static void add_children(struct tree *tree, pid_t parent) {
+    char path[320];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)parent);
+    DIR *threads = opendir(path);
+    for (struct dirent *thread; threads && (thread = readdir(threads));) {
+        if (thread->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)parent, thread->d_name);
+        FILE *file = fopen(path, "re");
+        int pid;
+        while (file && fscanf(file, "%d", &pid) == 1 && add_pid(tree, (pid_t)pid)) continue;
+        if (file) fclose(file);
+    }
+    if (threads) closedir(threads);
+}
+
+static struct tree look_below(void) {
+    struct tree tree = {0};
+    add_children(&tree, getpid());
+    for (size_t i = 0; i < tree.count; i++) add_children(&tree, tree.pids[i]);
+    return tree;
+}
+
+/* One look is no moment: a process may have forked behind it. Two that agree are as good as one. */
+static struct tree find_all(void) {
+    struct tree tree = look_below();
+    for (int left = LOOKS; left > 0; left--) {
+        struct tree again = look_below();
+        int agree = again.count == tree.count && !memcmp(again.pids, tree.pids, tree.count * sizeof *tree.pids);
+        free(tree.pids);
+        tree = again;
+        if (agree) break;
+    }
+    return tree;
+}
+
+static void signal_all(int number) {
+    struct tree tree = find_all();
+    for (size_t i = 0; i < tree.count; i++) kill(tree.pids[i], number);
+    free(tree.pids);
+}
+
+/* `pid` 0: the job's first process has been collected, and its number may be somebody else's. */
 static void kill_all(struct job *job, pid_t pid) {
-    kill(-pid, SIGKILL);
+    if (pid > 0) kill(-pid, SIGKILL);
     kill_group(job);
-    kill_children();
+    signal_all(SIGKILL);
 }
 
 /* What the job left behind is looked for only if there is anything: that takes longer than all the rest. */
 static void collect(struct job *job) {
     for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) >= 0;) {
         if (pid > 0) continue;
-        kill_children();
-        kill_group(job);
+        kill_all(job, 0);
         struct timespec moment = {0, 2000000};
         nanosleep(&moment, NULL);
     }
 }
 
+/* Once told to terminate, the job has until all of it has ended; otherwise what its first process leaves behind ends with that. */
 static int keep(struct job *job, pid_t pid, int signals, int output, int state) {
     struct log log = {.head = -1, .now = -1};
     pid_t nursery = getppid();
     siginfo_t end = {0};
+    int told = 0, killed = 0, collected = 0;
     for (;;) {
         struct pollfd both[2] = {{signals, POLLIN, 0}, {output, POLLIN, 0}};
         if (poll(both, output >= 0 ? 2 : 1, -1) < 0) continue;
@@ -336,24 +386,31 @@ static int keep(struct job *job, pid_t pid, int signals, int output, int state) 
         struct signalfd_siginfo heard;
         if (!both[0].revents || read(signals, &heard, sizeof heard) != (ssize_t)sizeof heard) continue;
         if (heard.ssi_signo == SIGTERM) {
-            kill(pid, SIGTERM);
-            kill(pid, SIGCONT); /* who stands still cannot answer */
-        } else if (heard.ssi_signo == SIGUSR1) kill_all(job, pid);
-        else if (heard.ssi_signo == SIGTSTP) kill(-pid, SIGSTOP);
-        else if (heard.ssi_signo == SIGCONT) kill(-pid, SIGCONT);
-        else if (heard.ssi_signo == SIGCHLD) {
-            if (waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid) break;
-            siginfo_t other = {0};
-            while (waitid(P_ALL, 0, &other, WEXITED | WNOHANG | WNOWAIT) == 0 && other.si_pid > 0 && other.si_pid != pid) {
-                waitpid(other.si_pid, NULL, 0);
-                other.si_pid = 0;
-            }
-            end.si_pid = 0;
-            if (waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid) break;
+            told = 1;
+            signal_all(SIGTERM);
+            signal_all(SIGCONT); /* who stands still cannot answer */
+        } else if (heard.ssi_signo == SIGUSR1) {
+            killed = 1;
+            kill_all(job, collected ? 0 : pid);
+        } else if (heard.ssi_signo == SIGTSTP) signal_all(SIGSTOP);
+        else if (heard.ssi_signo == SIGCONT) signal_all(SIGCONT);
+        if (!collected && waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid) {
+            if (!told || killed) break;
+            waitpid(pid, NULL, 0);
+            collected = 1;
         }
+        if (collected && killed) break;
+        siginfo_t other = {0};
+        int found;
+        while ((found = waitid(P_ALL, 0, &other, WEXITED | WNOHANG | WNOWAIT)) == 0 && other.si_pid > 0) {
+            if (!collected && other.si_pid == pid) break;
+            waitpid(other.si_pid, NULL, 0);
+            other.si_pid = 0;
+        }
+        if (collected && found < 0) break; /* no child is left, so nothing is */
     }
     long long ended = now_us();
-    kill(-pid, SIGKILL); /* its number is taken until it is collected, so this hits nobody else */
+    if (!collected) kill(-pid, SIGKILL); /* its number is taken until it is collected, so this hits nobody else */
     kill_group(job);
     collect(job);
     if (output >= 0) for (int left = 64; left && pass_on(output, &log, job) > 0; left--) continue;

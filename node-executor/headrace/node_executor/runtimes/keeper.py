@@ -11,7 +11,8 @@ ends, kills and collects whatever is left below it (orphans become its children)
   length: files to write a 0 into (cgroups of version 1), supplementary groups, program (a single text), arguments, environment.
 - A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO`.
 - The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`.
-- Signals that a keeper takes: TERM and CONT for the job's process, TSTP and CONT for its group, USR1 to kill everything.
+- Signals that a keeper takes, each for every process of the job: TERM (which continues them as well), TSTP, CONT, and USR1 to kill.
+  After TERM the job ends with the last of its processes; otherwise with its first one, and what that leaves behind is killed.
 - LOCK is let go of once the state file says what was started: who takes that lock later finds every job.
 """
 
@@ -30,11 +31,17 @@ import time
 from typing import NamedTuple, NoReturn
 
 CHUNK = 64 * 1024
+LOOKS = 8  # at most, at processes that fork while they are looked for
 SEGMENTS = 4
 """A log has a head and at most three newer pieces, each a fourth of its limit."""
 
 _PDEATHSIG, _NO_NEW_PRIVS, _SUBREAPER = 1, 38, 36
-_HEARD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGTSTP, signal.SIGCONT)
+_PASSED_ON: dict[int, tuple[int, ...]] = {
+    signal.SIGTERM: (signal.SIGTERM, signal.SIGCONT),  # who stands still cannot answer
+    signal.SIGTSTP: (signal.SIGSTOP,),
+    signal.SIGCONT: (signal.SIGCONT,),
+    signal.SIGUSR1: (signal.SIGKILL,),
+}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -144,6 +151,8 @@ class Keeper:
         self._nursery = os.getppid()
         self._pid = 0
         self._state = -1
+        self._told = self._killed = False
+        self._code: int | None = None
 
     def run(self) -> None:
         """From the order to the job's end."""
@@ -151,7 +160,7 @@ class Keeper:
         _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
         woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for number in _HEARD:
+        for number in (signal.SIGCHLD, *_PASSED_ON):
             signal.signal(number, lambda *_: None)
         try:
             output = self._start()
@@ -247,68 +256,59 @@ class Keeper:
         wanted = select.poll()
         wanted.register(woken, select.POLLIN)
         wanted.register(output, select.POLLIN)
-        code = None
-        while code is None:
+        over = False
+        while not over:
             for descriptor, _ in wanted.poll():
                 if descriptor == woken:
-                    code = self._hear(os.read(woken, 64))
+                    over = self._hear(os.read(woken, 64))
                 elif _pass_on(output, log) is None:
                     wanted.unregister(output)
         ended = time.time_ns() // 1_000
-        self._kill_all()  # its number is taken until it is collected, so this hits nobody else
+        self._kill_all()
         self._collect()
-        for _ in range(64):
-            if not _pass_on(output, log):
-                break
-        os.write(self._state, f"ended {code} {ended}\n".encode())
+        left = 64
+        while left and _pass_on(output, log):
+            left -= 1
+        os.write(self._state, f"ended {self._code} {ended}\n".encode())
         if os.getppid() != self._nursery:  # nobody is waiting for it now
             os.fdatasync(self._state)
 
-    def _hear(self, numbers: bytes) -> int | None:
-        """Pass signals on; the exit code where the job has ended."""
+    def _hear(self, numbers: bytes) -> bool:
+        """Pass signals on; whether the job is over: by its first process, or, once it was told to terminate, by its last."""
         for number in numbers:
-            if number == signal.SIGTERM:
-                _send(self._pid, signal.SIGTERM)
-                _send(self._pid, signal.SIGCONT)  # who stands still cannot answer
-            elif number == signal.SIGUSR1:
-                self._kill_all()
-            elif number == signal.SIGTSTP:
-                _send(-self._pid, signal.SIGSTOP)
-            elif number == signal.SIGCONT:
-                _send(-self._pid, signal.SIGCONT)
-        return self._ended()
-
-    def _ended(self) -> int | None:
-        while True:
-            end = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if end is not None:
-                return end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
-            other = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if other is None:
-                return None
-            if other.si_pid != self._pid:
+            self._told |= number == signal.SIGTERM
+            self._killed |= number == signal.SIGUSR1
+            for passed_on in _PASSED_ON.get(number, ()):
+                _send_all(passed_on)
+        if self._code is None and (end := os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)):
+            self._code = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
+            if self._told and not self._killed:
+                os.waitpid(self._pid, 0)
+                self._pid = 0
+        if self._code is not None and (self._pid or self._killed):
+            return True
+        with contextlib.suppress(ChildProcessError):
+            while (other := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and other.si_pid != self._pid:
                 os.waitpid(other.si_pid, 0)
+            return False
+        return True  # no child is left, so nothing is
 
     def _kill_all(self) -> None:
-        _send(-self._pid, signal.SIGKILL)
-        self._kill_below()
-
-    def _kill_below(self) -> None:
-        """Whatever was orphaned below us became our child: what the job started ends with it, wherever it went."""
+        if self._pid:  # it has not been collected
+            _send(-self._pid, signal.SIGKILL)
         if self._job.kill:
             with contextlib.suppress(OSError):
                 _write(self._job.kill, b"1")
-        with contextlib.suppress(OSError), open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
-            for pid in file.read().split():
-                _send(int(pid), signal.SIGKILL)
+        _send_all(signal.SIGKILL)
 
     def _collect(self) -> None:
+        self._pid = 0  # from here on its number may be somebody else's
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     time.sleep(0.002)
-                    self._kill_below()
+                    self._kill_all()
 
 
 def _pass_on(output: int, log: Log) -> bool | None:
@@ -321,6 +321,34 @@ def _pass_on(output: int, log: Log) -> bool | None:
         return None
     log.write(data)
     return True
+
+
+def below() -> list[int]:
+    """The processes below us. What they orphan becomes our child, so nothing of the job is ever anywhere else."""
+    found = _children(os.getpid())
+    for pid in found:
+        found += [child for child in _children(pid) if child not in found]
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """A child is listed with the thread that forked it."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _send_all(number: int) -> None:
+    """One look is no moment: a process may have forked behind it. Two that agree are as good as one."""
+    found = below()
+    looks = LOOKS
+    while looks and found != (found := below()):
+        looks -= 1
+    for pid in found:
+        _send(pid, number)
 
 
 def _send(pid: int, number: int) -> None:

@@ -195,11 +195,11 @@ class Process:
             loop.call_soon(self._tell)
 
     def terminate(self) -> None:
-        """SIGTERM to the process; its keeper continues it, because a stopped process cannot answer."""
+        """SIGTERM to every process; their keeper continues them, because a stopped process cannot answer."""
         self._signal(signal.SIGTERM)
 
     def suspend(self) -> None:
-        """Freeze all of it, or send SIGSTOP to the process group where it is in no control group."""
+        """Freeze all of it, or send SIGSTOP to every process where it is in no control group."""
         if self._pidfd >= 0 and (self._group is None or not self._group.freeze()):
             self._signal(signal.SIGTSTP)
 

@@ -184,13 +184,41 @@ async def test_a_job_leads_its_own_session_with_default_signals(keeping, tmp_pat
     assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0  # above are those of the C library itself
 
 
-async def test_sigterm_goes_to_the_job_alone(keeping, tmp_path) -> None:
-    script = 'trap "echo asked; exit 3" TERM; (trap "echo child asked" TERM; touch ready; while :; do sleep 0.01; done) & wait'
-    job = Job(keeping, "sh", "-c", script)
+SAVER = 'trap "sleep 0.1; echo saved; exit 3" TERM; touch ready; while :; do sleep 0.01; done'
+"""What takes a moment to save, once it is told to terminate."""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sh -c '{saver}'; echo never",
+        "sh -c '{saver}' & sleep 1000",
+        "setsid sh -c '{saver}' & exec sleep 1000",
+        "setsid sh -c '(setsid sh -c \"$SAVER\" &) ; sleep 1000' & exec sleep 1000",
+    ],
+    ids=["in a wrapper", "in the background", "in a session of its own", "orphaned, in a session of its own"],
+)
+async def test_sigterm_goes_to_every_process_of_the_job_and_the_job_has_ended_when_all_have(keeping, tmp_path, script) -> None:
+    job = Job(keeping, "sh", "-c", script.format(saver=SAVER), env={"SAVER": SAVER})
     await appears(tmp_path / "ready")
     (await job.runs()).terminate()
-    assert await job.ends() == 3
-    assert job.printed == "asked\n"
+    assert await job.ends() == 143
+    assert job.printed.replace("Terminated\n", "") == "saved\n"
+    assert leftovers.started_from(str(tmp_path / "control")) == []
+
+
+async def test_what_goes_on_after_its_first_process_was_terminated_can_still_be_killed(keeping, tmp_path) -> None:
+    script = "setsid sh -c 'trap \"\" TERM; touch ready; while :; do sleep 0.01; done' & exec sleep 1000"
+    job = Job(keeping, "sh", "-c", script)
+    await appears(tmp_path / "ready")
+    first = (await job.runs()).pid
+    (await job.runs()).terminate()
+    async with asyncio.timeout(PATIENCE):
+        while not gone(first):
+            await asyncio.sleep(0.01)
+    (await job.runs()).kill()
+    assert await job.ends() == 143
+    assert leftovers.started_from(str(tmp_path / "control")) == []
 
 
 async def test_a_stopped_job_hears_sigterm(keeping, tmp_path) -> None:
