@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -492,6 +493,40 @@ def test_the_same_id_is_the_same_job(api: Api) -> None:
     wish = {"queue": "dev/half", "jobs": [spec], "wait": True}
     first, second = (api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", wish)["jobs"] for _ in range(2))
     assert first[0]["name"] == second[0]["name"] == f"tenants/acme/jobs/{spec['id']}"
+
+
+def test_the_same_id_with_another_command_is_refused_and_nothing_of_the_request_is_submitted(api: Api) -> None:
+    known, fresh = {"id": new_job_id(), "command": ["true"]}, {"id": new_job_id(), "command": ["true"]}
+    api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": [known]})
+    for jobs in ([fresh, known | {"command": ["false"]}], [known | {"command": ["false"]}]):  # judged or not yet
+        said = api.ask("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": jobs, "wait": True})
+        assert (said.status, said.reason) == (409, "ID_REUSED")
+        assert said.body["details"][1]["field_violations"][0]["field"] == f"jobs[{len(jobs) - 1}].id"
+    assert api.ask("alice", "GET", f"/v1/tenants/acme/jobs/{fresh['id']}").status == 404
+    submit = ("submit", "--queue", "dev/half", "--id", known["id"], "--")
+    assert api.run(*submit, "true", who="alice").strip() == known["id"]
+    with pytest.raises(AssertionError, match="this id already names a job with other content; make a new ULID"):
+        api.run(*submit, "false", who="alice")
+
+
+def test_every_job_that_is_acknowledged_is_there_whoever_repeats_what_and_whenever(api: Api) -> None:
+    """Thirty callers at once, whose jobs are gathered in a few messages; each repeats its first job, alone and beside a new one."""
+    specs = [{"id": new_job_id(), "command": ["true"]} for _ in range(60)]
+    acknowledged: set[str] = set()
+
+    def submit(*jobs: dict[str, object]) -> None:
+        said = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": jobs})
+        acknowledged.update(job["name"] for job in said["jobs"])
+
+    with ThreadPoolExecutor(30) as callers:
+        for _ in range(2):
+            list(callers.map(submit, specs[::2]))
+        list(callers.map(submit, specs[::2], specs[1::2]))
+    deadline = time.monotonic() + PATIENCE
+    missing = set(acknowledged)
+    while missing and time.monotonic() < deadline:
+        missing = {name for name in missing if api.ask("alice", "GET", f"/v1/{name}").status != 200}
+    assert (len(acknowledged), missing) == (60, set())
 
 
 def test_a_service_account_submits_for_a_user_only_where_a_group_trusts_it(api: Api) -> None:

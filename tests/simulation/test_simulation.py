@@ -126,8 +126,8 @@ class TestWhatIsFound:
     def test_a_writer_that_appends_without_a_condition(self, monkeypatch):
         honest = JetStreamLog.append
 
-        async def anyhow(self, subject, payload, expected_last, message_id=""):
-            return await honest(self, subject, payload, None, message_id)
+        async def anyhow(self, subject, payload, expected_last):
+            return await honest(self, subject, payload, None)
 
         monkeypatch.setattr(JetStreamLog, "append", anyhow)
         assert "void" in found(7).violations[0]

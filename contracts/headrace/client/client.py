@@ -18,20 +18,23 @@ from headrace.client.watching import FeedFact, read_fact
 from headrace.client.wishing import Wish, make_wish, packed, parse_queue
 from headrace.contracts import subjects
 from headrace.contracts.codec import Malformed, decode, encode
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.ids import IdError, JobKey, is_job_id, is_token, job_key, split_job_key
 from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
 from headrace.contracts.why import WhyView
 from headrace.contracts.wishes import CancelWish, JobWish, RequeueWish
-from headrace.wire.acknowledgement import TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
+from headrace.wire.acknowledgement import DUPLICATE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
 
 T = TypeVar("T")
 
 FINAL = frozenset({"succeeded", "failed", "cancelled", "rejected"})
 """The states a job does not leave."""
 
-SUBMIT_ATTEMPTS = 3
+STORED_WITHIN = 15.0
+"""Seconds for which a submit, cancel or requeue is tried again while NATS, or one of its servers, is away."""
+TRY_AGAIN = 0.25
 LOOK_AGAIN = 2.0
 """Seconds after which `wait` asks although it heard nothing: FEED keeps no promise, the fold does."""
 
@@ -43,10 +46,14 @@ UNKNOWN_FOR = 10.0
 
 
 class SubmittedJob(NamedTuple):
-    """A job that is durably submitted. `id` is its ULID, `key` its whole name, `<tenant>.<user>.<id>`."""
+    """A job that is durably submitted. `id` is its ULID, `key` its whole name, `<tenant>.<user>.<id>`.
+
+    `digest` names what was submitted: whoever asks with it learns whether the id is that of another job (R14).
+    """
 
     id: str
     key: JobKey
+    digest: str = ""
 
 
 def connect(
@@ -97,12 +104,18 @@ class Client:
         return (await self.submit_many(queue, [make_wish(command, **said)]))[0]
 
     async def submit_many(self, queue: str, wishes: Iterable[JobWish]) -> tuple[SubmittedJob, ...]:
-        """Submit any number of jobs (`wishing.make_wish`) to one queue, up to 1,000 in a message; returns once all are durable."""
-        subject = subjects.submit(self.tenant, self.user, *parse_queue(queue))
+        """Submit any number of jobs (`wishing.make_wish`) to one queue, up to 1,000 in a message; returns once all are durable.
+
+        All of it may be repeated with the same ids, also in other portions: the same id is the same job.
+        """
+        policy, profile = parse_queue(queue)
+        subject = subjects.submit(self.tenant, self.user, policy, profile)
         submitted: list[SubmittedJob] = []
         for jobs, payload in packed(wishes):
-            await self._publish(subject, payload, f"{self.tenant}.{self.user}.{jobs[0].id}")
-            submitted += [SubmittedJob(wish.id, job_key(self.tenant, wish.on_behalf_of or self.user, wish.id)) for wish in jobs]
+            await self._publish(subject, payload)
+            for wish in jobs:
+                key = job_key(self.tenant, wish.on_behalf_of or self.user, wish.id)
+                submitted.append(SubmittedJob(wish.id, key, submission_digest(policy, profile, wish)))
         return tuple(submitted)
 
     async def cancel(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
@@ -120,9 +133,10 @@ class Client:
             subjects.requeue(tenant, user, job_id), encode(RequeueWish(reason=reason, on_behalf_of=on_behalf_of))
         )
 
-    async def job(self, job: str) -> JobView:
-        """One job with all its attempts, by its id or key."""
-        return await self.query("feed", "job", JobRequest(job=job), JobView)
+    async def job(self, job: str | SubmittedJob) -> JobView:
+        """One job with all its attempts, by its id or key; of a `SubmittedJob`, `Refused` (`ID_REUSED`) if its id is another's."""
+        request = JobRequest(job=job) if isinstance(job, str) else JobRequest(job=job.key, digest=job.digest)
+        return await self.query("feed", "job", request, JobView)
 
     async def jobs(
         self, *, states: Sequence[str] = (), queue: str = "", user: str = "", limit: int = 1_000
@@ -170,9 +184,9 @@ class Client:
                         if fact.is_end:
                             return
 
-    async def wait(self, job: str) -> JobView:
-        """The job, once it has ended."""
-        tenant, _, job_id = self._whose(job)
+    async def wait(self, job: str | SubmittedJob) -> JobView:
+        """The job, once it has ended; see `job`."""
+        tenant, _, job_id = self._whose(job if isinstance(job, str) else job.key)
         async with self._link.listening(f"hr.feed.{tenant}.job.*.{job_id}") as heard:
             seen = _Seen(self, job)
             while (view := await seen.ended()) is None:
@@ -181,8 +195,11 @@ class Client:
                         await heard.get()
             return view
 
-    async def judged(self, job: str, within: float = 2.0) -> JobView | None:
-        """A job just submitted, once admission has judged it (`rejected`, or any other state); None if not `within` seconds."""
+    async def judged(self, job: str | SubmittedJob, within: float = 2.0) -> JobView | None:
+        """A job just submitted, once admission has judged it (`rejected`, or any other state); None if not `within` seconds.
+
+        See `job`.
+        """
         seen = _Seen(self, job)
         pause = FIRST_LOOK
         with contextlib.suppress(TimeoutError):
@@ -219,26 +236,21 @@ class Client:
         """The bare answer on any subject that this login may use."""
         return await self._link.ask(subject, payload, within=within)
 
-    async def _publish(self, subject: str, payload: bytes, message_id: str = "") -> None:
-        """Store durably. Repeated where nothing comes back: the same id is the same job, and two cancels are one."""
-        headers = {"Nats-Msg-Id": message_id} if message_id else None
-        for attempt in range(1, SUBMIT_ATTEMPTS + 1):
+    async def _publish(self, subject: str, payload: bytes) -> None:
+        """Store durably. Repeated while nobody answers: the same id is the same job, and two cancels are one.
+
+        No message id: what the server takes for a repetition it drops, though it may be other jobs (R14).
+        """
+        until = time.monotonic() + STORED_WITHIN
+        while True:
             try:
-                answer = await self._link.ask(subject, payload, headers)
+                answer = await self._link.ask(subject, payload)
             except Unreachable:
-                if attempt == SUBMIT_ATTEMPTS:
+                if time.monotonic() + TRY_AGAIN > until:
                     raise
-                await asyncio.sleep(LAST_LOOK)
-                continue
-            fault = msgspec.json.decode(answer, type=Acknowledgement).error
-            if fault is None:
-                return
-            if fault.is_full:
-                raise Refused("TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
-            if fault.of_the_disk:
-                text = f"{fault.of_the_disk}; try again in {TRY_AGAIN_AFTER} s"
-                raise Refused("DISK_FULL", text, retry_after=TRY_AGAIN_AFTER)
-            raise Refused("UNAVAILABLE", f"NATS does not store it: {fault.description}; try again in a while")
+                await asyncio.sleep(TRY_AGAIN)
+            else:
+                return _see_stored(answer)
 
     def _whose(self, job: str, on_behalf_of: str = "") -> tuple[str, str, str]:
         """In whose name it is spoken of a job: its owner's, or this user's where that acts for the owner."""
@@ -251,10 +263,26 @@ class Client:
         return (self.tenant, self.user, job_id) if on_behalf_of else (tenant, user, job_id)
 
 
+def _see_stored(answer: bytes) -> None:
+    """Raise `Refused` where the server's answer does not say that it has stored the message."""
+    acknowledgement = msgspec.json.decode(answer, type=Acknowledgement)
+    fault = acknowledgement.error
+    if fault is None:
+        if acknowledgement.duplicate:
+            raise Refused("UNAVAILABLE", f"{DUPLICATE}; submit it again")
+        return
+    if fault.is_full:
+        raise Refused("TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
+    if fault.of_the_disk:
+        text = f"{fault.of_the_disk}; try again in {TRY_AGAIN_AFTER} s"
+        raise Refused("DISK_FULL", text, retry_after=TRY_AGAIN_AFTER)
+    raise Refused("UNAVAILABLE", f"NATS does not store it: {fault.description}; try again in a while")
+
+
 class _Seen:
     """Looks at one job that may not be known yet, through answers that may not come."""
 
-    def __init__(self, client: Client, job: str) -> None:
+    def __init__(self, client: Client, job: str | SubmittedJob) -> None:
         self._client = client
         self._job = job
         self._unknown_until = time.monotonic() + UNKNOWN_FOR

@@ -158,10 +158,12 @@ class JobsRequest(Value, frozen=True, kw_only=True):
 class JobRequest(Value, frozen=True, kw_only=True):
     """To *feed* `job`, `why`, `logs`: one job by its id (or whole key).
 
-    For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer as it was then.
+    For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer as it was then. For `job`, `digest` is that of
+    what the asker has submitted under the id; the answer is the refusal `ID_REUSED` where the job is another (R14).
     """
 
     job: str
+    digest: str = ""
     offset: int = 0
     attempt: int = 0
     rank: int = 0

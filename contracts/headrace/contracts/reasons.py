@@ -44,7 +44,7 @@ REJECT_SENTENCES: dict[RejectReason, str] = {
     RejectReason.EXCEEDS_RESERVATION: "a non-preemptible job has to fit inside the reservation",
     RejectReason.TOO_MANY_PENDING: "too many jobs are pending in this queue",
     RejectReason.TOO_FAST: "jobs are submitted faster than the tenant may",
-    RejectReason.ID_REUSED: "this id already names a job with other content",
+    RejectReason.ID_REUSED: "this id already names a job with other content; make a new ULID, or repeat the job as it was",
     RejectReason.ID_TOO_OLD: "the time inside the id is more than 24 h ago or 5 min ahead",
     RejectReason.QUEUE_DELETED: "the queue was deleted",
 }

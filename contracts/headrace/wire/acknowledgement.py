@@ -16,6 +16,9 @@ TRY_AGAIN_AFTER = 5
 TOO_MANY_WISHES = f"too many wishes of this queue are not judged yet; try again in {TRY_AGAIN_AFTER} s"
 
 
+DUPLICATE = "NATS took it for the repetition of another message with the same Nats-Msg-Id, and has not stored it"
+
+
 class Fault(msgspec.Struct):
     """Why not: `err_code` is JetStream's own number, `code` that of the kind of fault, as in HTTP."""
 
@@ -40,7 +43,11 @@ class Fault(msgspec.Struct):
 
 
 class Acknowledgement(msgspec.Struct):
-    """The answer: the place in the stream, or the fault."""
+    """The answer: the place in the stream, or the fault.
+
+    `duplicate`: the message itself is not stored; `seq` is that of an earlier one with the same message id, whatever that says.
+    """
 
     seq: int = 0
+    duplicate: bool = False
     error: Fault | None = None

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from headrace.admission.judge import acting, asker_of_submit, judge, known_digest, wish_digest
+from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
 from headrace.contracts.codec import Malformed, decode_cancel, decode_requeue, decode_submit
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, is_job_id, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
@@ -20,6 +21,7 @@ from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, s
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.job_states import FINAL, JobState
+from headrace.domain.known_ids import known_digest
 from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class Admission:
             if known is None:
                 if not self._judge_new(whose, wish, now):
                     return False
-            elif known != wish_digest(whose, wish):
+            elif known != submission_digest(whose.policy, whose.profile, wish):
                 text = f"{wish.id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
                 refused.setdefault(RejectReason.ID_REUSED, []).append(text)
         return all(self._refuse(message, reason, *texts) for reason, texts in refused.items())

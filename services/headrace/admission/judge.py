@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.admission.guards import against_rules, too_fast
@@ -10,6 +9,7 @@ from headrace.admission.runtime import NO_RULES, default_request, rules_of, text
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
 from headrace.contracts.codec import encode
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.durations import DAY, MINUTE, DurationError, parse_duration
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import job_id_time, job_key
@@ -41,10 +41,6 @@ TRACE_MAX = 128
 """A longer one is no traceparent, and is not carried on."""
 PRIORITY_MAX = 1_000_000
 RETRIES_MAX = 1_000
-
-
-_NO_CONTENT = frozenset({"trace", "on_behalf_of"})
-"""Fields of a wish that its digest leaves out: for whom it is stands in the job's key."""
 
 
 class Asker(NamedTuple):
@@ -105,21 +101,6 @@ class _Read(NamedTuple):
     after: tuple[Dependency, ...]
 
 
-def wish_digest(asker: Asker, wish: JobWish) -> str:
-    """Names the content of a wish, so that the same id with other content is noticed (R14). The trace is none, nor whom it is for."""
-    said = tuple(getattr(wish, name) for name in wish.__struct_fields__ if name not in _NO_CONTENT)
-    return blake2b(encode((asker.policy, asker.profile, *said)), digest_size=8).hexdigest()
-
-
-def known_digest(state: State, key: str) -> str | None:
-    """The digest of the wish that first had this key (R14); None where there was none."""
-    job = state.jobs.get(key)
-    if job is not None:
-        return job.digest
-    answered = state.answered.get(key)
-    return answered.digest if answered is not None else None
-
-
 def judge(
     state: State,
     asker: Asker,
@@ -136,7 +117,7 @@ def judge(
     `pending`: jobs already admitted in this batch for the policy, `fresh` for the tenant; `batch`: keys of jobs admitted in it, on which
     others may depend; `seal(tenant, job, text)`: the job's text as it stands in the record.
     """
-    key, digest = job_key(asker.tenant, asker.user, wish.id), wish_digest(asker, wish)
+    key, digest = job_key(asker.tenant, asker.user, wish.id), submission_digest(asker.policy, asker.profile, wish)
     if isinstance(read := _read(state, asker, wish, now, batch), Rejection):
         return _rejected(key, asker, wish, digest, Turned(read))
     if isinstance(queue := queue_of(state, asker, now), Rejection):

@@ -25,7 +25,6 @@ from headrace.admission.judge import (
     acting,
     amounts_of,
     id_too_old,
-    known_digest,
     not_on_behalf,
     queue_of,
     too_many,
@@ -38,6 +37,7 @@ from headrace.contracts.ids import IdError, job_key
 from headrace.contracts.reasons import RejectReason
 from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
 from headrace.domain.job_states import FINAL
+from headrace.domain.known_ids import known_digest
 from headrace.domain.queueing.admissible import Rejection
 from headrace.domain.requests import asked_by
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from headrace.admission.judge import acting, asker_of_submit, judge, known_digest, wish_digest
+from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
 from headrace.contracts.codec import decode_submit
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.ids import is_job_id, job_key
 from headrace.contracts.queries import TrialAnswer, Verdict
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.known_ids import known_digest
 
 if TYPE_CHECKING:
     from headrace.contracts.queries import TrialRequest
@@ -29,7 +31,7 @@ def tried(state: State, request: TrialRequest, now: int) -> TrialAnswer:
             verdicts.append(Verdict(job="", reason=RejectReason.MALFORMED, message=message))
             continue
         whose = acting(state, asker, wish.on_behalf_of, now)
-        key, digest = job_key(whose.tenant, whose.user, wish.id), wish_digest(whose, wish)
+        key, digest = job_key(whose.tenant, whose.user, wish.id), submission_digest(whose.policy, whose.profile, wish)
         known = known_digest(state, key) or batch.get(key)
         if known is not None:
             reason = "" if known == digest else RejectReason.ID_REUSED

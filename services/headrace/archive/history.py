@@ -31,9 +31,9 @@ class WholeLedger:
         self.stream = stream
         self.archive = archive
 
-    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+    async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
         """See `Log.append`."""
-        return await self.stream.append(subject, payload, expected_last, message_id)
+        return await self.stream.append(subject, payload, expected_last)
 
     async def read(self, after: int) -> Reader:
         """See `Log.read`; it has no beginning that is gone. Raises `ArchiveBroken`."""

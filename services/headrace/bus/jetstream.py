@@ -13,7 +13,7 @@ from headrace.bus.connection import Connection
 from headrace.bus.jetstream_reader import BEHIND_MOST, JetStreamReader, M, as_message, as_stored
 from headrace.bus.log import LogFull, LogRefused, LogUnavailable, Message, NoStorage, Stored, WrongLast
 from headrace.bus.streams import BEGINS_LATE, PASSING
-from headrace.wire.acknowledgement import Acknowledgement, Fault
+from headrace.wire.acknowledgement import DUPLICATE, Acknowledgement, Fault
 
 if TYPE_CHECKING:
     from headrace.bus.delivered import Delivered
@@ -91,16 +91,16 @@ class JetStreamLog:
         """See `Log.doubt`."""
         return BEHIND_MOST if self._connection.several else 0.0
 
-    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+    async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
         """See `Log.append`."""
         headers = {} if expected_last is None else {EXPECTED_LAST: str(expected_last)}
-        if message_id:
-            headers[MESSAGE_ID] = message_id
         within = self._timeout if expected_last is None else self._asked_again_after
         answer = await self._connection.ask(subject, payload, headers, within)
         ack = _ack.decode(answer.data)
         if ack.error is not None:
             raise refusal(ack.error, subject)
+        if ack.duplicate:
+            raise LogRefused(f"{subject}: {DUPLICATE}")
         return ack.seq
 
     async def read(self, after: int) -> JetStreamReader[Message]:

@@ -102,12 +102,12 @@ class Log(Protocol):
     def doubt(self) -> float:
         """Seconds for which it may say of itself less than has been read: of several servers one may answer that leads no more."""
 
-    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+    async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
         """Store durably and return the sequence.
 
-        `expected_last` is the sequence of the subject's last message (0: none); None appends without a condition. `message_id`
-        makes a repeated append within two minutes the same message (SUBMIT only). Raises `WrongLast`, `LogRefused`,
-        `LogUnavailable`; after the last the message may or may not be stored.
+        `expected_last` is the sequence of the subject's last message (0: none); None appends without a condition. Raises
+        `WrongLast`, `LogRefused`, `LogUnavailable`; after the last the message may or may not be stored, and a repeated append
+        without a condition may store it twice.
         """
 
     async def read(self, after: int) -> Reader:

@@ -13,7 +13,7 @@ from headrace.bus.log import LogBroken, LogRefused, Message, WrongLast
 from headrace.bus.wakeup import Wakeup
 
 DUPLICATE_WINDOW = 120_000_000
-"""How long a message id is remembered, in microseconds: two minutes, as on the real SUBMIT."""
+"""How long a message id is remembered, in microseconds: two minutes, as a server does unless it is told otherwise."""
 
 
 class _Known(NamedTuple):
@@ -25,7 +25,7 @@ class MemoryLog:
     """One stream. `clock` gives the time of storage in microseconds; `cap` bounds the messages of one subject (0: no bound).
 
     `begins_late`: the stream is purged on purpose, so a reader may find its beginning gone (SUBMIT). `after`: so many messages have been
-    stored and forgotten before; `lasts` are the sequences of the last ones by subject.
+    stored and forgotten before; `lasts` are the sequences of the last ones by subject. `duplicate_window` is in microseconds.
     """
 
     def __init__(
@@ -36,8 +36,10 @@ class MemoryLog:
         begins_late: bool = False,
         after: int = 0,
         lasts: Mapping[str, int] | None = None,
+        duplicate_window: int = DUPLICATE_WINDOW,
     ) -> None:
         self._clock = clock
+        self._duplicate_window = duplicate_window
         self._cap = cap
         self.begins_late = begins_late
         self._messages: list[Message] = []
@@ -60,7 +62,10 @@ class MemoryLog:
         return self._forgotten + len(self._messages)
 
     def append_now(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
-        """Store and return the sequence; what `Log.append` promises, at once."""
+        """Store and return the sequence; what `Log.append` promises, at once.
+
+        As a server, it takes a message whose id it remembers for that earlier one, and returns the earlier one's sequence.
+        """
         last = self._last_of.get(subject)
         if expected_last is not None and expected_last != (last.sequence if last else 0):
             raise WrongLast(f"the last message on {subject} is {last.sequence if last else 0}, not {expected_last}")
@@ -93,9 +98,9 @@ class MemoryLog:
         """See `Log.doubt`."""
         return 0.0
 
-    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+    async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
         """See `Log.append`."""
-        return self.append_now(subject, payload, expected_last, message_id)
+        return self.append_now(subject, payload, expected_last)
 
     async def read(self, after: int) -> MemoryReader:
         """See `Log.read`."""
@@ -156,7 +161,7 @@ class MemoryLog:
     def _remembered(self, message_id: str, now: int) -> _Known | None:
         while self._known:  # the oldest stand first
             oldest = next(iter(self._known))
-            if self._known[oldest].stamped > now - DUPLICATE_WINDOW:
+            if self._known[oldest].stamped > now - self._duplicate_window:
                 break
             del self._known[oldest]
         return self._known.get(message_id)

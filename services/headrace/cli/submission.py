@@ -39,6 +39,12 @@ def add(nouns: Nouns) -> None:
     parser = add_command(nouns, "submit", submit, "submit a job to a queue; prints its id once it is durable", EXAMPLES)
     parser.add_argument("--queue", required=True, metavar="POLICY/PROFILE", help="where to; `headrace queues` lists them")
     parser.add_argument("--name", default="", help="what you call it; with --count they become NAME-1, NAME-2, ...")
+    parser.add_argument(
+        "--id",
+        default="",
+        metavar="ULID",
+        help="the job's id; the same one again is the same job, so that a submit may be repeated",
+    )
     parser.add_argument("--count", type=positive, default=1, metavar="N", help="so many jobs of the same")
     parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value it has here"
@@ -92,7 +98,7 @@ async def submit(args: argparse.Namespace) -> int:
         submitted = await hr.submit_many(args.queue, wishes)
         if not args.json:
             print("\n".join(job.id for job in submitted), flush=True)
-        views = await _ends(hr, submitted) if args.wait else [view for view in [await hr.judged(submitted[-1].key)] if view]
+        views = await _ends(hr, submitted) if args.wait else [view for view in [await hr.judged(submitted[-1])] if view]
         if args.json:
             _print_json(submitted, views)
     code = _verdict(views, waited=args.wait)
@@ -102,10 +108,13 @@ async def submit(args: argparse.Namespace) -> int:
 
 
 def _wishes(args: argparse.Namespace) -> list[JobWish]:
+    if args.id and args.count > 1:
+        raise Failed("--id names one job: leave out --count, or submit them one by one")
     said: Wish = {
         "env": dict(_variable(text) for text in args.env),
         "secret_env": args.secret_env,
         **({"on_behalf_of": args.on_behalf_of} if args.on_behalf_of else {}),
+        **({"id": args.id} if args.id else {}),
         "image": args.image,
         "workdir": str(Path(args.workdir).absolute()) if args.workdir else "",
         "preemptible": not args.non_preemptible,
@@ -143,7 +152,7 @@ async def _ends(hr: Client, submitted: tuple[SubmittedJob, ...]) -> list[JobView
 
     async def end(job: SubmittedJob) -> JobView:
         async with gate:
-            return await hr.wait(job.key)
+            return await hr.wait(job)
 
     try:
         return await asyncio.gather(*(end(job) for job in submitted))

@@ -23,6 +23,7 @@ from headrace.contracts.codec import MESSAGE_BYTES_MAX, Malformed, decode, decod
 from headrace.contracts.ids import IdError, is_job_id, job_key, split_job_key
 from headrace.contracts.orders import LogsAnswer, LogsRequest
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView
+from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.subjects import node_logs
 from headrace.domain.job_states import JobState
 from headrace.service.answering import Refused
@@ -32,7 +33,7 @@ from headrace.views.past import Past
 from headrace.views.pseudonyms import meant, seen
 from headrace.views.roster import Rejected
 from headrace.views.then import Then
-from headrace.views.visibility import reads_output
+from headrace.views.visibility import is_known, reads_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,8 +145,11 @@ class Queries:
         return found
 
     def job(self, tenant: str, user: str, payload: bytes) -> JobView:
-        """One job with all its attempts."""
-        job = self.find(tenant, user, _read(payload, JobRequest).job)
+        """One job with all its attempts; refused where it is not the one that its owner, or who submits for them, asks about."""
+        request = _read(payload, JobRequest)
+        job = self.find(tenant, user, request.job)
+        if request.digest and self._knows_content(job, tenant, user):
+            _see_same(job, request.digest)
         return seen(self._from.state, _view(job, shown.Waits(self._from.state, self._now()), all_attempts=True), tenant)
 
     def why(self, tenant: str, user: str, payload: bytes) -> object:
@@ -214,6 +218,12 @@ class Queries:
             raise Refused("NOT_FOUND", f"node {node}: {answer.error}")
         return answer
 
+    def _knows_content(self, job: JobRecord | Rejected, tenant: str, user: str) -> bool:
+        """Whether somebody may be told that a job is not what they submitted: nobody else may guess at its content."""
+        if isinstance(job, Rejected):
+            return user == job.fact.job.split(".")[1] or not is_known(self._from.state, tenant, user)
+        return reads_output(self._from.state, job, user)
+
     def _status(self, node: str) -> str:
         found = self._from.state.nodes.get(node)
         return found.status if found is not None else "unknown"
@@ -271,6 +281,14 @@ def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
 
 def _view(job: JobRecord | Rejected, waits: shown.Waits, *, all_attempts: bool) -> JobView:
     return shown.rejected_view(job) if isinstance(job, Rejected) else shown.job_view(job, waits, all_attempts=all_attempts)
+
+
+def _see_same(job: JobRecord | Rejected, digest: str) -> None:
+    """Raise `Refused` where the id is that of a job with other content (R14)."""
+    key, first = (job.fact.job, job.fact.digest) if isinstance(job, Rejected) else (job.key, job.digest)
+    if first != digest:
+        job_id = key.rpartition(".")[2]
+        raise Refused(RejectReason.ID_REUSED, f"id: {job_id}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}")
 
 
 def _attempt(job: JobRecord, number: int) -> Attempt:

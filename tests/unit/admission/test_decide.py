@@ -7,12 +7,13 @@ import pytest
 from msgspec import structs
 
 from headrace.admission.decide import REFUSALS_STATED, Admission
-from headrace.admission.judge import Asker, wish_digest
+from headrace.admission.judge import Asker
 from headrace.admission.review import Review
 from headrace.bus.memory import MemoryLog
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import by, cancel, requeue, submit
@@ -96,7 +97,7 @@ def admitted(number: int, asker: Asker = ANN, **said: object) -> f.JobAdmittedV1
         policy=asker.policy,
         profile=asker.profile,
         request=gpus(1),
-        digest=wish_digest(asker, wish(number, **said)),
+        digest=submission_digest(asker.policy, asker.profile, wish(number, **said)),
         text="train.py",
         **said,
     )
@@ -151,7 +152,7 @@ def test_the_same_id_with_other_content_is_refused(judging, apart):
 
     judging.submit(wish(1, name="other"))
 
-    message = f"{job_id(1)}: this id already names a job with other content"
+    message = f"{job_id(1)}: this id already names a job with other content; make a new ULID, or repeat the job as it was"
     assert judging.judged()[-2:] == (refused(2, "ID_REUSED", message), judged_through(2))
 
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from headrace.admission.judge import Asker, acting, judge, wish_digest
+from headrace.admission.judge import Asker, acting, judge
 from headrace.admission.review import Review
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.durations import DAY, HOUR, MINUTE
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import make_job_id
@@ -111,7 +112,7 @@ def test_what_is_admitted_says_all_that_the_allocator_has_to_know(told):
         after=(Dependency(job=other.key, when="any"), Dependency(job=other.key, when="ok")),
         name="night",
         labels={"paper": "7"},
-        digest=wish_digest(ANN, msgspec.structs.replace(WISH, **wished)),
+        digest=submission_digest(ANN.policy, ANN.profile, msgspec.structs.replace(WISH, **wished)),
         text=f"default|default.ann.{ID}|train.py --fast",
         trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     )
@@ -125,7 +126,7 @@ def test_a_rejection_says_which_job_and_queue_it_was_and_what_to_do(told):
         reason="MALFORMED",
         message="name: at most 256 characters",
         name="x" * 256,
-        digest=wish_digest(ANN, msgspec.structs.replace(WISH, name="x" * 300)),
+        digest=submission_digest(ANN.policy, ANN.profile, msgspec.structs.replace(WISH, name="x" * 300)),
     )
 
 
@@ -387,11 +388,6 @@ def test_a_service_account_may_act_for_who_is_a_member_by_a_providers_word(told)
     assert acting(told.state, bot, "eve", told.now) == ANN._replace(user="eve", by="default.bot")
 
 
-def test_whom_it_is_for_and_its_trace_are_no_content():
-    said = msgspec.structs.replace(WISH, on_behalf_of="ann", trace="00-ab-cd-01")
-    assert wish_digest(ANN, WISH) == wish_digest(ANN._replace(by="default.bot"), said)
-
-
 def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(told):
     assert told_of(judged(told, preemptible=False)) == (
         "EXCEEDS_RESERVATION",
@@ -414,15 +410,6 @@ def test_before_the_first_node_has_registered_nothing_is_too_large():
     told = History(linked("ml"), pools=POOLS, profiles=PROFILES)
 
     assert told_of(judged(told, ANN._replace(profile="huge"))) is None
-
-
-def test_the_digest_names_the_content_and_the_queue_and_not_the_trace():
-    other = [msgspec.structs.replace(WISH, **change) for change in ({"name": "x"}, {"retries": 1}, {"command": ("y",)})]
-
-    digests = {wish_digest(ANN, wish) for wish in (WISH, *other)} | {wish_digest(ANN._replace(profile="one"), WISH)}
-
-    assert len(digests) == 5
-    assert wish_digest(ANN, msgspec.structs.replace(WISH, trace="00-1-2-01")) == wish_digest(ANN, WISH)
 
 
 def close(told: History, kind: str, name: str, mode: str, tenant: str = "default") -> None:

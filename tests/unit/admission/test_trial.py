@@ -5,11 +5,12 @@ import json
 import msgspec
 import pytest
 
-from headrace.admission.judge import Asker, wish_digest
+from headrace.admission.judge import Asker
 from headrace.admission.trial import tried
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.codec import Malformed, encode
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.ids import IdError, make_job_id
 from headrace.contracts.queries import TrialRequest
 from headrace.contracts.subjects import by, submit
@@ -31,7 +32,11 @@ def told() -> History:
     history = History()
     history.say(f.PolicyAppliedV1(author="a.b", policy=policy("ml", max_pending=2, limit=gpus(8))), by="governance")
     fact = f.JobAdmittedV1(
-        job=f"default.ann.{KNOWN.id}", policy="ml", profile="one", request={GPU: GPU_UNITS}, digest=wish_digest(ANN, KNOWN)
+        job=f"default.ann.{KNOWN.id}",
+        policy="ml",
+        profile="one",
+        request={GPU: GPU_UNITS},
+        digest=submission_digest(ANN.policy, ANN.profile, KNOWN),
     )
     history.say(fact, by="admission")
     return history

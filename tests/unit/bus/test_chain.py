@@ -65,11 +65,11 @@ class Flaky(MemoryLog):
         self.faults = list(faults)
         self.slept: list[float] = []
 
-    async def append(self, subject: str, payload: bytes, expected_last: int | None, message_id: str = "") -> int:
+    async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "drop":
             raise LogUnavailable("lost")
-        sequence = self.append_now(subject, payload, expected_last, message_id)
+        sequence = self.append_now(subject, payload, expected_last)
         if fault == "store":
             raise LogUnavailable("lost")
         return sequence

@@ -43,19 +43,25 @@ def _fault(code: int, text: str = "no", http: int = 400) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("expected_last", "message_id", "headers"),
+    ("expected_last", "headers"),
     [
-        (None, "", {}),
-        (0, "", {"Nats-Expected-Last-Subject-Sequence": "0"}),
-        (7, "a.b.c", {"Nats-Expected-Last-Subject-Sequence": "7", "Nats-Msg-Id": "a.b.c"}),
+        (None, {}),
+        (0, {"Nats-Expected-Last-Subject-Sequence": "0"}),
+        (7, {"Nats-Expected-Last-Subject-Sequence": "7"}),
     ],
 )
-async def test_an_append_states_its_condition_in_the_headers(
-    expected_last: int | None, message_id: str, headers: dict[str, str]
+async def test_an_append_states_its_condition_in_the_headers_and_nothing_else(
+    expected_last: int | None, headers: dict[str, str]
 ) -> None:
     scripted = Scripted({"stream": "LEDGER", "seq": 8})
-    assert await _log(scripted).append("hr.ledger.x", b"payload", expected_last, message_id) == 8
+    assert await _log(scripted).append("hr.ledger.x", b"payload", expected_last) == 8
     assert scripted.asked == [("hr.ledger.x", b"payload", headers)]
+
+
+async def test_what_the_server_takes_for_a_repetition_is_not_stored() -> None:
+    log = _log(Scripted({"stream": "SUBMIT", "seq": 8, "duplicate": True}))
+    with pytest.raises(LogRefused, match="^hr.submit.x: NATS took it for the repetition of another message"):
+        await log.append("hr.submit.x", b"payload", None)
 
 
 async def test_of_several_servers_one_who_appends_behind_something_asks_again_soon_and_others_as_their_connection_does() -> (
@@ -66,7 +72,7 @@ async def test_of_several_servers_one_who_appends_behind_something_asks_again_so
     several.several = True
     for scripted in (alone, several):
         await _log(scripted).append("hr.ledger.x", b"payload", 7)
-        await _log(scripted).append("hr.submit.x", b"payload", None, "a.b.c")
+        await _log(scripted).append("hr.submit.x", b"payload", None)
         await JetStreamLog(cast("Connection", scripted), "LEDGER", timeout=9.0).append("hr.ledger.x", b"payload", 7)
     assert (alone.within, several.within) == ([None, None, 9.0], [LOOK_AMONG, None, 9.0])
 

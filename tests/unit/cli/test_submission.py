@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from headrace.client import SubmittedJob, Unreachable
+from headrace.client import Refused, SubmittedJob, Unreachable
 from headrace.contracts.queries import JobView
 from headrace.contracts.wishes import After
 
@@ -30,7 +30,7 @@ def test_a_submit_prints_the_id_and_is_done_when_it_was_admitted(headrace):
     assert ran[:3] == (0, f"{ID}\n", "")
     queue, (wish,) = submitted(ran)
     assert (queue, wish.command) == ("ai-dev/half", ("python", "train.py", "--epochs", "3"))
-    assert ran.said[1] == ("judged", (JOB.key,), {})
+    assert ran.said[1] == ("judged", (JOB,), {})
 
 
 def test_a_judgement_that_does_not_come_is_waited_for_a_moment_only(headrace):
@@ -51,6 +51,19 @@ def test_of_several_the_last_is_told_and_where_the_others_are(headrace):
         f"headrace: {ID} was rejected: TOO_FAST: slower",
         "headrace: that is the last of 2; `headrace jobs` shows the others",
     ]
+
+
+def test_an_id_that_is_given_makes_a_submit_one_that_may_be_repeated(headrace):
+    _, (wish,) = submitted(headrace(f"submit --queue a/b --id {OTHER} -- true", submit_many=(JOB,), judged=None))
+    assert wish.id == OTHER
+    ran = headrace(f"submit --queue a/b --id {OTHER} --count 2 -- true")
+    assert ran[:3] == (1, "", "headrace: --id names one job: leave out --count, or submit them one by one\n")
+
+
+def test_an_id_that_is_another_jobs_is_told_and_fails(headrace):
+    reused = Refused("ID_REUSED", "id: this id already names a job with other content")
+    ran = headrace(f"submit --queue a/b --id {ID} -- true", submit_many=(JOB,), judged=reused)
+    assert (ran.code, ran.err) == (1, "headrace: id: this id already names a job with other content\n")
 
 
 def test_every_flag_is_a_field_of_the_wish(headrace, monkeypatch, tmp_path):

@@ -15,6 +15,7 @@ from headrace.client.client import Client
 from headrace.client.endpoint import Door, Login
 from headrace.client.wishing import make_wish
 from headrace.contracts.codec import decode, decode_submit, encode
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, JobRequest, JobsRequest, JobView, QueueView
 from headrace.contracts.why import WhyView
@@ -66,6 +67,8 @@ def make(monkeypatch):
     monkeypatch.setattr(client_module, "find", lambda *_: Door("nats://x", login))
     monkeypatch.setattr(client_module, "LOOK_AGAIN", 0.01)
     monkeypatch.setattr(client_module, "LAST_LOOK", 0.001)
+    monkeypatch.setattr(client_module, "TRY_AGAIN", 0.001)
+    monkeypatch.setattr(client_module, "STORED_WITHIN", 0.05)
 
     def make(*answers, **said):
         hr = Client(**said)
@@ -83,13 +86,15 @@ def test_a_client_speaks_as_its_login_or_as_whom_it_is_told_to(make):
         make(user="Bob Smith")
 
 
-async def test_a_submit_is_a_wish_on_the_queue_of_the_user_with_the_job_as_message_id(make):
+async def test_a_submit_is_a_wish_on_the_queue_of_the_user_without_a_message_id(make):
     hr = make(ACK)
     job = await hr.submit("ai-dev/half", ["python", "train.py"], id=ID, name="train", trace="")
-    assert job == SubmittedJob(ID, KEY)
+    assert job == SubmittedJob(
+        ID, KEY, submission_digest("ai-dev", "half", make_wish(["python", "train.py"], id=ID, name="train"))
+    )
     ((subject, payload, headers),) = hr._link.asked
     assert subject == "hr.submit.acme.alice.ai-dev.half"
-    assert headers == {"Nats-Msg-Id": KEY}
+    assert headers is None
     assert decode_submit(payload) == (make_wish(["python", "train.py"], id=ID, name="train", trace=""),)
 
 
@@ -103,7 +108,15 @@ async def test_a_submit_that_is_never_acknowledged_fails(make):
     hr = make(Unreachable("away"))
     with pytest.raises(Unreachable, match="away"):
         await hr.submit("ai-dev/half", ["true"])
-    assert len(hr._link.asked) == 3
+    assert len(hr._link.asked) > 3
+
+
+async def test_what_nats_takes_for_a_repetition_is_not_submitted(make):
+    hr = make(b'{"stream": "SUBMIT", "seq": 7, "duplicate": true}')
+    with pytest.raises(
+        Refused, match="NATS took it for the repetition of another message .* has not stored it; submit it again"
+    ):
+        await hr.submit("ai-dev/half", ["true"])
 
 
 async def test_a_submit_that_the_stream_does_not_take_is_refused_with_the_way_out(make):
@@ -140,9 +153,9 @@ async def test_many_jobs_are_few_messages(make):
     wishes = [make_wish(["true"]) for _ in range(1_500)]
     jobs = await hr.submit_many("ai-dev/half", wishes)
     assert [job.id for job in jobs] == [wish.id for wish in wishes]
-    assert [headers["Nats-Msg-Id"] for _, _, headers in hr._link.asked] == [
-        f"acme.alice.{wishes[0].id}",
-        f"acme.alice.{wishes[1_000].id}",
+    assert [[wish.id for wish in decode_submit(payload)] for _, payload, _ in hr._link.asked] == [
+        [wish.id for wish in wishes[:1_000]],
+        [wish.id for wish in wishes[1_000:]],
     ]
 
 
@@ -167,6 +180,23 @@ async def test_a_requeue_is_such_a_wish_too(make, job, subject):
 async def test_what_is_no_job_is_refused_at_once(make):
     with pytest.raises(Refused, match="job: 'nonsense' is no job id"):
         await make(ACK).cancel("nonsense")
+
+
+async def test_whoever_asks_about_what_they_submitted_says_what_that_was(make):
+    hr = make(ACK, body(view("succeeded")))
+    job = await hr.submit("ai-dev/half", ["true"], id=ID)
+    assert [await hr.job(job), await hr.judged(job), await hr.wait(job)] == 3 * [view("succeeded")]
+    asked = [decode(payload, JobRequest) for _, payload, _ in hr._link.asked[1:]]
+    assert asked == 3 * [JobRequest(job=KEY, digest=job.digest)]
+
+
+async def test_an_id_of_another_job_is_told_to_whoever_waits_for_what_they_submitted(make):
+    hr = make(ACK, refusal("ID_REUSED", "id: this id already names a job with other content"))
+    job = await hr.submit("ai-dev/half", ["true"], id=ID)
+    for ask in (hr.judged, hr.wait, hr.job):
+        with pytest.raises(Refused, match="already names a job") as caught:
+            await ask(job)
+        assert caught.value.code == "ID_REUSED"
 
 
 async def test_questions_go_to_the_feed_with_what_they_are_about(make):

@@ -113,6 +113,21 @@ async def test_a_job_is_found_by_its_id_the_askers_own_first(hall, ask, user, ow
     assert (await ask("job", JobRequest(job=hall.job(1)[-26:]), user=user)).job == hall.job(1, user=owner)
 
 
+async def test_an_id_of_another_job_is_told_to_its_owner_and_to_nobody_who_guesses(hall, ask):
+    hall.admit(hall.job(1))
+    hall.say(
+        "admission", f.JobRejectedV1(job=REJECTED, policy="dev", profile="one", reason="TOO_FAST", message="slow", digest="r")
+    )
+    for key, digest in ((hall.job(1), ""), (REJECTED, "r")):
+        assert (await ask("job", JobRequest(job=key, digest=digest))).job == key
+        with pytest.raises(Refused, match="already names a job with other content; make a new ULID") as caught:
+            await ask("job", JobRequest(job=key, digest="x"))
+        assert caught.value.code == "ID_REUSED"
+    hall.say("governance", f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="all", members=("bob",))))
+    for key in (hall.job(1), REJECTED):
+        assert (await ask("job", JobRequest(job=key, digest="x"), user="bob")).job == key
+
+
 async def test_a_job_is_found_by_its_whole_key(hall, ask):
     hall.admit(hall.job(1, user="bob"))
     assert (await ask("job", JobRequest(job=hall.job(1, user="bob")))).user == "bob"

@@ -12,7 +12,7 @@ from headrace.wire.acknowledgement import NO_STORAGE, NOT_STORED, Acknowledgemen
     ("said", "read"),
     [
         (b'{"stream":"LEDGER","seq":42}', Acknowledgement(seq=42)),
-        (b'{"stream":"SUBMIT","seq":7,"duplicate":true}', Acknowledgement(seq=7)),
+        (b'{"stream":"SUBMIT","seq":7,"duplicate":true}', Acknowledgement(seq=7, duplicate=True)),
         (
             b'{"error":{"code":503,"err_code":10077,"description":"maximum messages per subject exceeded"},"stream":"SUBMIT","seq":0}',
             Acknowledgement(error=Fault(503, NOT_STORED, "maximum messages per subject exceeded")),

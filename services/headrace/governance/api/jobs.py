@@ -17,6 +17,7 @@ from headrace.contracts.wishes import CancelWish, RequeueWish
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.applying import plan_message
 from headrace.governance.api.faults import invalid
+from headrace.governance.api.gathering import STORED_WITHIN, TRY_AGAIN, append
 from headrace.governance.api.jobmessages import explanation, fact_message, job_message
 from headrace.governance.api.looking import look_into
 from headrace.governance.api.messages import microseconds, sequence_of
@@ -207,7 +208,10 @@ async def _wished(
     _, _, job_id = split_job_key(asked.key)
     subject, for_whom = spoken(lambda user: subject_of(asked.tenant, user, job_id), asked.tenant, asked.user, call)
     if not request.validate_only:
-        await call.office.submits.append(subject, encode(structs.replace(wish, on_behalf_of=for_whom)), None)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(call.within, STORED_WITHIN) - TRY_AGAIN
+        payload = encode(structs.replace(wish, on_behalf_of=for_whom))
+        await append(call.office.submits, subject, payload, lambda: loop.time() < until)
     sequence = call.office.state.sequence
     return job_message(view_of(asked.job, call.office), sequence), str(sequence)
 

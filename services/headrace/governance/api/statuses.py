@@ -34,6 +34,7 @@ _CODES = {
     "STALE": StatusCode.ABORTED,
     "UNAVAILABLE": StatusCode.UNAVAILABLE,
     "NOT_ALLOWED": StatusCode.PERMISSION_DENIED,
+    "ID_REUSED": StatusCode.ALREADY_EXISTS,
 }
 _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_.\[\]/-]{0,99}): ")
 

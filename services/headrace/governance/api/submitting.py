@@ -12,14 +12,16 @@ from headrace.client.wishing import make_wish, packed, parse_queue
 from headrace.contracts import subjects
 from headrace.contracts.api import jobs_pb2 as pb
 from headrace.contracts.codec import decode, encode
+from headrace.contracts.digests import submission_digest
 from headrace.contracts.ids import is_token, job_key
 from headrace.contracts.queries import Answer, TrialAnswer, TrialRequest, Verdict
 from headrace.contracts.wishes import JOBS_MAX, JobWish
 from headrace.governance.api import names
 from headrace.governance.api.faults import invalid, shown
-from headrace.governance.api.gathering import Gathering
+from headrace.governance.api.gathering import STORED_WITHIN, Gathering
 from headrace.governance.api.jobmessages import job_message
 from headrace.governance.api.jobs import group_of, spoken, view_of
+from headrace.governance.api.used_ids import UsedIds
 from headrace.identity.caller import Role
 from headrace.identity.directory import act_for
 from headrace.identity.roles import authorize
@@ -42,13 +44,14 @@ class Submitting:
 
     def __init__(self) -> None:
         self._gathering = Gathering()
+        self._used = UsedIds()
 
     async def submit_jobs(self, request: Any, call: Call) -> pb.SubmitJobsResponse:
         """Submit to one queue."""
-        return await submit(request, call, self._gathering)
+        return await submit(request, call, self._gathering, self._used)
 
 
-async def submit(request: Any, call: Call, gathering: Gathering) -> pb.SubmitJobsResponse:
+async def submit(request: Any, call: Call, gathering: Gathering, used: UsedIds) -> pb.SubmitJobsResponse:
     """Store all wishes, and show their jobs."""
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     try:
@@ -65,9 +68,13 @@ async def submit(request: Any, call: Call, gathering: Gathering) -> pb.SubmitJob
     await call.ready_to_submit()
     if request.validate_only:
         return await _tried(subject, messages, wishes, request.queue, call)
-    await gathering.store(call.office.submits, subject, wishes)
+    digests = [submission_digest(policy, profile, wish) for wish in wishes]
+    with used.claim(keys, digests, call.office.state) as stored:
+        place = await gathering.store(call.office.submits, subject, wishes, min(call.within, STORED_WITHIN))
+        stored(place)
     if request.wait:
-        await _judged(keys, call)
+        await _judged(keys, place, call)
+    used.check(keys, digests, call.office.state)
     sequence = call.office.state.sequence
     jobs = [_shown(key, wish, request.queue, call) for key, wish in zip(keys, wishes, strict=True)]
     return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
@@ -138,12 +145,12 @@ async def _tried(
     return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
 
 
-async def _judged(keys: list[str], call: Call) -> None:
-    """Wait until all have been judged, or it takes too long: then they are shown as they are."""
-    roster, waiting = call.office.roster, keys
+async def _judged(keys: list[str], place: int, call: Call) -> None:
+    """Wait until all have been judged, or SUBMIT up to `place`, or it takes too long: then they are shown as they are."""
+    roster, state, waiting = call.office.roster, call.office.state, keys
     try:
         async with asyncio.timeout(min(JUDGED_WITHIN, call.within)):
-            while waiting := [key for key in waiting if roster.find(key) is None]:  # noqa: ASYNC110
+            while state.judged < place and (waiting := [key for key in waiting if roster.find(key) is None]):  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_EVERY)  # the fold tells nobody
     except TimeoutError:
         return

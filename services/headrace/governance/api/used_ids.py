@@ -1,0 +1,83 @@
+"""The same id is the same job; with other content it is refused, and the caller is told (R14).
+
+Strategy: admission decides, but says so where the caller does not look. So an id is compared with what the fold knows before anything is
+stored, and once more behind it, because somebody else may have been first. What this process has under way and admission has not judged is
+remembered, so that of two requests at the same time the second one is told as well.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from grpc import StatusCode
+
+from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.known_ids import known_digest
+from headrace.governance.api.faults import Fault, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from headrace.domain.state import State
+
+
+class _Claim(NamedTuple):
+    """An id that is being submitted. `sequence`: of SUBMIT, by which it is stored; 0 until it is."""
+
+    digest: str
+    sequence: int = 0
+
+
+class UsedIds:
+    """Ids with what was submitted under them: those of the fold, and those under way."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, _Claim] = {}
+
+    @contextmanager
+    def claim(self, keys: Sequence[str], digests: Sequence[str], state: State) -> Iterator[Callable[[int], None]]:
+        """Hold these jobs' ids while they are being stored; what is yielded takes the sequence in SUBMIT by which they are.
+
+        Raises `Fault` (`ID_REUSED`) where any of them is another job's, and then nothing has been stored.
+        """
+        self._forget(state.judged)
+        before: dict[str, str] = {}
+        for index, (key, digest) in enumerate(zip(keys, digests, strict=True)):
+            claimed = self._claims.get(key)
+            known = known_digest(state, key) or (claimed.digest if claimed is not None else before.get(key))
+            _compare(index, key, digest, known)
+            before[key] = digest
+        fresh = {key: _Claim(digest) for key, digest in before.items() if key not in self._claims}
+        self._claims |= fresh
+
+        def stored(sequence: int) -> None:
+            self._claims |= {key: claim._replace(sequence=sequence) for key, claim in fresh.items()}
+
+        try:
+            yield stored
+        except BaseException:
+            for key in fresh:
+                self._claims.pop(key, None)
+            raise
+
+    def check(self, keys: Sequence[str], digests: Sequence[str], state: State) -> None:
+        """Raises `Fault` (`ID_REUSED`) where one of these ids has been judged to be another job's meanwhile."""
+        for index, (key, digest) in enumerate(zip(keys, digests, strict=True)):
+            _compare(index, key, digest, known_digest(state, key))
+
+    def _forget(self, judged: int) -> None:
+        """Forget those that admission has judged: the fold knows them, or counted them in a flood of refusals."""
+        while self._claims:  # the oldest stand first
+            key, claim = next(iter(self._claims.items()))
+            if not 0 < claim.sequence <= judged:
+                return
+            del self._claims[key]
+
+
+def _compare(index: int, key: str, digest: str, known: str | None) -> None:
+    if known is None or known == digest:
+        return
+    message = f"{key.rpartition('.')[2]}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
+    field = f"jobs[{index}].id"
+    raise Fault(StatusCode.ALREADY_EXISTS, RejectReason.ID_REUSED, f"{field}: {message}", Violation(field, message))

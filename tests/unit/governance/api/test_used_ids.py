@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from grpc import StatusCode
+
+from headrace.domain.attempts import Answered
+from headrace.domain.job_states import JobState
+from headrace.governance.api.faults import Fault, Violation
+from headrace.governance.api.used_ids import UsedIds
+
+A, B = "acme.alice.01jd3v8k5w2m4x6z8b0c2e4g6h", "acme.alice.01jd3v8k5w2m4x6z8b0c2e4g6j"
+REUSED = (
+    "01jd3v8k5w2m4x6z8b0c2e4g6j: this id already names a job with other content; make a new ULID, or repeat the job as it was"
+)
+
+
+def known(judged=0, **jobs):
+    return SimpleNamespace(
+        jobs={}, judged=judged, answered={key: Answered(digest, JobState.REJECTED, 0) for key, digest in jobs.items()}
+    )
+
+
+def submit(used, state, *said, place=1):
+    with used.claim([key for key, _ in said], [digest for _, digest in said], state) as stored:
+        stored(place)
+
+
+def test_the_same_id_with_other_content_is_refused_with_its_field_and_nothing_is_stored():
+    used, state = UsedIds(), known(**{A: "a", B: "b"})
+    submit(used, state, (A, "a"), (B, "b"))
+    with pytest.raises(Fault) as caught:
+        submit(used, state, (A, "a"), (B, "c"))
+    fault = caught.value
+    assert (fault.code, fault.reason) == (StatusCode.ALREADY_EXISTS, "ID_REUSED")
+    assert fault.violations == (Violation("jobs[1].id", REUSED),)
+    assert fault.message == f"jobs[1].id: {REUSED}"
+
+
+def test_the_same_id_twice_in_one_request_is_one_job_or_refused():
+    submit(UsedIds(), known(), (A, "a"), (A, "a"))
+    with pytest.raises(Fault, match=r"^jobs\[1\].id: "):
+        submit(UsedIds(), known(), (A, "a"), (A, "b"))
+
+
+def test_what_is_under_way_and_not_judged_yet_counts():
+    used = UsedIds()
+    with used.claim([A], ["a"], known()) as stored:
+        with pytest.raises(Fault):
+            submit(used, known(), (A, "b"))
+        stored(7)
+    with pytest.raises(Fault):
+        submit(used, known(judged=6), (A, "b"))
+    submit(used, known(judged=7), (A, "b"))  # it was counted in a flood of refusals: the fold knows nothing of it
+
+
+def test_what_could_not_be_stored_does_not_count():
+    used = UsedIds()
+    with pytest.raises(ZeroDivisionError), used.claim([A], ["a"], known()):
+        raise ZeroDivisionError
+    submit(used, known(), (A, "b"))
+
+
+def test_a_repetition_beside_the_first_try_lets_go_of_nothing():
+    used = UsedIds()
+    with used.claim([A], ["a"], known()):
+        submit(used, known(), (A, "a"))
+        with pytest.raises(Fault):
+            submit(used, known(judged=1), (A, "b"))
+
+
+def test_who_was_second_is_told_behind_the_storing():
+    used = UsedIds()
+    used.check([A, B], ["a", "b"], known(**{A: "a"}))
+    with pytest.raises(Fault, match=r"^jobs\[1\].id: "):
+        used.check([A, B], ["a", "b"], known(**{B: "c"}))
