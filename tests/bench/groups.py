@@ -277,7 +277,7 @@ def burst(size: Size) -> Found:
     found = elsewhere("tests/load/burst.py", "--jobs", "10000" if size.is_quick else "100000")
     hard = elsewhere("tests/load/hard.py")
     figures = {
-        "lost": [found["unaccounted"] + found["twice"]],
+        "lost": [len(found["acknowledged_and_unknown"]) + found["twice"]],
         "drained_s": [found["drained_after_s"]],
         "peak_mib": [max(row["peak"] for row in found["memory_mib"])],
         "hard": [hard["lost"] + hard["ended_twice"] + len(hard["violations"])],

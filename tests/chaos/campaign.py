@@ -185,6 +185,7 @@ def _figures(options: argparse.Namespace, load: Load, watching: Watching, faults
         "seed": options.seed,
         "acknowledged": len(load.acknowledged),
         "over_api": load.over_api,
+        "repeated": load.repeated,
         "unanswered": load.unanswered,
         "lost": verdict.lost,
         "ended_twice": verdict.twice,
@@ -212,7 +213,8 @@ def _show(found: dict[str, Any], said: list[str]) -> None:
             print(_row("all", kind, sorted(by_kind[kind])))
     print(
         f"\nseed {found['seed']}: {found['seconds']} s, {found['kills']} kills, {sum(found['counts'].values())} faults;"
-        f" {found['acknowledged']} submits acknowledged ({found['over_api']} over the API), {found['unanswered']} unanswered,"
+        f" {found['acknowledged']} submits acknowledged ({found['over_api']} over the API, {found['repeated']} repeated),"
+        f" {found['unanswered']} unanswered,"
         f" {found['lost']} lost, {found['ended_twice']} ended twice; {found['grants']} grants, {found['preemptions']} preemptions,"
         f" {found['records']} records, {found['facts']} facts; ends {found['ends']}; at rest after {found['drained_after_s']} s;"
         f" load {found['load'][0]:.1f} before, {found['load'][1]:.1f} after; {len(found['violations'])} violations"

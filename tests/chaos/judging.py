@@ -91,7 +91,7 @@ async def read_ledger(place: Place) -> list[Message]:
 async def judge(place: Place, load: Load, watching: Watching, lost_parts: list[str]) -> Verdict:
     """All of it."""
     verdict = Verdict()
-    verdict.violations += [*watching.troubles, *lost_parts]
+    verdict.violations += [*watching.troubles, *lost_parts, *load.wrong]
     messages = await read_ledger(place)
     _see_history(verdict, messages, watching)
     _see_jobs(verdict, messages, load)

@@ -1,4 +1,7 @@
-"""Jobs at a steady rate over NATS and over the API. A submit counts as acknowledged when its answer has come, and not before."""
+"""Jobs at a steady rate over NATS and over the API. A submit counts as acknowledged when its answer has come, and not before.
+
+A caller who hears nothing asks again, with the same ids and the other way; and some requests repeat a job of before beside a new one.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import asyncio
 import json
 import random
 import urllib.request
+from collections import deque
 from typing import NamedTuple
 
 from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
 from headrace.client.wishing import make_wish
+from headrace.contracts.wishes import JobWish
 from tests.chaos.place import Place
 
 WAITING_MOST = 150
@@ -19,6 +24,10 @@ WAITING_MOST = 150
 API_EVERY = 7
 """Of so many submits one goes over the API."""
 WITHIN = 6.0
+TRIES = 3
+AGAIN = 0.3
+"""How many of the requests name one of the last `RECENT` jobs of the same caller and queue as well, before or behind the new one."""
+RECENT = 8
 
 
 class Kind(NamedTuple):
@@ -43,12 +52,19 @@ EXIT = 3
 
 
 class Load:
-    """`acknowledged`: job key to the exit code it is to end with. `unanswered`: nobody knows."""
+    """`acknowledged`: job key to the exit code it is to end with. `unanswered`: requests of which nobody knows.
+
+    `repeated`: requests with a job that had been asked for before. `wrong`: answers about other jobs than were asked for.
+    """
 
     def __init__(self, place: Place, chance: random.Random, rate: float) -> None:
         self.acknowledged: dict[str, int] = {}
         self.unanswered = 0
         self.over_api = 0
+        self.repeated = 0
+        self.wrong: list[str] = []
+        self._exits: dict[str, int] = {}
+        self._recent: dict[Kind, deque[JobWish]] = {kind: deque(maxlen=RECENT) for kind in KINDS}
         self.open: set[str] = set()
         self._ended: set[str] = set()
         self._place = place
@@ -88,22 +104,36 @@ class Load:
 
     async def _submit(self, kind: Kind, seconds: float, exits: int, *, over_api: bool) -> None:
         command = [str(self._place.job), f"{seconds:.2f}", str(exits)]
-        env = {"WITNESS": str(self._place.witness)}
-        wish = {"command": command, "env": env}
-        try:
-            async with asyncio.timeout(WITHIN):
-                if over_api:
-                    job = await asyncio.to_thread(self._by_http, kind, wish)
-                    self.over_api += 1
-                else:
-                    client = await self._client(kind.user)
-                    job = (await client.submit_many(kind.queue, [make_wish(command, env=env)]))[0].key
-        except (HeadraceError, OSError, TimeoutError, ValueError):
-            self.unanswered += 1
+        new, recent = make_wish(command, env={"WITNESS": str(self._place.witness)}), self._recent[kind]
+        wishes = [new]
+        if recent and self._chance.random() < AGAIN:
+            wishes.insert(self._chance.randrange(2), self._chance.choice(recent))
+        self._exits[_key(kind, new)] = exits
+        for attempt in range(TRIES):
+            self.repeated += attempt > 0 or len(wishes) > 1
+            try:
+                async with asyncio.timeout(WITHIN):
+                    await self._ask(kind, wishes, over_api=over_api)
+            except (HeadraceError, OSError, TimeoutError, ValueError):
+                self.unanswered += 1
+                over_api = not over_api
+                continue
+            for key in (_key(kind, wish) for wish in wishes):
+                self.acknowledged[key] = self._exits[key]
+                if key not in self._ended:
+                    self.open.add(key)
+            break
+        recent.append(new)
+
+    async def _ask(self, kind: Kind, wishes: list[JobWish], *, over_api: bool) -> None:
+        """Returns when the answer has come that these are submitted."""
+        if over_api:
+            told = await asyncio.to_thread(self._by_http, kind, wishes)
+            self.over_api += 1
         else:
-            self.acknowledged[job] = exits
-            if job not in self._ended:
-                self.open.add(job)
+            told = {job.id for job in await (await self._client(kind.user)).submit_many(kind.queue, wishes)}
+        if told != {wish.id for wish in wishes}:
+            self.wrong.append(f"asked to submit {sorted(wish.id for wish in wishes)}, answered about {sorted(told)}")
 
     async def _client(self, user: str) -> Client:
         client = self._clients.get(user)
@@ -113,12 +143,14 @@ class Load:
             self._clients[user] = client
         return client
 
-    def _by_http(self, kind: Kind, wish: dict[str, object]) -> str:
-        body = json.dumps({"queue": kind.queue, "user": kind.user, "jobs": [wish]}).encode()
+    def _by_http(self, kind: Kind, wishes: list[JobWish]) -> set[str]:
+        jobs = [{"id": wish.id, "command": wish.command, "env": wish.env} for wish in wishes]
+        body = json.dumps({"queue": kind.queue, "user": kind.user, "jobs": jobs}).encode()
         head = {"Authorization": f"Bearer {self._place.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self._place.api}/v1/tenants/default/jobs:submit", body, head)
         with urllib.request.urlopen(request, timeout=WITHIN - 1) as answer:
-            said = json.loads(answer.read())
-        (job,) = said["jobs"]
-        name = str(job["name"] if isinstance(job, dict) else job).rpartition("/")[2]
-        return name if name.count(".") == 2 else f"default.{kind.user}.{name}"
+            return {job["name"].rpartition("/")[2] for job in json.loads(answer.read())["jobs"]}
+
+
+def _key(kind: Kind, wish: JobWish) -> str:
+    return f"default.{kind.user}.{wish.id}"

@@ -158,6 +158,10 @@ class Count:
     def __init__(self, log: JetStreamLog) -> None:
         self._log = log
         self.admitted: set[str] = set()
+        self.refused: set[str] = set()
+        """Jobs that were rejected by name."""
+        self.counted_of: Counter[str] = Counter()
+        """Refusals that were only counted, by `tenant.user`."""
         self.rejected: Counter[str] = Counter()
         self.hints: Counter[str] = Counter()
         """Refusals that say when to try again, by reason."""
@@ -189,11 +193,13 @@ class Count:
             case f.JobAdmittedV1():
                 self.admitted.add(fact.job)
             case f.JobRejectedV1():
+                self.refused.add(fact.job)
                 self.rejected[fact.reason] += 1
                 self.hints[fact.reason] += fact.retry_after is not None
                 self.messages[fact.reason] = fact.message
             case f.RefusalsCountedV1():
                 self.counted[fact.reason] += fact.count
+                self.counted_of[f"{fact.tenant}.{fact.user}"] += fact.count
             case f.WishRefusedV1():
                 self.wishes[fact.reason] += 1
                 self.messages[fact.reason] = fact.message
@@ -208,6 +214,16 @@ class Count:
                 self.lost.append(fact.node)
             case _:
                 pass
+
+    def unknown(self, acknowledged: set[str]) -> list[str]:
+        """Jobs that a caller was told are submitted, and of which the ledger has neither a job nor a refusal, by name or counted."""
+        left, unknown = Counter(self.counted_of), []
+        for key in sorted(acknowledged - self.admitted - self.refused):
+            user = key.rpartition(".")[0]
+            left[user] -= 1
+            if left[user] < 0:
+                unknown.append(key)
+        return unknown
 
     @property
     def open(self) -> int:

@@ -24,7 +24,7 @@ from installed import Count, counted, headrace, is_verified, say, site, until, v
 
 from headrace.client import HeadraceError, connect
 from headrace.client.client import Client
-from headrace.client.wishing import make_wish
+from headrace.client.wishing import make_wish, new_job_id
 
 RATE = 10
 """Jobs a second, by either way."""
@@ -56,7 +56,7 @@ class Load:
             await asyncio.sleep(max(0.0, 1 / RATE - (time.monotonic() - began)))
 
     async def over_http(self) -> None:
-        """Until cancelled; by a command of its own, so that a connection that breaks is somebody's who can be asked again."""
+        """Until cancelled; each request repeats the job before it, and what is not answered is asked for again with the same id."""
         from urllib.parse import urlsplit
 
         from api import Http
@@ -66,17 +66,19 @@ class Load:
         words = ("token", "create", "--admin", "--data", str(self._folder))
         token = (await asyncio.to_thread(headrace, *words)).stdout.split()[-1]
         url = urlsplit(json.loads(Installation(self._folder).endpoint.read_text("utf-8"))["api"])
-        body = json.dumps({"queue": "bench/one", "user": "bench", "jobs": [{"command": ["true"]}]}).encode()
+        jobs = [new_job_id()]
         while True:
             http = Http((str(url.hostname), int(url.port or 80)), token)
             try:
                 async with asyncio.timeout(30):
                     await http.open()
                     while True:
-                        status, said = await http.ask("POST", "/v1/tenants/default/jobs:submit", body)
+                        specs = [{"id": job, "command": ["true"]} for job in jobs]
+                        body = json.dumps({"queue": "bench/one", "user": "bench", "jobs": specs}).encode()
+                        status, _ = await http.ask("POST", "/v1/tenants/default/jobs:submit", body)
                         if status == 200:
-                            name = json.loads(said)["jobs"][0]["name"].rpartition("/")[2]
-                            self.acknowledged.append(name if name.count(".") == 2 else f"default.bench.{name}")
+                            self.acknowledged.append(f"default.bench.{jobs[-1]}")
+                            jobs = [jobs[-1], new_job_id()]
                         else:
                             self.failed[f"HTTP: {status}"] += 1
                         await asyncio.sleep(1 / RATE)

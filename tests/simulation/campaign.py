@@ -116,7 +116,8 @@ def _make_small(outcome: Outcome, folder: Path) -> None:
     path = folder / f"simulation-{outcome.seed}.json"
     write(plan, path)
     sizes = (
-        f"{len(plan.faults)} faults, {len(plan.acts)} acts, {len(plan.jobs)} jobs, {sum(row.count for row in plan.nodes)} nodes"
+        f"{len(plan.faults)} faults, {len(plan.acts)} acts, {len(plan.again)} repeated requests, {len(plan.jobs)} jobs, "
+        f"{sum(row.count for row in plan.nodes)} nodes"
     )
     print(f"made small: {sizes}; play it again with: make sim PLAN={path}")
 

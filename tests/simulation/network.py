@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from nats import errors
 
+from headrace.bus import streams as bus_streams
 from headrace.bus.connection import Connection
 from headrace.bus.log import LogRefused, Message, WrongLast
 from headrace.bus.memory import MemoryLog
@@ -377,7 +378,7 @@ class Network:
         self._listeners: dict[str, dict[str, int]] = {}
         self._routes: dict[str, list[Client]] = {}
         self.streams = {
-            SUBMIT_STREAM: Stream(SUBMIT_STREAM, MemoryLog(self.clock, cap=SUBMIT_PER_SUBJECT, begins_late=True)),
+            SUBMIT_STREAM: Stream(SUBMIT_STREAM, _submit_log(self.clock)),
             LEDGER_STREAM: Stream(LEDGER_STREAM, MemoryLog(self.clock)),
             FEED_STREAM: Stream(FEED_STREAM, MemoryLog(self.clock, begins_late=True)),
             SNAPSHOT_STREAM: Stream(SNAPSHOT_STREAM, MemoryLog(self.clock)),
@@ -555,7 +556,7 @@ class Network:
                 self._stored(stream.log.messages_after(before)[0])
             for consumer in stream.consumers.values():
                 stream.push(consumer)
-        return {"stream": stream.name, "seq": sequence}
+        return {"stream": stream.name, "seq": sequence} | ({} if sequence > before else {"duplicate": True})
 
     def _api(self, client: Client, what: str, payload: bytes, reply: str) -> None:
         if self.streams_away_until > self.loop.time():
@@ -607,6 +608,12 @@ class Network:
         if stream.consumers.get(name) is consumer:
             consumer.client.wire.down.send(consumer.subject, b"", "", {"Nats-Last-Consumer": str(consumer.place)})
             self.loop.call_later(ALIVE_EVERY, self._keep_alive, stream, name, consumer, context=OUTSIDE.context)
+
+
+def _submit_log(clock: Callable[[], int]) -> MemoryLog:
+    """With the window for repeated message ids that the product asks the server for."""
+    window = bus_streams.STREAMS[SUBMIT_STREAM]["duplicate_window"] // 1_000
+    return MemoryLog(clock, cap=SUBMIT_PER_SUBJECT, begins_late=True, duplicate_window=window)
 
 
 def written(microseconds: int) -> str:

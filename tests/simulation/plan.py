@@ -72,12 +72,21 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One wish for a job, and how the job will behave."""
+    """One wish for a job, and how the job will behave. `gateway`: it is submitted through the gateway, and not over the bus."""
 
     at: int
     wish: Submit
     behaviour: Behaviour
     on_abort: bool = False
+    gateway: bool = False
+
+
+class Again(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One request for several jobs of one queue, by their names, of which some may have been submitted before; `gateway` or bus."""
+
+    at: int
+    jobs: tuple[str, ...]
+    gateway: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,6 +100,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     acts: tuple[Act, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency: int = 1_000
+    again: tuple[Again, ...] = ()
 
 
 class Drawn(Chance):
@@ -131,10 +141,13 @@ def draw(seed: str) -> Plan:
     law = documents.policies
     jobs = _jobs(chance, law, links, until, features, many=Random(f"dense/{seed}").random() < DENSE)
     machines = [name for row in rows for name in numbered(row.name, row.count)]
+    jobs, again = _repeated(Drawn(Random(f"again/{seed}")), jobs)
     acts = _acts(chance, features, law, pools, rows, machines, jobs, until)
     joined = [act.node.name for act in acts if act.node is not None]
     faults = _faults(chance, [*machines, *joined], until)
-    return Plan(seed, until, documents, tuple(rows), tuple(jobs), tuple(acts), tuple(faults), chance.among([200, 1_000, 8_000]))
+    return Plan(
+        seed, until, documents, tuple(rows), tuple(jobs), tuple(acts), tuple(faults), chance.among([200, 1_000, 8_000]), again
+    )
 
 
 def _documents(chance, tenants, pools, links, law, reserved) -> d.Documents:  # type: ignore[no-untyped-def]
@@ -182,6 +195,27 @@ def _jobs(chance: Drawn, law, links, until: int, features: set[str], *, many: bo
             wish = msgspec.structs.replace(row, name=name, count=1)
             found.append(Job(at, wish, behaviour, on_abort="hooks" in features and chance.coin()))
     return sorted(found, key=lambda job: job.at)
+
+
+def _repeated(chance: Drawn, jobs: list[Job]) -> tuple[list[Job], tuple[Again, ...]]:
+    """The jobs, some of which come through the gateway, and requests that repeat them: of most runs a few, of others none."""
+    if not jobs or chance.number(1, 3) == 1:
+        return jobs, ()
+    jobs = [msgspec.structs.replace(job, gateway=chance.coin()) for job in jobs]
+    again = []
+    for _ in range(chance.number(1, 8)):
+        first = chance.among(jobs)
+        others = [job for job in jobs if _who(job) == _who(first) and job is not first]
+        at = first.at + chance.among([0, 0, chance.number(0, 3) * SECOND, chance.number(0, 110) * SECOND])
+        gateway = chance.coin()
+        for _ in range(chance.among([1, 1, 3])):  # several callers at one moment
+            named = chance.order([first, *chance.order(others)[: chance.number(0, 3)]])
+            again.append(Again(at, tuple(job.wish.name for job in named), gateway))
+    return jobs, tuple(again)
+
+
+def _who(job: Job) -> tuple[str, str, str]:
+    return job.wish.tenant, job.wish.user, job.wish.queue
 
 
 def _acts(chance: Drawn, features: set[str], law, pools, rows, machines, jobs, until: int) -> list[Act]:  # type: ignore[no-untyped-def]

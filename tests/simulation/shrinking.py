@@ -1,4 +1,4 @@
-"""Makes a failing run small: fewer faults, acts, jobs and nodes, and a shorter time, as long as it fails in the same way."""
+"""Makes a failing run small: fewer of everything in it and a shorter time, as long as it fails in the same way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shrink(plan: Plan, fails: Callable[[Plan], bool], tries: int = TRIES) -> Pla
     before = None
     while before != plan and left[0] > 0:
         before = plan
-        for field in ("faults", "acts", "jobs", "nodes"):
+        for field in ("faults", "acts", "again", "jobs", "nodes"):
             plan = _without(plan, field, holds)
         for smaller in _simpler(plan):
             if holds(smaller):
@@ -58,7 +58,7 @@ def _without(plan: Plan, field: str, holds: Callable[[Plan], bool]) -> Plan:
 
 
 def _simpler(plan: Plan) -> Iterator[Plan]:
-    last = max([0, *(one.at for one in (*plan.faults, *plan.acts, *plan.jobs))])
+    last = max([0, *(one.at for one in (*plan.faults, *plan.acts, *plan.again, *plan.jobs))])
     for until in (last + SECOND, last + 30 * SECOND):
         if until < plan.until:
             yield replace(plan, until=until)

@@ -14,7 +14,10 @@ from headrace.admission import decide as deciding
 from headrace.admission.decide import Admission
 from headrace.admission.judge import judge
 from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.streams import STREAMS
 from headrace.contracts import facts as f
+from headrace.contracts.codec import decode_submit
+from headrace.contracts.subjects import SUBMIT_STREAM
 from headrace.domain.fold.apply import HANDLERS
 from headrace.node_executor.core import lease as life
 from headrace.node_executor.core import node as nodes
@@ -23,6 +26,7 @@ from headrace.simulate.scenario import Nodes, Submit
 from tests.simulation.campaign import main
 from tests.simulation.clockwork import current
 from tests.simulation.machines import SECOND, Behaviour, Machine
+from tests.simulation.network import Network
 from tests.simulation.nodes import Hands
 from tests.simulation.plan import Fault, Job, Plan, draw, read, write
 from tests.simulation.shrinking import shrink, sort_of
@@ -113,10 +117,10 @@ def test_what_ran_when_a_machine_lost_its_power_and_its_journal_runs_again_as_th
     assert [outcome.violations, attempts] == [[], ["1/0", "2/0"]]
 
 
-def found(first):
+def found(first, drawn=draw):
     """The first seed that shows that something is wrong, and what; `first` is known to, as long as histories are what they are."""
     for number in range(first, first + FEW):
-        outcome = play(draw(str(number)))
+        outcome = play(drawn(str(number)))
         if outcome.violations:
             return outcome
     raise AssertionError(f"{FEW} seeds have found nothing")
@@ -169,6 +173,26 @@ class TestWhatIsFound:
 
         monkeypatch.setattr(Admission, "_judge_message", careless)
         assert "was acknowledged and was never judged" in " ".join(found(1).violations)
+
+    @pytest.mark.parametrize("gateway", [True, False], ids=["by the gateway", "by clients"])
+    def test_messages_that_bear_the_id_of_their_first_job(self, monkeypatch, gateway):
+        """So that the server drops whatever begins with a job that has been submitted before, and says that it has it."""
+        honest = Network._append
+
+        def named(self, stream, subject, payload, headers):
+            if subject.startswith("hr.submit."):
+                headers = headers | {"Nats-Msg-Id": decode_submit(payload)[0].id}
+            answer = honest(self, stream, subject, payload, headers)
+            return {name: said for name, said in answer.items() if name != "duplicate"}
+
+        def one_way(seed):
+            plan = draw(seed)
+            again = tuple(request for request in plan.again if request.gateway == gateway)
+            return structs.replace(plan, jobs=tuple(structs.replace(job, gateway=gateway) for job in plan.jobs), again=again)
+
+        monkeypatch.setattr(Network, "_append", named)
+        monkeypatch.setitem(STREAMS, SUBMIT_STREAM, STREAMS[SUBMIT_STREAM] | {"duplicate_window": 120_000_000_000})
+        assert "was acknowledged and was never judged" in " ".join(found(1, one_way).violations)
 
     def test_an_admission_that_gives_jobs_what_no_rule_gives_them(self, monkeypatch):
         def generous(*asked, **more):

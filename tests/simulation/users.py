@@ -1,4 +1,4 @@
-"""Those who want something of the system: they submit, change their minds, administrate, ask, and try again where nobody answers."""
+"""Those who want something of the system: they submit (`submitting`), change their minds, administrate, and try again without an answer."""
 
 from __future__ import annotations
 
@@ -11,42 +11,36 @@ import msgspec
 from headrace.bus.log import LogError, LogRefused
 from headrace.contracts.codec import encode
 from headrace.contracts.document_writer import write_documents
-from headrace.contracts.durations import format_duration
-from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.queries import Answer, ApplyRequest, DeleteRequest, ForceRequest, JobRequest, NodeRequest
-from headrace.contracts.subjects import cancel, query, requeue, submit
-from headrace.contracts.wishes import JobWish
+from headrace.contracts.subjects import cancel, query, requeue
 from headrace.domain.job_states import FINAL
 from tests.simulation.clockwork import OUTSIDE, Process
 from tests.simulation.network import ServiceConnection
-from tests.simulation.plan import Act, Job
+from tests.simulation.plan import Act
+from tests.simulation.submitting import TRIES, Submitting
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-TRIES = 60
 ADMINISTRATOR = ("provider", "admin")
 
 
 class Users:
-    """All of them, on one connection. `acknowledged`: jobs whose wish the server has said to have, and at which place."""
+    """All of them, on one connection."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.acknowledged: dict[str, int] = {}
-        self.keys: dict[str, str] = {}
+        self.submitting = Submitting(world, self._connected, self._do)
         self.busy = 0
         self._connection: asyncio.Task[ServiceConnection] | None = None
         self._process = Process("users")
-        self._numbers = 0
 
     def begin(self) -> None:
         """Do everything in its time."""
         self.world.processes["users"] = [self._process]
         self._connection = self._process.run(ServiceConnection.dialled(self.world.network, "users"))
         loop, plan = self.world.loop, self.world.plan
-        for job in plan.jobs:
-            loop.call_at(job.at / 1_000_000, self._submit, job)
+        self.submitting.begin()
         for act in plan.acts:
             loop.call_at(act.at / 1_000_000, self._act, act)
 
@@ -65,44 +59,22 @@ class Users:
         if not task.cancelled() and task.exception() is not None and not self.world.over:
             self.world.watch.wrong(f"a user is told something that makes no sense: {task.exception()!r}")
 
-    def _submit(self, job: Job) -> None:
-        row = job.wish
-        policy, profile = row.queue.split("/")
-        self._numbers += 1
-        job_id = make_job_id(self.world.network.clock() // 1_000, self._numbers.to_bytes(10, "big"))
-        key = self.keys[row.name] = job_key(row.tenant, row.user, job_id)
-        wish = JobWish(
-            id=job_id,
-            command=("run", msgspec.json.encode(job.behaviour).decode()),
-            name=row.name,
-            preemptible=row.preemptible,
-            priority=row.priority,
-            retries=row.max_retries,
-            time_limit="" if row.time_limit is None else format_duration(row.time_limit),
-            on_abort=("save",) if job.on_abort else (),
-        )
-        headers = {"Nats-Msg-Id": key}
-        self._do(self._wish(submit(row.tenant, row.user, policy, profile), encode(wish), headers, key))
-
-    async def _wish(self, subject: str, payload: bytes, headers: dict[str, str], key: str = "") -> None:
+    async def _wish(self, subject: str) -> None:
         for _ in range(TRIES):
             try:
-                answer = await (await self._connected()).ask(subject, payload, headers)
-                said = msgspec.json.decode(answer.data)
-                if "error" not in said:
-                    if key:
-                        self.acknowledged[key] = said["seq"]
+                answer = await (await self._connected()).ask(subject, b"{}")
+                if "error" not in msgspec.json.decode(answer.data):
                     return
             except LogError:
                 pass
             await asyncio.sleep(1.0)
 
     def _act(self, act: Act) -> None:
-        key = self.keys.get(act.target, "")
+        key = self.submitting.keys.get(act.target, "")
         self.world.counts[f"act: {act.kind}"] += 1
         if act.kind in ("cancel", "requeue") and key:
             made = cancel if act.kind == "cancel" else requeue
-            self._do(self._wish(made(*key.split(".")), b"{}", {}))
+            self._do(self._wish(made(*key.split("."))))
         elif act.kind in ("finish", "fail") and key:
             self._end(key, 0 if act.kind == "finish" else 3)
         elif act.kind == "join" and act.node is not None and act.target not in self.world.machines:
@@ -163,4 +135,4 @@ class Users:
         """Nobody wants anything any more."""
         for key, job in self.world.watch.state.jobs.items():
             if job.state not in FINAL:
-                self._do(self._wish(cancel(*key.split(".")), b"{}", {}))
+                self._do(self._wish(cancel(*key.split("."))))

@@ -174,7 +174,7 @@ class World:
         await asyncio.sleep(GRACE)
         self.users.cancel_all()
         await self._rest()
-        self.watch.at_rest(self.network.ledger.messages_after(0), self.users.acknowledged, self.folds, self.machines)
+        self.watch.at_rest(self.network.ledger.messages_after(0), self.users.submitting.acknowledged, self.folds, self.machines)
 
     def _write_the_law(self) -> None:
         facts = tuple(as_law(self.plan.documents))

@@ -1,0 +1,126 @@
+"""Callers who submit, over the bus and through the gateway, and repeat what they have submitted: alone, together, in other portions.
+
+What the gateway makes of many callers at once (`headrace.governance.api.gathering`) is the product's own code. A caller believes that a job
+is submitted once an answer to a request of their own says so, and never before: `acknowledged` is what callers believe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogError
+from headrace.client.wishing import packed
+from headrace.contracts.durations import format_duration
+from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.subjects import SUBMIT_STREAM, submit
+from headrace.contracts.wishes import JobWish
+from headrace.governance.api.gathering import Gathering
+from tests.simulation.network import ServiceConnection
+from tests.simulation.plan import Again, Job
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TRIES = 60
+STORED_WITHIN = 10.0
+"""Seconds for which the gateway tries."""
+PATIENCE = 4.0
+"""Seconds after which a caller of the gateway asks again, whatever has become of the last request."""
+
+
+class Submitting:
+    """`acknowledged`: keys of jobs, and where in SUBMIT they are at the latest; `keys`: of those of which there was a request, by name."""
+
+    def __init__(
+        self,
+        world: World,
+        connected: Callable[[], Awaitable[ServiceConnection]],
+        do: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self.acknowledged: dict[str, int] = {}
+        self.keys: dict[str, str] = {}
+        self._world = world
+        self._connected = connected
+        self._do = do
+        self._wishes: dict[str, JobWish] = {}
+        self._jobs = {job.wish.name: job for job in world.plan.jobs}
+        self._gathering = Gathering()
+
+    def begin(self) -> None:
+        """Submit everything in its time."""
+        loop, plan = self._world.loop, self._world.plan
+        for job in plan.jobs:
+            loop.call_at(job.at / 1_000_000, self._submit, job)
+        for again in plan.again:
+            loop.call_at(again.at / 1_000_000, self._repeat, again)
+
+    def _submit(self, job: Job) -> None:
+        if job.wish.name not in self.keys:  # else a request that repeats others has brought it already
+            self._request([job], job.gateway)
+
+    def _repeat(self, again: Again) -> None:
+        jobs = [
+            self._jobs[name] for name in again.jobs if name in self._jobs
+        ]  # some of a plan's jobs are left out to make it small
+        if jobs:
+            self._world.counts["request repeated"] += 1
+            self._request(jobs, again.gateway)
+
+    def _request(self, jobs: list[Job], gateway: bool) -> None:
+        """One request of one caller for jobs of one queue."""
+        wishes = {self._key(job): self._wishes[job.wish.name] for job in jobs}
+        row = jobs[0].wish
+        subject = submit(row.tenant, row.user, *row.queue.split("/"))
+        self._do(self._insist(self._by_gateway if gateway else self._by_bus, subject, wishes))
+
+    def _key(self, job: Job) -> str:
+        """The job's key; its id is made when somebody submits it for the first time."""
+        row = job.wish
+        if row.name not in self.keys:
+            job_id = make_job_id(self._world.network.clock() // 1_000, (len(self.keys) + 1).to_bytes(10, "big"))
+            self.keys[row.name] = job_key(row.tenant, row.user, job_id)
+            self._wishes[row.name] = _wish(job_id, job)
+        return self.keys[row.name]
+
+    async def _insist(
+        self, ask: Callable[[str, list[JobWish]], Awaitable[int]], subject: str, wishes: dict[str, JobWish]
+    ) -> None:
+        """Ask until it is acknowledged."""
+        for _ in range(TRIES):
+            try:
+                place = await ask(subject, list(wishes.values()))
+            except (LogError, TimeoutError):
+                await asyncio.sleep(1.0)
+                continue
+            for key in wishes:
+                self.acknowledged.setdefault(key, place)
+            return
+
+    async def _by_bus(self, subject: str, wishes: list[JobWish]) -> int:
+        log = JetStreamLog(await self._connected(), SUBMIT_STREAM)
+        ((_, payload),) = packed(wishes)
+        return await log.append(subject, payload, None)
+
+    async def _by_gateway(self, subject: str, wishes: list[JobWish]) -> int:
+        log = JetStreamLog(await self._connected(), SUBMIT_STREAM)
+        async with asyncio.timeout(PATIENCE):
+            return await self._gathering.store(log, subject, wishes, STORED_WITHIN)
+
+
+def _wish(job_id: str, job: Job) -> JobWish:
+    row = job.wish
+    return JobWish(
+        id=job_id,
+        command=("run", msgspec.json.encode(job.behaviour).decode()),
+        name=row.name,
+        preemptible=row.preemptible,
+        priority=row.priority,
+        retries=row.max_retries,
+        time_limit="" if row.time_limit is None else format_duration(row.time_limit),
+        on_abort=("save",) if job.on_abort else (),
+    )
