@@ -10,6 +10,7 @@ import structlog
 from hypothesis import settings
 
 from tests.mock_nvml import Machine, build, compiler
+from tests.replacing import CheckedPatch
 
 settings.register_profile("headrace", deadline=None, derandomize=True, database=None)
 settings.load_profile("headrace")
@@ -19,6 +20,15 @@ settings.load_profile("headrace")
 def _logging_as_it_was() -> Iterator[None]:
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def monkeypatch() -> Iterator[CheckedPatch]:
+    """pytest's own, which fails where the product does not use what is put in place of one of its pieces (`replacing`)."""
+    patch = CheckedPatch()
+    yield patch
+    patch.undo()
+    assert patch.never_called() == []
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,8 @@ for; nothing leaves, what fits nowhere is dropped. Every request is admitted by 
 place is looked for by `find_places` and granted by a fact. The clock runs over all of that; reading the files is outside of it.
 
 The other policies differ in how they compare places, and in nothing else: they replace what one class of nodes is worth to a request.
+Machine code does not see that, so where the rules are compiled those policies are played in a process of their own, from the source; the
+figures are the same and the times are not. It is an error if anything that was replaced is never called.
 """
 
 from __future__ import annotations
@@ -13,18 +15,23 @@ import argparse
 import csv
 import gzip
 import json
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import as_written
 from philly import traces
 from results import machine
 
@@ -41,6 +48,7 @@ from headrace.domain.places.node_classes import NodeClass, Rating
 from headrace.domain.places.placement import find_places
 from headrace.domain.places.steering import Steering
 from headrace.domain.state import State
+from tests.replacing import is_compiled, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -181,8 +189,11 @@ def play(trace: Trace, order: str) -> Run:
 
 @contextmanager
 def instead(rate: Callable[..., Rating] | None, *, ours: bool) -> Iterator[None]:
-    """While it lasts places are compared by `rate`, if given; what is not `ours` steers no jobs, and looks no further than the next one."""
-    own, choose, bounds = NodeClass.rating, Steering.choose, Fragmentation._bounds
+    """While it lasts places are compared by `rate`, if given; what is not `ours` steers no jobs, and looks no further than the next one.
+
+    NotReachedError where the rules are compiled, or where a replacement was never called.
+    """
+    bounds = Fragmentation._bounds
 
     def everywhere(_steering: Steering, _shape: Shape, sites: Collection[object], _supply: object) -> Collection[object]:
         return sites
@@ -191,15 +202,14 @@ def instead(rate: Callable[..., Rating] | None, *, ours: bool) -> Iterator[None]
         found = known[left] = tuple(_FAR if bound else 0 for bound in bounds(judge, left, needs, known))
         return found
 
-    if rate is not None:
-        NodeClass.rating = rate  # type: ignore[method-assign]
-    if not ours:
-        Steering.choose = everywhere  # type: ignore[method-assign,assignment]
-        Fragmentation._bounds = next_one  # type: ignore[method-assign]
-    try:
+    with ExitStack() as replacing:
+        if not ours:
+            replacing.enter_context(replaced(Steering, "choose", everywhere))
+        if rate is not None:
+            replacing.enter_context(replaced(NodeClass, "rating", rate))
+        elif not ours:
+            replacing.enter_context(replaced(Fragmentation, "_bounds", next_one))
         yield
-    finally:
-        NodeClass.rating, Steering.choose, Fragmentation._bounds = own, choose, bounds  # type: ignore[method-assign]
 
 
 def best_fit(group: NodeClass, _number: int, shape: Shape, _mix: Fragmentation) -> Rating:
@@ -246,10 +256,30 @@ def published(folder: Path, workload: str) -> dict[str, tuple[float, ...]]:
 
 
 def measure(trace: Trace, policy: str, orders: list[str]) -> list[Run]:
-    """One run for each order."""
+    """One run for each order. NotReachedError where the rules are compiled and the policy replaces some of them."""
     rate, ours = POLICIES[policy]
     with instead(rate, ours=ours):
         return [play(trace, order) for order in orders]
+
+
+def needs_source(policy: str) -> bool:
+    """Whether the policy replaces rules that are machine code in this process."""
+    return POLICIES[policy] != (None, True) and is_compiled(NodeClass)
+
+
+def measure_as_written(folder: Path, workload: str, policy: str, count: int) -> list[Run]:
+    """The same by a process that takes the rules from their source."""
+    with tempfile.TemporaryDirectory() as directory:
+        figures = Path(directory, "figures.json")
+        which = ["--workloads", workload, "--policies", policy, "--orders", str(count), "--traces", str(folder)]
+        subprocess.run(
+            [sys.executable, __file__, *which, "--json", str(figures)],
+            env={**os.environ, as_written.VARIABLE: "1"},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        runs = json.loads(figures.read_text(encoding="utf-8"))[workload][policy]
+    return [Run(**run | {"allocated": {int(mark): value for mark, value in run["allocated"].items()}}) for run in runs]
 
 
 def line(name: str, marks: tuple[float, ...], rest: str = "") -> str:
@@ -264,7 +294,9 @@ def show(folder: Path, workload: str, policies: list[str], count: int) -> dict[s
     print(f"P14 {workload}: GPUs allocated, %, mean of {len(orders)} orders, at 98 / 100 / 130 % arrived", flush=True)
     found = {}
     for policy in policies:
-        runs = found[policy] = measure(trace, policy, orders)
+        apart = needs_source(policy)
+        runs = measure_as_written(folder, workload, policy, count) if apart else measure(trace, policy, orders)
+        found[policy] = runs
         means = tuple(statistics.mean(run.allocated[mark] for run in runs) for mark in MARKS)
         least = min(run.allocated[130] for run in runs)
         greatest = max(run.allocated[130] for run in runs)
@@ -272,6 +304,7 @@ def show(folder: Path, workload: str, policies: list[str], count: int) -> dict[s
         each = 1e6 * seconds / runs[0].arrived
         dropped = statistics.mean(run.dropped for run in runs)
         rest = f"   at 130: {least:.2f} - {greatest:.2f}   {seconds:5.1f} s, {each:4.0f} us an arrival   {dropped:5.0f} dropped"
+        rest += ", not compiled" * apart
         print(line(policy, means, rest), flush=True)
     for name, means in published(folder, workload).items():
         print(line(f"published, {name}", means))

@@ -16,6 +16,7 @@ from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.domain.places.fragmentation import Fragmentation
 from headrace.domain.places.node_classes import NodeClass
 from headrace.domain.places.steering import Steering
+from tests.replacing import NotReachedError
 
 GPUS = (GPU_UNITS // 4, GPU_UNITS // 2, GPU_UNITS, 2 * GPU_UNITS)
 
@@ -40,3 +41,17 @@ def test_every_policy_places_what_fits_and_drops_the_rest(policy: str) -> None:
     assert 0 < run.dropped < 400
     assert all(50 < allocated <= 100 for allocated in run.allocated.values())
     assert (NodeClass.rating, Steering.choose, Fragmentation._bounds) == usual
+
+
+def test_policies_that_are_compared_place_differently():
+    """Were a replacement not to reach the product, several of them would print one and the same line."""
+    runs = {policy: packing.measure(trace(), policy, ["once"])[0].allocated for policy in packing.POLICIES}
+    assert len({tuple(allocated.values()) for allocated in runs.values()}) == len(runs)
+
+
+def test_a_replacement_that_nothing_calls_is_an_error():
+    with (
+        pytest.raises(NotReachedError, match=r"nothing has called what was put in place of NodeClass\.rating"),
+        packing.instead(packing.best_fit, ours=True),
+    ):
+        pass

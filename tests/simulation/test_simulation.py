@@ -161,7 +161,6 @@ class TestWhatIsFound:
         assert "does not end" in found(1).violations[0]
 
     def test_a_node_that_kills_at_once(self, monkeypatch):
-        monkeypatch.setattr(life, "_terminate", life.kill)
         monkeypatch.setitem(life.RULES, (life.Phase.TOLD, life.Told), lambda lease, event, out: life.kill(lease, event.at, out))
         assert "was promised" in found(2).violations[0]
 

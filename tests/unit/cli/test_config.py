@@ -70,7 +70,8 @@ def test_streams_are_made_with_a_copy_on_each_server_and_feed_is_led(run, monkey
         made.append("led")
 
     monkeypatch.setattr(config, "until_streams", ensure)
-    monkeypatch.setattr(config.Leaderless, "until_led", until_led)
+    if awaited:
+        monkeypatch.setattr(config.Leaderless, "until_led", until_led)
     run("write", "--nats", nats, "--postgres", "x", "--in-the-clear")
     code, out, _ = run("streams")
     assert (code, made) == (0, [(nats, "operator", True, "headrace config"), copies, *awaited, "closed"])
