@@ -1,4 +1,4 @@
-"""The next release, made of this one: its sources, with a new version of one fact that comes with level 2."""
+"""The next release, made of this one: its sources, with a new version of one fact that comes with the next level."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEVEL = """
 
 from headrace.contracts.facts import NodeCordonedV1, NodeCordonedV2  # noqa: E402
 
-SINCE[NodeCordonedV2] = 2
+SINCE[NodeCordonedV2] = LEVEL
 DOWNCASTERS[NodeCordonedV2] = lambda fact: NodeCordonedV1(author=fact.author, reason=fact.reason, node=fact.node)
 """
 
@@ -43,7 +43,7 @@ def next_release(folder: Path) -> str:
     _append(contracts / "facts" / "governance.py", _FACT)
     _replace(contracts / "facts" / "__init__.py", "    NodeCordonedV1,\n", "    NodeCordonedV1,\n    NodeCordonedV2,\n")
     _replace(contracts / "facts" / "__init__.py", "    | NodeCordonedV1\n", "    | NodeCordonedV1\n    | NodeCordonedV2\n")
-    _replace(contracts / "levels.py", '= ("0.1.0",)', '= ("0.1.0", "0.2.0")')
+    _replace(contracts / "levels.py", '= ("0.1.0", "0.2.0")', '= ("0.1.0", "0.2.0", "0.3.0")')
     _append(contracts / "levels.py", _LEVEL)
     _append(contracts / "upcasters.py", _UPCASTER)
     return path_of(folder)

@@ -19,6 +19,7 @@ from headrace.bus.process import BROKEN, DATA, PASSWORD, URL, USER
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.codec import encode
 from headrace.contracts.facts import NodeRegisteredV1
+from headrace.contracts.levels import FIRST, LEVEL, RELEASES
 from headrace.contracts.queries import Answer, NodeRequest, Presence, ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM, presence, query
 from tests.integration.releases import ROOT, next_release, path_of
@@ -71,12 +72,18 @@ class Releases:
 async def releases(nats_server, login, tmp_path):
     await ensure_streams(await login("operator"))
     node = Chain(JetStreamLog(await login("node-gpu01"), LEDGER_STREAM), "node.gpu01", "e")
-    await node.append(1, 0, (NodeRegisteredV1(node="gpu01", cpu=1, memory=1, reads=2, at=1),))
+    await node.append(1, 0, (NodeRegisteredV1(node="gpu01", cpu=1, memory=1, reads=LEVEL + 1, at=1),))
     one = Releases(nats_server, login, tmp_path)
     yield one
     for process in one.processes:
         process.kill()
         process.wait()
+
+
+def beyond(record):
+    """What a process of this release says where a record raises the installation past it."""
+    raised = f"record {record} raises the installation to level {LEVEL + 1}"
+    return f"{raised}, and headrace {RELEASES[-1]} reads up to level {LEVEL}: install headrace 0.3.0 or newer here"
 
 
 def last_line(process):
@@ -86,7 +93,7 @@ def last_line(process):
 async def _present(login):
     while True:
         for service in READ:
-            said = Presence(service=service, called=service, instance=service, reads=2)
+            said = Presence(service=service, called=service, instance=service, reads=LEVEL + 1)
             await (await login(service)).publish(presence(service), encode(said))
         await asyncio.sleep(0.5)
 
@@ -112,7 +119,7 @@ async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_a
 
     async def held_by_the_old_one():
         view = await releases.status("governance")
-        return view is not None and view.held_back == ("allocator reads level 1: it runs headrace 0.1.0",)
+        return view is not None and view.held_back == (f"allocator reads level {LEVEL}: it runs headrace {RELEASES[-1]}",)
 
     await _until(held_by_the_old_one)
     await releases.ask("governance", "cordon", cordon)
@@ -120,7 +127,7 @@ async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_a
 
     async def follows():
         view = await releases.status("allocator")
-        return view is not None and (view.folded, view.level, view.reads) == (2, 1, 1)
+        return view is not None and (view.folded, view.level, view.reads) == (2, FIRST, LEVEL)
 
     await _until(follows)
     old.terminate()  # it says goodbye, so nobody has to wait for it
@@ -129,7 +136,7 @@ async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_a
 
     async def raised():
         view = await releases.status("allocator")
-        return view is not None and (view.level, view.reads) == (2, 2)
+        return view is not None and (view.level, view.reads) == (LEVEL + 1, LEVEL + 1)
 
     await _until(raised)
     await releases.ask("governance", "uncordon", cordon)
@@ -141,6 +148,6 @@ async def test_a_newer_release_writes_as_the_older_one_reads_until_all_are_new_a
     last = last_line(late)
     assert (last["level"], last["reason"]) == (
         "critical",
-        "record 3 raises the installation to level 2, and headrace 0.1.0 reads up to level 1: install headrace 0.2.0 or newer here",
+        beyond(3),
     )
     present.cancel()

@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.contracts.facts import AnyFact, NodeRegisteredV1
 from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.orders import LogsAnswer, StartOrder
 from headrace.contracts.subjects import node_writer
 from headrace.node_executor.core import vocabulary as v
@@ -219,6 +220,7 @@ async def serve(machine: Machine, network: Network) -> None:
         memory=machine.row.memory,
         executor=ENGINE,
         isolation=machine.row.isolation,
+        reads=LEVEL,
         at=now(),
     )
     node = Node(registration, closed(journal), journal.last)

@@ -28,7 +28,9 @@ from headrace.bus.log import LogBroken, LogError
 from headrace.bus.loop import Deposed
 from headrace.bus.process import Service
 from headrace.contracts.codec import encode
+from headrace.contracts.facts import InstallationLevelV1
 from headrace.contracts.ids import lease_id
+from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, ledger
 from headrace.contracts.writers import GOVERNANCE
@@ -177,7 +179,7 @@ class World:
         self.watch.at_rest(self.network.ledger.messages_after(0), self.users.submitting.acknowledged, self.folds, self.machines)
 
     def _write_the_law(self) -> None:
-        facts = tuple(as_law(self.plan.documents))
+        facts = (InstallationLevelV1(level=LEVEL, release=RELEASES[-1]), *as_law(self.plan.documents))
         record = Record(by=GOVERNANCE, now=self.network.clock(), engine="simulation", as_of=0, prev="", facts=facts)
         self.network.write(ledger(GOVERNANCE), encode(record))
 

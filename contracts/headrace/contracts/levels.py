@@ -5,7 +5,8 @@ version, how it is said in the version before (`DOWNCASTERS`). Its code decides 
 raised (by *governance*, when everybody reads that much), what it states is brought to the installation's level. A fact that has no
 version before is for its decider to keep back: the level is in the fold.
 
-There is one level yet, so the tables are empty.
+Level 2 (release 0.2.0) is also the one from which the amended rules hold: deciders and the fold take them only where the installation
+has it (`AMENDED`), so that a ledger of release 0.1.0 means what it meant.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headrace.contracts.upcasters import current
 if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
 
-RELEASES: tuple[str, ...] = ("0.1.0",)
+RELEASES: tuple[str, ...] = ("0.1.0", "0.2.0")
 """The first release that reads each level, from level 1 on."""
 
 LEVEL = len(RELEASES)
@@ -27,6 +28,9 @@ LEVEL = len(RELEASES)
 
 FIRST = 1
 """The level of an installation whose ledger names none."""
+
+AMENDED = 2
+"""The level from which the rules hold as release 0.2.0 has them."""
 
 SINCE: dict[type[AnyFact], int] = {}
 """From which level on a fact may be stated; those that are not named, from the first."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.contracts.levels import AMENDED
+
 if TYPE_CHECKING:
     from headrace.domain.state import PolicyState
 
@@ -95,3 +97,8 @@ class Terms:
     allowances: dict[str, Allowance] = field(default_factory=dict)
     level: int = 1
     executors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def amended(self) -> bool:
+        """True where the rules hold as release 0.2.0 amended them; below that level everything is read and decided as before."""
+        return self.level >= AMENDED

@@ -17,6 +17,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU_UNITS
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.isolation import CONTAINED
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.subjects import node_writer
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ class Machines:
             executor="simulated",
             isolation=nodes.isolation,
             levels=dict.fromkeys(CONTAINED, nodes.containers) if nodes.containers else {},
+            reads=LEVEL,
             at=now,
         )
 

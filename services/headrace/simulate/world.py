@@ -16,8 +16,10 @@ from headrace.contracts.codec import encode
 from headrace.contracts.document_tree import path_of
 from headrace.contracts.documents import DEFAULT_TENANT, Profile
 from headrace.contracts.durations import format_duration
+from headrace.contracts.facts import InstallationLevelV1
 from headrace.contracts.ids import job_key, make_job_id
 from headrace.contracts.implied import spelled_out
+from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.contracts.queries import DeleteRequest
 from headrace.contracts.records import RECORD_FACTS_MAX, Record
 from headrace.contracts.subjects import ledger, node_writer, submit
@@ -148,8 +150,9 @@ class World:
         yield from self.play()
 
     def begin(self) -> None:
-        """What is there before the first moment."""
-        self.apply(self.scenario.documents)
+        """What is there before the first moment: an installation at the newest level, its documents and its nodes."""
+        level = () if self.state.sequence else (InstallationLevelV1(level=LEVEL, release=RELEASES[-1]),)
+        self.apply(self.scenario.documents, first=level)
         for nodes in self.scenario.nodes:
             for name in numbered(nodes.name, nodes.count):
                 self.append(node_writer(name), [self.machines.register(nodes, name, self.now)])
@@ -305,15 +308,15 @@ class World:
             raise Refused(decision.error)
         self.append(GOVERNANCE, decision.facts)
 
-    def apply(self, documents: Documents, where: str = "") -> None:
-        """Documents are to be in force; `where` stands before what is wrong with one of them."""
+    def apply(self, documents: Documents, where: str = "", first: tuple[AnyFact, ...] = ()) -> None:
+        """Put documents in force, by a record that begins with the facts `first`; `where` stands before what is wrong with one of them."""
         if not self.judged:
-            self.append(GOVERNANCE, as_law(documents))
+            self.append(GOVERNANCE, [*first, *as_law(documents)])
             return
         plan = make_plan(self.state, documents, AUTHOR, groups=False, zones=ZONES, now=self.now)
         if plan.errors:
             raise Refused("\n".join(f"{where}{error}" if path_of(error) else error for error in plan.errors))
-        self.append(GOVERNANCE, plan.facts)
+        self.append(GOVERNANCE, [*first, *plan.facts])
 
     def delete(self, wish: Delete) -> None:
         """An object is to be gone."""

@@ -13,6 +13,7 @@ from headrace.accounting.service import Accounting
 from headrace.bus.memory import MemoryLog
 from headrace.bus.yielding import Yielding
 from headrace.contracts.codec import encode
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import ServiceView
 from headrace.contracts.usage import UsageRequest
 from headrace.service.answering import Refused
@@ -30,7 +31,7 @@ def log_of(*sizes: int) -> MemoryLog:
 async def test_before_the_database_is_there_the_status_says_how_far_behind_the_books_are() -> None:
     accounting = Accounting(log_of(1, 1), LedgerFold(), "postgresql://nowhere")
     detail = {"tip": 2, "behind": 2, "waiting_to_be_written": 0, "facts_per_s": 0}
-    view = ServiceView(service="accounting", folded=0, now=0, engine=ENGINE, detail=detail)
+    view = ServiceView(service="accounting", folded=0, now=0, engine=ENGINE, detail=detail, reads=LEVEL)
     assert await accounting.status("acme", "alice", b"") == view
     assert set(accounting.handlers()) == {"usage", "statement", "audit", "status"}
 

@@ -11,10 +11,12 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import make_job_id
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
 from headrace.domain.jobs import JobRecord
 from headrace.domain.state import State
+from headrace.domain.terms import Terms
 from headrace.simulate.world import as_law
 
 START = 1_767_225_600 * SECOND
@@ -74,7 +76,7 @@ class History:
     """A state, the time, and the means to tell what happens next."""
 
     def __init__(self, *policies: d.Policy, pools: tuple[d.Pool, ...] = (HALL,), **documents: object) -> None:
-        self.state = State()
+        self.state = State(terms=Terms(level=LEVEL))
         self.now = START
         self.allocator = Allocator(self.state)
         self._jobs = 0

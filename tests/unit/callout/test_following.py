@@ -11,6 +11,7 @@ from headrace.callout.following import SUBJECT, Directory, Follower
 from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
 from headrace.contracts.documents import Group, Tenant
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.records import Record, digest
 from tests.patience import PATIENCE
 
@@ -110,6 +111,6 @@ def test_a_directory_begins_with_nobody():
 
 async def test_a_level_that_this_release_does_not_read_stops_it_loudly(log):
     log.say(ACME)
-    log.say(f.InstallationLevelV1(level=2, release="0.2.0"))
-    with pytest.raises(LogBroken, match=r"reads up to level 1: install headrace 0.2.0 or newer here$"):
+    log.say(f.InstallationLevelV1(level=LEVEL + 1, release="9.0.0"))
+    with pytest.raises(LogBroken, match=rf"reads up to level {LEVEL}: install headrace 9.0.0 or newer here$"):
         await following(log)[0].catch_up()

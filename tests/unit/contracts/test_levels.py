@@ -1,4 +1,4 @@
-"""What may be stated before everybody reads it. One level is all there is, so a second one is made up here."""
+"""What may be stated before everybody reads it. The newer fact of these tests is made up."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ OTHER = NodeUncordonedV1(author="a.b", node="gpu01")
 @pytest.fixture
 def second(monkeypatch):
     """A release that says draining where the one before said cordoning."""
-    monkeypatch.setattr(levels, "RELEASES", ("0.1.0", "0.2.0"))
-    monkeypatch.setattr(levels, "LEVEL", 2)
     monkeypatch.setitem(levels.SINCE, NodeDrainOrderedV1, 2)
     monkeypatch.setitem(levels.DOWNCASTERS, NodeDrainOrderedV1, lambda fact: NodeCordonedV1(author=fact.author, node=fact.node))
     monkeypatch.setitem(

@@ -13,10 +13,12 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
 from headrace.domain.jobs import JobRecord
 from headrace.domain.state import State
+from headrace.domain.terms import Terms
 
 START = 1_000_000 * SECOND
 GIB = 1024
@@ -85,7 +87,7 @@ class Site:
     """A state, the time, and the means to say what happens next."""
 
     def __init__(self, *policies: d.Policy, pools: tuple[d.Pool, ...] = (), tenants: tuple[d.Tenant, ...] = ()) -> None:
-        self.state = State()
+        self.state = State(terms=Terms(level=LEVEL))
         self.now = START
         self.law(*(pools or (pool(),)), *tenants, *PROFILES, *(policies or (policy(),)))
 

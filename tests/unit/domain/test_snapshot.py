@@ -11,6 +11,7 @@ import pytest
 
 from headrace.contracts import documents as d
 from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.levels import LEVEL
 from headrace.domain import capacity, graph
 from headrace.domain.scopes import policy_scope
 from headrace.domain.snapshot import MAGIC, SnapshotError, copy_of, dump, load
@@ -171,6 +172,7 @@ def test_documents_come_back_whole():
 
 def test_one_of_a_level_that_this_release_does_not_read_is_refused():
     state = State()
-    state.terms.level = 2
-    with pytest.raises(SnapshotError, match="it was taken at level 2 of the facts, and this release reads up to 1"):
+    state.terms.level = LEVEL + 1
+    why = f"it was taken at level {LEVEL + 1} of the facts, and this release reads up to {LEVEL}"
+    with pytest.raises(SnapshotError, match=why):
         load(dump(state))

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from headrace.bus.log import LogUnavailable
 from headrace.contracts.codec import Malformed, decode
 from headrace.contracts.ids import IdError
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import Answer, Change, NodeRequest, ServiceView
 from headrace.service import answering
 from headrace.service.answering import Refused, serve
@@ -182,5 +183,5 @@ async def test_everybody_can_ask_how_it_is(bus):
     answer = await bus.ask(ALL, "hr.query.feed.status.acme.ann")
     detail = {"jobs": 0, "pending": 0, "running": 0, "nodes": 1, "void_records": 0}
     assert msgspec.json.decode(answer.body, type=ServiceView) == ServiceView(
-        service="feed", folded=2, now=START, engine=ENGINE, detail=detail
+        service="feed", folded=2, now=START, engine=ENGINE, detail=detail, reads=LEVEL
     )

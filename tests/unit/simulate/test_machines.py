@@ -6,6 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.levels import LEVEL
 from headrace.simulate.machines import Machines, Run
 from headrace.simulate.scenario import Nodes, Submit
 
@@ -273,6 +274,7 @@ def test_a_node_says_what_it_has_when_it_comes_up():
         memory=1_024,
         executor="simulated",
         isolation="hardware",
+        reads=LEVEL,
         at=7,
     )
 

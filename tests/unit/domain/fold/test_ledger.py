@@ -296,14 +296,14 @@ def test_a_void_record_costs_the_leases_on_its_node_nothing():
 
 
 def test_a_level_that_this_release_does_not_read_stops_the_reader_and_says_what_to_install(tape):
-    why = "^record 4 raises the installation to level 2, and headrace 0.1.0 reads up to level 1: install headrace 0.2.0 or newer here$"
-    with pytest.raises(LedgerBroken, match=why):
-        tape.write("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
+    own, next_one = levels.RELEASES[-1], levels.LEVEL + 1
+    why = f"^record 4 raises the installation to level {next_one}, and headrace {own} reads up to level {levels.LEVEL}: "
+    with pytest.raises(LedgerBroken, match=f"{why}install headrace 9.0.0 or newer here$"):
+        tape.write("governance", f.InstallationLevelV1(level=next_one, release="9.0.0"))
     assert (tape.ledger.sequence, tape.state.terms.level) == (3, 1)
 
 
 def test_what_is_stated_before_its_level_is_void_like_any_breach_of_the_law(tape, monkeypatch):
-    monkeypatch.setattr(levels, "LEVEL", 2)
     monkeypatch.setitem(levels.SINCE, f.DeviceDrainedV1, 2)
     monkeypatch.setitem(levels.SINCE, f.NodeCordonedV1, 2)
     assert tape.write("node.n1", f.DeviceDrainedV1(node="n1", device="gpu0", cause="lost", at=NOW)) is None
@@ -318,7 +318,7 @@ def test_a_node_whose_executor_is_too_old_for_the_level_is_set_aside_until_it_is
     assert tape.write("node.n1", registered("n1")) is None
     assert tape.state.nodes["n1"].cordoned == (
         "its record 4 was void: its executor reads level 1, and the installation is at level 2: "
-        "install a newer release of headrace than 0.1.0 on the node, and uncordon it"
+        "install headrace 0.2.0 on the node, and uncordon it"
     )
     assert tape.write("node.n2", structs.replace(registered("n2"), reads=2)) is not None
     assert (tape.state.terms.executors["n2"], tape.state.nodes["n2"].cordoned) == (2, "")
