@@ -163,7 +163,7 @@ async def _tell(load: Load, watching: Watching, faults: Faults) -> None:
 
 
 async def _drain(load: Load, watching: Watching) -> list[str]:
-    """Wait until every job that was acknowledged has ended, and everybody has read everything; what has not."""
+    """Wait until every job that was acknowledged or is there has ended, and everybody has read everything; what has not."""
     deadline = time.monotonic() + DRAIN_WITHIN
     behind: dict[str, int | None] = {}
     while time.monotonic() < deadline:

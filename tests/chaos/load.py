@@ -72,6 +72,11 @@ class Load:
         self._rate = rate
         self._clients: dict[str, Client] = {}
 
+    def admitted(self, job: str) -> None:
+        """It is there, whether or not its caller has heard so: it will run, and is waited for."""
+        if job not in self._ended:
+            self.open.add(job)
+
     def ended(self, job: str) -> None:
         """It has reached its final state, perhaps before the answer to its submit is heard: who carries that may be stopped."""
         self._ended.add(job)
@@ -120,8 +125,7 @@ class Load:
                 continue
             for key in (_key(kind, wish) for wish in wishes):
                 self.acknowledged[key] = self._exits[key]
-                if key not in self._ended:
-                    self.open.add(key)
+                self.admitted(key)
             break
         recent.append(new)
 

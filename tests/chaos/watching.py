@@ -86,6 +86,8 @@ class Watching:
                 self.set_aside.append(f"{fact['node']}: {kind} {fact.get('reason', '')}")
             elif kind in ENDS:
                 self._load.ended(fact["job"])
+            elif kind == "job.admitted.v1":
+                self._load.admitted(fact["job"])
 
     async def _hear(self, message: Msg) -> None:
         self._beats[message.subject.split(".")[2]] = _now()
