@@ -170,10 +170,20 @@ def test_a_day_with_it(machine: Machine) -> None:
         assert json.loads(machine.done(command, "--json"))
 
     following = machine.start("logs", long, "-f")
-    assert machine.done("cancel", long, second, third) == f"{long} will end\n{second} will end\n{third} will end\n"
+    sweep = machine.submit("sleep 600", "--name", "sweep", "--count", "40", "--label", "run=7").split()
+    assert machine.run("cancel", "--user", "alice", "--name", "sweep-*").stderr.startswith(
+        "headrace: 40 jobs (40 pending) will be"
+    )
+    what = machine.done("cancel", long, second, third, *sweep)
+    assert what == "".join(f"{job} will end\n" for job in (long, second, third, *sweep))
     assert following.communicate(timeout=PATIENCE)[0] == "begins\n"
-    for name in (long, second, third):
+    for name in (long, second, third, *sweep):
         machine.until_state(name, "cancelled")
+    assert [machine.job(job)["attempts"] for job in (third, *sweep)] == [[]] * 41  # none of them has started meanwhile
+    last = machine.submit("sleep 600", "--name", "last")
+    machine.until_state(last, "running")
+    assert machine.done("cancel", "--name", "las?", "--owner", "alice", "--yes") == "1 job (1 running) will end\n"
+    machine.until_state(last, "cancelled")
     assert machine.run("cancel", long).stderr == f"headrace: {long} has ended already: it is cancelled\n"
 
     machine.until(lambda: "rnd" in machine.done("usage", "--by", "group"))

@@ -12,7 +12,8 @@ from headrace.bus.log import LogError, LogRefused
 from headrace.contracts.codec import encode
 from headrace.contracts.document_writer import write_documents
 from headrace.contracts.queries import Answer, ApplyRequest, DeleteRequest, ForceRequest, JobRequest, NodeRequest
-from headrace.contracts.subjects import cancel, query, requeue
+from headrace.contracts.subjects import cancel, cancel_many, query, requeue
+from headrace.contracts.wishes import CancelManyWish
 from headrace.domain.job_states import FINAL
 from tests.simulation.clockwork import OUTSIDE, Process
 from tests.simulation.network import ServiceConnection
@@ -59,10 +60,10 @@ class Users:
         if not task.cancelled() and task.exception() is not None and not self.world.over:
             self.world.watch.wrong(f"a user is told something that makes no sense: {task.exception()!r}")
 
-    async def _wish(self, subject: str) -> None:
+    async def _wish(self, subject: str, payload: bytes = b"{}") -> None:
         for _ in range(TRIES):
             try:
-                answer = await (await self._connected()).ask(subject, b"{}")
+                answer = await (await self._connected()).ask(subject, payload)
                 if "error" not in msgspec.json.decode(answer.data):
                     return
             except LogError:
@@ -132,7 +133,11 @@ class Users:
             self.govern("uncordon", NodeRequest(node=node))
 
     def cancel_all(self) -> None:
-        """Nobody wants anything any more."""
+        """Nobody wants anything any more: each user cancels all in one request."""
+        left: dict[tuple[str, str], list[str]] = {}
         for key, job in self.world.watch.state.jobs.items():
             if job.state not in FINAL:
-                self._do(self._wish(cancel(*key.split("."))))
+                tenant, user, job_id = key.split(".")
+                left.setdefault((tenant, user), []).append(job_id)
+        for owner, ids in left.items():
+            self._do(self._wish(cancel_many(*owner), encode(CancelManyWish(jobs=tuple(ids)))))

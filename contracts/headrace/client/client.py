@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar, Unpack
 
@@ -24,7 +24,7 @@ from headrace.contracts.ids import IdError, JobKey, is_job_id, is_token, job_key
 from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
 from headrace.contracts.why import WhyView
-from headrace.contracts.wishes import CancelWish, JobWish, RequeueWish
+from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish, CancelWish, JobWish, RequeueWish
 from headrace.wire.acknowledgement import DUPLICATE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
 
 T = TypeVar("T")
@@ -126,6 +126,18 @@ class Client:
         tenant, user, job_id = self._whose(job, on_behalf_of)
         await self._publish(subjects.cancel(tenant, user, job_id), encode(CancelWish(reason=reason, on_behalf_of=on_behalf_of)))
 
+    async def cancel_many(self, jobs: Iterable[str], reason: str = "", *, on_behalf_of: str = "") -> None:
+        """Wish that jobs end, otherwise as `cancel`: one message for up to 900 of one user's, and of them none starts meanwhile."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for job in jobs:
+            tenant, user, job_id = self._whose(job, on_behalf_of)
+            found.setdefault((tenant, user), []).append(job_id)
+        for (tenant, user), ids in found.items():
+            for start in range(0, len(ids), CANCELS_MAX):
+                some = tuple(ids[start : start + CANCELS_MAX])
+                wish = CancelManyWish(jobs=some, reason=reason, on_behalf_of=on_behalf_of)
+                await self._publish(subjects.cancel_many(tenant, user), encode(wish))
+
     async def requeue(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
         """Wish that a job leaves where it is and waits again (R29); otherwise as `cancel`. What waits or has ended is refused later."""
         tenant, user, job_id = self._whose(job, on_behalf_of)
@@ -139,10 +151,17 @@ class Client:
         return await self.query("feed", "job", request, JobView)
 
     async def jobs(
-        self, *, states: Sequence[str] = (), queue: str = "", user: str = "", limit: int = 1_000
+        self,
+        *,
+        states: Sequence[str] = (),
+        queue: str = "",
+        user: str = "",
+        limit: int = 1_000,
+        name: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> tuple[JobView, ...]:
-        """The tenant's jobs, newest first, at most `limit`; what is not given does not filter."""
-        request = JobsRequest(states=tuple(states), queue=queue, user=user, limit=limit)
+        """The tenant's jobs, newest first, at most `limit`; what is not given does not filter. `name` is a pattern with `*` and `?`."""
+        request = JobsRequest(states=tuple(states), queue=queue, user=user, limit=limit, name=name, labels=dict(labels or {}))
         return await self.query("feed", "jobs", request, tuple[JobView, ...])
 
     async def why(self, job: str, *, sequence: int = 0, at: int = 0) -> WhyView:

@@ -13,7 +13,7 @@ import msgspec
 
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.upcasters import upcast
-from headrace.contracts.wishes import JOBS_MAX, CancelWish, JobWish, JobWishes, RequeueWish
+from headrace.contracts.wishes import CANCELS_MAX, JOBS_MAX, CancelManyWish, CancelWish, JobWish, JobWishes, RequeueWish
 
 T = TypeVar("T")
 
@@ -28,6 +28,7 @@ _record_decoder = msgspec.json.Decoder(Record)
 _wish_decoder = msgspec.json.Decoder(JobWish)
 _wishes_decoder = msgspec.json.Decoder(JobWishes)
 _cancel_decoder = msgspec.json.Decoder(CancelWish)
+_cancel_many_decoder = msgspec.json.Decoder(CancelManyWish)
 _requeue_decoder = msgspec.json.Decoder(RequeueWish)
 _decoders: dict[object, msgspec.json.Decoder[object]] = {}
 
@@ -71,6 +72,14 @@ def decode_submit(payload: bytes) -> tuple[JobWish, ...]:
 def decode_cancel(payload: bytes) -> CancelWish:
     """The wish in a message on `hr.cancel.…`; an empty one will do."""
     return _decode(_cancel_decoder, payload) if payload.strip() else CancelWish()
+
+
+def decode_cancel_many(payload: bytes) -> CancelManyWish:
+    """The wish in a message on `hr.cancel.<tenant>.<user>.many`."""
+    wish = _decode(_cancel_many_decoder, payload)
+    if not 1 <= len(wish.jobs) <= CANCELS_MAX:
+        raise Malformed(f"jobs: cancel 1 to {CANCELS_MAX} in one message, this has {len(wish.jobs)}")
+    return wish
 
 
 def decode_requeue(payload: bytes) -> RequeueWish:

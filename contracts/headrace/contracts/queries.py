@@ -147,12 +147,17 @@ class RecordsAnswer(Value, frozen=True, kw_only=True):
 
 
 class JobsRequest(Value, frozen=True, kw_only=True):
-    """To *feed* `jobs`: the asker's tenant's jobs, newest first. Empty fields do not filter. `limit` at most 10,000."""
+    """To *feed* `jobs`: the asker's tenant's jobs, newest first. Empty fields do not filter. `limit` at most 10,000.
+
+    `name` is a pattern for the whole name, with `*` and `?`; a job passes that has all of `labels`.
+    """
 
     states: tuple[str, ...] = ()
     queue: str = ""
     user: str = ""
     limit: int = 1_000
+    name: str = ""
+    labels: dict[str, str] = {}
 
 
 class JobRequest(Value, frozen=True, kw_only=True):

@@ -91,6 +91,7 @@ def _plain_channels() -> Schema:
     return {
         "submit": _channel(subjects.submit("{tenant}", "{user}", "{policy}", "{profile}"), [wishes.JobWish, wishes.JobWishes]),
         "cancel": _channel(subjects.cancel("{tenant}", "{user}", "{job}"), [wishes.CancelWish]),
+        "cancel-many": _channel(subjects.cancel_many("{tenant}", "{user}"), [wishes.CancelManyWish]),
         "requeue": _channel(subjects.requeue("{tenant}", "{user}", "{job}"), [wishes.RequeueWish]),
         "feed": _channel(subjects.feed("{tenant}", "{noun}", "{verb}", "{id}"), FACT_TYPES),
         "orders": _channel(subjects.orders("{node}"), [orders.Orders]),
@@ -106,6 +107,7 @@ def _plain_channels() -> Schema:
 _PUBLISHERS = {
     "submit": "that user or service account",
     "cancel": "that user or service account",
+    "cancel-many": "that user or service account",
     "requeue": "that user or service account",
     "feed": "feed",
     "orders": "feed",

@@ -19,6 +19,8 @@ LEDGER_SUBJECTS = ("hr.ledger.*", "hr.ledger.node.*")
 FEED_SUBJECTS = ("hr.feed.>",)
 SNAPSHOT_SUBJECTS = (f"$O.{SNAPSHOT_BUCKET}.C.>", f"$O.{SNAPSHOT_BUCKET}.M.>")
 
+_MANY = "many"
+
 NODE_WRITER = "node."
 """Writers that are nodes are called `node.<name>` in records; services go by their own name."""
 
@@ -31,6 +33,11 @@ def submit(tenant: str, user: str, policy: str, profile: str) -> str:
 def cancel(tenant: str, user: str, job_id: str) -> str:
     """Where a user publishes the wish that a job ends."""
     return f"hr.cancel.{tenant}.{user}.{job_id}"
+
+
+def cancel_many(tenant: str, user: str) -> str:
+    """Where a user publishes the wish that several jobs end; no job id is such a word."""
+    return f"hr.cancel.{tenant}.{user}.{_MANY}"
 
 
 def requeue(tenant: str, user: str, job_id: str) -> str:
@@ -62,6 +69,24 @@ def parse_submit(subject: str) -> tuple[str, str, str, str]:
 def parse_cancel(subject: str) -> tuple[str, str, str]:
     """(tenant, user, job id) of a cancel subject; `IdError` where it is none."""
     return _parse_of_a_job(subject, "cancel")
+
+
+def is_cancel_many(subject: str) -> bool:
+    """Whether a subject of SUBMIT is one to cancel several jobs."""
+    parts = subject.split(".")
+    return parts[1:2] == ["cancel"] and parts[4:5] == [_MANY]
+
+
+def parse_cancel_many(subject: str) -> tuple[str, str]:
+    """(tenant, user) of a subject to cancel several jobs; `IdError` where it is none."""
+    parts = subject.split(".")
+    if (
+        len(parts) != 5
+        or parts[:2] != ["hr", "cancel"]
+        or not (is_token(parts[2]) and is_token(parts[3]) and parts[4] == _MANY)
+    ):
+        raise IdError(f"{subject!r} is no subject to cancel several jobs; it looks like hr.cancel.<tenant>.<user>.{_MANY}")
+    return parts[2], parts[3]
 
 
 def parse_requeue(subject: str) -> tuple[str, str, str]:

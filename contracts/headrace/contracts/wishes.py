@@ -1,8 +1,9 @@
 """What a submitter publishes: wishes, not yet judged (stream SUBMIT). Bytes from outside; `codec` decodes them.
 
 A message on `hr.submit.<tenant>.<user>.<policy>.<profile>` is one `JobWish`, or `{"jobs": [...]}` with up to 1,000 of
-them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`, on `hr.requeue.<tenant>.<user>.<job_id>` a
-`RequeueWish`; `{}` will do. Tenant, user and queue are read from the subject only, because only the subject is checked by the bus.
+them. A message on `hr.cancel.<tenant>.<user>.<job_id>` is a `CancelWish`, on `hr.requeue.<tenant>.<user>.<job_id>` a `RequeueWish`;
+`{}` will do. A message on `hr.cancel.<tenant>.<user>.many` is a `CancelManyWish`. Tenant, user and queue are read from the subject
+only, because only the subject is checked by the bus.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import msgspec
 from headrace.contracts.documents import Mount
 
 JOBS_MAX = 1_000
+CANCELS_MAX = 900
+"""Jobs that one message may cancel: their facts stand in one record, so that nobody decides between them."""
 COMMAND_MAX = 256
 TEXT_MAX = 64 * 1024
 PRIORITY_MAX = 1_000_000
@@ -65,6 +68,17 @@ class JobWishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class CancelWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A wish that a job ends; it stands behind the job's submit. `on_behalf_of`: whose job it is, where a service account acts for them."""
 
+    reason: str = ""
+    on_behalf_of: str = ""
+
+
+class CancelManyWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A wish that several jobs of one user end, by their ids, at most `CANCELS_MAX`; otherwise as `CancelWish`.
+
+    Those that wait end first, and none of them starts meanwhile. Those that have ended already are passed over.
+    """
+
+    jobs: tuple[str, ...]
     reason: str = ""
     on_behalf_of: str = ""
 

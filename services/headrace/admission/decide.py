@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
-from headrace.contracts.codec import Malformed, decode_cancel, decode_requeue, decode_submit
+from headrace.contracts.codec import Malformed, decode_cancel, decode_cancel_many, decode_requeue, decode_submit
 from headrace.contracts.digests import submission_digest
 from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, is_job_id, job_key
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.records import RECORD_FACTS_MAX
-from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
+from headrace.contracts.subjects import asker_of, is_cancel_many, parse_cancel, parse_cancel_many, parse_requeue, split_by
 from headrace.contracts.wishes import JobText, JobWish
 from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.job_states import FINAL, JobState
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.admission.judge import Asker
     from headrace.contracts.facts import AnyFact
     from headrace.domain.fold.ledger import StoredMessage
+    from headrace.domain.jobs import JobRecord
     from headrace.domain.state import State
 
 
@@ -96,7 +97,9 @@ class Admission:
         """Judge one message; False when the record was full before its end."""
         try:
             if message.subject.startswith("hr.cancel."):
-                return self._judge_cancel(message, now)
+                return (
+                    self._judge_cancels(message, now) if is_cancel_many(message.subject) else self._judge_cancel(message, now)
+                )
             if message.subject.startswith("hr.requeue."):
                 return self._judge_requeue(message, now)
             asker, wishes = asker_of_submit(message.subject), decode_submit(message.payload)
@@ -154,6 +157,29 @@ class Admission:
         if job is None and key not in self.state.answered:
             return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         return True
+
+    def _judge_cancels(self, message: StoredMessage, now: int) -> bool:
+        """Several at once: in one record, those that wait before those that hold leases, which make room for none of them when they end."""
+        subject, by = split_by(message.subject)
+        tenant, user = parse_cancel_many(subject)
+        wish = decode_cancel_many(message.payload)
+        waiting: list[AnyFact] = []
+        holding: list[AnyFact] = []
+        unknown: list[str] = []
+        for job_id in dict.fromkeys(wish.jobs):
+            if not is_job_id(job_id):
+                raise Malformed(f"jobs: {job_id[:40]!r} is no lower-case ULID of 26 characters")
+            key = self._key(tenant, user, job_id, wish.on_behalf_of, now)
+            job = self.state.jobs.get(key)
+            if job is None and key not in self._known:
+                unknown += [] if key in self.state.answered else [f"{user} has no job {job_id}"]
+            elif job is None or not (job.state in FINAL or key in self.state.cancels or _is_cancelled(job)):
+                fact = f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=wish.reason[:256])
+                (waiting if job is None or job.state is JobState.PENDING else holding).append(fact)
+        facts = (*waiting, *holding)
+        if facts and not self._state_all(facts) and (self._facts or not all(self._state_all((fact,)) for fact in facts)):
+            return False  # the next record has room for all of them, or for those that are left
+        return not unknown or self._refuse(message, RejectReason.NOT_ALLOWED, *unknown)
 
     def _key(self, tenant: str, user: str, job_id: str, for_whom: str, now: int) -> str:
         """The job that is spoken of: the speaker's own, or that of a member for whom a service account is trusted with it.
@@ -213,6 +239,11 @@ class Admission:
             return False
         self._counted[key] += 1
         return True
+
+
+def _is_cancelled(job: JobRecord) -> bool:
+    """Whether it is being stopped for that already."""
+    return job.stop is not None and job.stop.cause == "cancelled"
 
 
 def _refusal(message: StoredMessage, reason: RejectReason, text: str, *more: str) -> f.WishRefusedV1:

@@ -22,6 +22,7 @@ from headrace.allocator.settlement import review_pending, set_aside, settle
 from headrace.allocator.standings import Standings
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.fold.record_room import RecordRoom
+from headrace.domain.job_states import JobState
 from headrace.domain.searches import next_worthwhile
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ SETTLED_MAX = 500
 """Facts that settle jobs in one record: half of it, so that grants find room in it too."""
 
 _search_of = attrgetter("search")
+_WAITS = (JobState.PENDING, JobState.SUSPENDED)
 _ABOUT_A_JOB = (JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1)
 
 
@@ -71,6 +73,7 @@ class Allocator:
                 self.reviewed = state.documents_sequence
             settled += dismissed
             skip |= {fact.job for fact in dismissed}
+        skip |= {key for key, job in state.cancels.items() if job.state in _WAITS}  # those that the next record ends
         line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
         facts = (*settled, *grant(state, self.standings, now, skip, room, in_line=line_stands))
         if facts or not any(pool.document.burst for pool in state.pools.values()):

@@ -221,7 +221,8 @@ def _after_preemption(job: JobRecord) -> str:
 
 
 def _cancels(state: State, _now: int) -> Iterator[Due]:
-    for job in list(state.cancels.values()):
+    """What waits ends first: of a whole sweep nothing may start in what the rest of it lets go of."""
+    for job in sorted(state.cancels.values(), key=lambda job: job.state is not JobState.PENDING):
         if job.state is JobState.PENDING:
             yield job, [_ended(job, "cancelled", "cancelled", None)]
         elif job.leases and (job.stop is None or job.stop.cause != "cancelled"):

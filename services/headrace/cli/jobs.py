@@ -1,13 +1,12 @@
-"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `requeue`, `preempt`: looking at jobs, and ending or moving them."""
+"""`headrace jobs`, `job`, `why`, `logs`, `requeue`, `preempt`: looking at jobs, and moving them; `cancel` is a module of its own."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 
-from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, instant, natural, positive
+from headrace.cli.arguments import Failed, Nouns, Parser, add_asker, add_command, client, instant, key_value, natural, positive
 from headrace.cli.because import because
 from headrace.cli.shown import amounts, as_json, gpus, local
 from headrace.cli.tables import pairs, table
@@ -33,7 +32,7 @@ def add(nouns: Nouns) -> None:
         headrace jobs --owner alice --limit 20 --json""",
     )
     parser.add_argument("--state", action="append", default=[], choices=STATES, help="only these; may be given several times")
-    parser.add_argument("--queue", default="", metavar="POLICY/PROFILE", help="only this queue's")
+    add_filters(parser)
     parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
     parser.add_argument("--limit", type=positive, default=100, metavar="N", help="at most so many (default: 100)")
     add_asker(parser)
@@ -62,27 +61,38 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended, through all its attempts")
     parser.add_argument("--attempt", type=natural, default=0, metavar="N", help="of this attempt (default: the latest)")
     parser.add_argument("--rank", type=natural, default=0, metavar="N", help="of this replica (default: 0)")
-    _add_wishes(nouns, example)
+    _add_requeue(nouns, example)
     _add_preempt(nouns, example)
 
 
-def _add_wishes(nouns: Nouns, example: str) -> None:
-    """What an owner may wish of a job."""
-    for name, run, says, because_of in (
-        ("cancel", cancel, "end jobs: pending ones at once, running ones by their ladder", "wrong data"),
-        (
-            "requeue",
-            requeue,
-            "have running or suspended jobs leave by their ladder and wait again, where they stood",
-            "slow node",
-        ),
-    ):
-        parser = add_command(
-            nouns, name, run, says, f'headrace {name} {example}\nheadrace {name} {example} --reason "{because_of}"'
-        )
-        parser.add_argument("jobs", nargs="+", metavar="ID")
-        parser.add_argument("--reason", default="", help="kept with the wish")
-        add_asker(parser, json=False)
+def add_filters(parser: Parser) -> None:
+    """Which jobs, by what they were submitted with."""
+    parser.add_argument("--queue", default="", metavar="POLICY/PROFILE", help="only this queue's")
+    parser.add_argument(
+        "--name", default="", metavar="PATTERN", help="only those whose whole name is like this, such as 'sweep-*'"
+    )
+    parser.add_argument(
+        "--label",
+        type=key_value,
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="only those with this label; may be given again",
+    )
+
+
+def _add_requeue(nouns: Nouns, example: str) -> None:
+    """What an owner may wish of a job besides its end."""
+    parser = add_command(
+        nouns,
+        "requeue",
+        requeue,
+        "have running or suspended jobs leave by their ladder and wait again, where they stood",
+        f'headrace requeue {example}\nheadrace requeue {example} --reason "slow node"',
+    )
+    parser.add_argument("jobs", nargs="+", metavar="ID")
+    parser.add_argument("--reason", default="", help="kept with the wish")
+    add_asker(parser, json=False)
 
 
 def _add_preempt(nouns: Nouns, example: str) -> None:
@@ -121,7 +131,9 @@ async def preempt(args: argparse.Namespace) -> int:
 async def jobs(args: argparse.Namespace) -> int:
     """The list."""
     async with client(args) as hr:
-        found = await hr.jobs(states=args.state, queue=args.queue, user=args.owner, limit=args.limit)
+        found = await hr.jobs(
+            states=args.state, queue=args.queue, user=args.owner, limit=args.limit, name=args.name, labels=dict(args.label)
+        )
     if args.json:
         print(as_json(found))
     elif not found:
@@ -220,40 +232,22 @@ async def why(args: argparse.Namespace) -> int:
     return 0
 
 
-async def cancel(args: argparse.Namespace) -> int:
-    """Each of them; what cannot be ended is told, and the others are."""
-    return await _wish(args, _cancel)
-
-
 async def requeue(args: argparse.Namespace) -> int:
     """Each of them; what cannot go back into line is told, and the others do."""
-    return await _wish(args, _requeue)
-
-
-async def _wish(args: argparse.Namespace, wish: Callable[[Client, str, str], Awaitable[str]]) -> int:
     refused = 0
     async with client(args) as hr:
         for name in args.jobs:
             try:
-                print(await wish(hr, name, args.reason))
+                print(await _requeue(hr, name, args.reason))
             except (Failed, Refused) as error:
                 refused = 1
                 print(f"headrace: {error}", file=sys.stderr)
     return refused
 
 
-async def _cancel(hr: Client, name: str, reason: str) -> str:
-    """It is looked up first, so that a wrong id is told at once, and an admin may end anybody's."""
-    view = await _known(hr, name)
-    if view.state in FINAL:
-        raise Failed(f"{view.id} has ended already: it is {view.state}")
-    await hr.cancel(view.job, reason)
-    return f"{view.id} will end"
-
-
 async def _requeue(hr: Client, name: str, reason: str) -> str:
-    """It is looked up first, too."""
-    view = await _known(hr, name)
+    """It is looked up first, so that a wrong id is told at once, and an admin may send back anybody's."""
+    view = await known(hr, name)
     if view.state in FINAL:
         raise Failed(f"{view.id} has ended: it is {view.state}; submit it again with `headrace submit`, as a new job")
     if view.state == "pending":
@@ -262,7 +256,8 @@ async def _requeue(hr: Client, name: str, reason: str) -> str:
     return f"{view.id} will leave by its ladder and wait again"
 
 
-async def _known(hr: Client, name: str) -> JobView:
+async def known(hr: Client, name: str) -> JobView:
+    """The job; one just submitted may still be unknown for a moment."""
     view = await hr.judged(name, STARTS_SOON)
     return view if view is not None else await hr.job(name)
 
@@ -288,7 +283,7 @@ async def _next_attempt(hr: Client, name: str, after: int) -> int:
     """The first attempt after `after`, once there is one (the latest, after none); 0 where the job has ended without another."""
     told = ""
     while True:
-        view = await _known(hr, name)
+        view = await known(hr, name)
         later = [attempt.attempt for attempt in view.attempts if attempt.attempt > after]
         if later:
             return later[0] if after else later[-1]

@@ -7,8 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
+from headrace.contracts.codec import encode
 from headrace.contracts.queries import ForceRequest, NodeRequest
-from headrace.contracts.subjects import cancel, node_writer, requeue
+from headrace.contracts.subjects import cancel, cancel_many, node_writer, requeue
+from headrace.contracts.wishes import CancelManyWish
 from headrace.contracts.writers import PREEMPTION
 from headrace.governance.forcing import forcing
 from headrace.governance.nodes import confirming_empty, cordoning, draining
@@ -84,6 +86,10 @@ def _wish_of_jobs(world: World, moment: Moment) -> None:
     for name, subject in ((moment.cancel, cancel), (moment.requeue, requeue)):
         if name:
             world.wish(subject(*world.names[name].split(".")), b"{}")
+    keys = [world.names[name].split(".") for name in moment.cancel_many]
+    for tenant, user in dict.fromkeys((tenant, user) for tenant, user, _ in keys):
+        ids = tuple(job_id for *owner, job_id in keys if owner == [tenant, user])
+        world.wish(cancel_many(tenant, user), encode(CancelManyWish(jobs=ids)))
 
 
 def _happen_to_node(world: World, moment: Moment) -> None:

@@ -115,6 +115,8 @@ class Expect(Part, frozen=True, kw_only=True):
 class Moment(Part, frozen=True, kw_only=True):
     """One entry of the timeline: `at` in microseconds since the start, and one thing that happens.
 
+    `cancel_many`: jobs, those of one user by one request.
+
     `refused`: governance has to refuse it, with these words among its own. From `refuse_starts` or `stall_starts` on until
     `allow_starts`, the node refuses what it is to start (R36), or never gets it started.
     """
@@ -131,6 +133,7 @@ class Moment(Part, frozen=True, kw_only=True):
     stall_starts: str = ""
     allow_starts: str = ""
     cancel: str = ""
+    cancel_many: tuple[str, ...] = ()
     requeue: str = ""
     finish: str = ""
     fail: str = ""
@@ -222,12 +225,20 @@ def _check_names(file: _File) -> Iterator[Complaint]:
             yield from named_anew("job", moment.submit, jobs, ("timeline", place, "submit", "name"))
         if moment.node_joins is not None:
             yield from named_anew("node", moment.node_joins, nodes, ("timeline", place, "node_joins", "name"))
-        for what in ("cancel", "requeue", "finish", "fail"):
-            if (name := getattr(moment, what)) and name not in jobs:
+        for what, name in _named_jobs(moment):
+            if name not in jobs:
                 yield ("timeline", place, what), NOT_YET.format(name)
         for what in ON_A_NODE:
             if (name := getattr(moment, what)) and name not in nodes:
                 yield ("timeline", place, what), f"there is no node {name}; with a count they are NAME-1 ..."
+
+
+def _named_jobs(moment: Moment) -> Iterator[tuple[str, str]]:
+    """The jobs to which something happens, and what."""
+    for what in ("cancel", "requeue", "finish", "fail"):
+        if name := getattr(moment, what):
+            yield what, name
+    yield from (("cancel_many", name) for name in moment.cancel_many)
 
 
 def _too_much(file: _File) -> Complaint | None:
@@ -321,6 +332,7 @@ MOMENT = Shape(
         "submit": SUBMIT,
         **dict.fromkeys(ON_A_NODE, w.TOKEN),
         "cancel": w.TOKEN,
+        "cancel_many": Several(w.TOKEN, least=1),
         "requeue": w.TOKEN,
         "finish": w.TOKEN,
         "fail": w.TOKEN,

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -268,14 +269,18 @@ def _ended(state: JobState) -> str:
 
 
 def _passes(job: JobRecord | Rejected, request: JobsRequest) -> bool:
+    labels: Mapping[str, str] = {}
     if isinstance(job, Rejected):
         key, queue, state = job.fact.job, f"{job.fact.policy}/{job.fact.profile}", JobState.REJECTED.value
+        name = job.fact.name
     else:
-        key, queue, state = job.key, job.queue, shown.state_of(job)
+        key, queue, state, name, labels = job.key, job.queue, shown.state_of(job), job.name, job.labels
     return (
         (not request.states or state in request.states)
         and (not request.queue or queue == request.queue)
         and (not request.user or key.split(".")[1] == request.user)
+        and (not request.name or fnmatchcase(name, request.name))
+        and all(labels.get(label) == value for label, value in request.labels.items())
     )
 
 

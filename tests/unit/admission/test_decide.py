@@ -16,8 +16,8 @@ from headrace.contracts.codec import encode
 from headrace.contracts.digests import submission_digest
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
-from headrace.contracts.subjects import by, cancel, requeue, submit
-from headrace.contracts.wishes import After, CancelWish, JobText, JobWish, JobWishes, RequeueWish
+from headrace.contracts.subjects import by, cancel, cancel_many, requeue, submit
+from headrace.contracts.wishes import CANCELS_MAX, After, CancelManyWish, CancelWish, JobText, JobWish, JobWishes, RequeueWish
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -383,6 +383,66 @@ def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_somebody_else
         refused(2, "NOT_ALLOWED", f"ann has no job {job_id(2)}", cancel("default", "ann", job_id(2))),
         refused(3, "NOT_ALLOWED", f"bob has no job {job_id(1)}", cancel("default", "bob", job_id(1))),
         judged_through(3),
+    )
+
+
+def cancels(*numbers: int, **said: object) -> bytes:
+    return encode(CancelManyWish(jobs=tuple(map(job_id, numbers)), **said))
+
+
+def test_of_several_that_are_cancelled_those_that_wait_come_first_and_what_has_ended_is_passed_over(judging):
+    judging.submit(*(wish(number) for number in range(1, 8)))
+    judging.judged()
+    judging.told.allocate()
+    judging.told.say(f.JobEndedV1(job=key(5), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    assert [number for number in range(1, 8) if judging.told.state.jobs[key(number)].leases] == [1, 2, 3, 4]
+
+    judging.hear(cancel_many("default", "ann"), cancels(1, 2, 7, 4, 5, 1, 6, reason="typo"))
+
+    assert judging.judged() == (*(wanted(number, "typo") for number in (7, 6, 1, 2, 4)), judged_through(2))
+
+
+def test_several_that_are_cancelled_stand_in_one_record_behind_what_had_no_room_for_them(judging):
+    count = CANCELS_MAX
+    judging.submit(*(wish(number) for number in range(count)), to=submit("default", "ann", "ml", "one"))
+    while judging.judged():
+        pass
+    others = [wish(number) for number in range(count, count + 200)]
+    judging.submit(*others)
+    judging.hear(cancel_many("default", "ann"), cancels(*range(count)))
+    judging.hear(cancel_many("default", "ann"), cancels(*range(count)))
+
+    assert judging.judged()[-1] == judged_through(2)
+    first = judging.judged()
+    assert first[:-1] == tuple(wanted(number) for number in range(count))
+    assert judging.judged() in ((), (judged_through(4),))  # they are being cancelled already
+
+
+def test_more_text_than_a_record_holds_goes_into_two_and_none_is_asked_for_twice(judging):
+    judging.submit(*(wish(number) for number in range(CANCELS_MAX)))
+    while judging.judged():
+        pass
+    judging.hear(cancel_many("default", "ann"), cancels(*range(CANCELS_MAX), reason="\u2620" * 256))
+    stated = []
+    while facts := judging.judged():
+        stated += facts
+    assert stated[:-1] == [wanted(number, "\u2620" * 256) for number in range(CANCELS_MAX)]
+
+
+def test_of_several_those_that_are_unknown_are_refused_at_once_and_the_others_are_cancelled(judging):
+    judging.submit(wish(1))
+    judging.hear(cancel_many("default", "ann"), cancels(7, 1, 8))
+    judging.hear(cancel_many("default", "bob"), cancels(1))
+    judging.hear(cancel_many("default", "ann"), encode(CancelManyWish(jobs=(job_id(1), "x"))))
+
+    text = f"ann has no job {job_id(7)} (and 1 more like it)"
+    assert judging.judged() == (
+        admitted(1),
+        wanted(1),
+        refused(2, "NOT_ALLOWED", text, cancel_many("default", "ann")),
+        refused(3, "NOT_ALLOWED", f"bob has no job {job_id(1)}", cancel_many("default", "bob")),
+        refused(4, "MALFORMED", "jobs: 'x' is no lower-case ULID of 26 characters", cancel_many("default", "ann")),
+        judged_through(4),
     )
 
 

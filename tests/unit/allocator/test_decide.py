@@ -20,6 +20,21 @@ def hall(*policies: d.Policy, count: int = 4) -> History:
     return told
 
 
+def test_of_more_that_are_cancelled_than_a_record_settles_none_is_granted_what_is_free():
+    told = hall(policy("ml"), count=4)
+    told.node("n2", 4)
+    for job in [told.admit(queue) for queue in (*["ml/one"] * SETTLED_MAX, *["ml/two"] * 20)]:
+        told.cancel(job)
+    last = told.admit("ml/three")
+    told.learn()
+
+    rounds = [told.allocate() for _ in range(3)]
+
+    ended = [sum(isinstance(fact, f.JobEndedV1) for fact in facts) for facts in rounds]
+    granted = [fact.job for facts in rounds for fact in facts if isinstance(fact, f.LeaseGrantedV1)]
+    assert (ended, granted) == ([SETTLED_MAX, 20, 0], [last.key])
+
+
 def answered(told: History) -> None:
     """Preemption states what it has to say."""
     told.say(*PreemptionWatch(told.state).decide(told.now), by="preemption")

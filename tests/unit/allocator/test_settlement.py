@@ -289,6 +289,16 @@ def test_a_pending_job_is_cancelled_at_once():
     assert settled(told) == [ended(job, "cancelled", "cancelled", attempt=0)]
 
 
+def test_of_those_that_are_cancelled_the_ones_that_wait_end_first():
+    told = history()
+    runs, waits = told.run("ml/one"), told.admit("ml/one")
+
+    told.cancel(runs)
+    told.cancel(waits)
+
+    assert settled(told) == [ended(waits, "cancelled", "cancelled", attempt=0), stopped(runs, "cancelled", then="cancel")]
+
+
 def test_a_running_job_is_told_once_to_stop_and_is_cancelled_when_it_has():
     told = history()
     job = told.run("ml/one")

@@ -10,6 +10,7 @@ import pytest
 from headrace.cli import (
     audit,
     books,
+    cancel,
     documents,
     jobs,
     replay,
@@ -32,6 +33,7 @@ class FakeClient:
     def __init__(self, answers):
         self.answers = answers
         self.said = []
+        self.user = "alice"
 
     async def __aenter__(self):
         return self
@@ -73,6 +75,7 @@ def headrace(monkeypatch, capsys):
         for module in (
             audit,
             books,
+            cancel,
             documents,
             jobs,
             replay,

@@ -1,4 +1,4 @@
-"""`headrace jobs`, `job`, `why`, `logs`, `cancel`, `requeue`, `preempt` on canned answers."""
+"""`headrace jobs`, `job`, `why`, `logs`, `requeue`, `preempt` on canned answers."""
 
 from __future__ import annotations
 
@@ -47,8 +47,17 @@ def test_the_list_says_what_runs_where_and_why_the_rest_waits(headrace):
 
 
 def test_the_list_is_filtered_where_it_is_made(headrace):
-    ran = headrace("jobs --state pending --state running --queue a/b --owner bob --limit 1", jobs=(view("running"),))
-    assert ran.said == [("jobs", (), {"states": ["pending", "running"], "queue": "a/b", "user": "bob", "limit": 1})]
+    line = "jobs --state pending --state running --queue a/b --owner bob --limit 1 --name sweep-* --label run=7"
+    ran = headrace(line, jobs=(view("running"),))
+    asked = {
+        "states": ["pending", "running"],
+        "queue": "a/b",
+        "user": "bob",
+        "limit": 1,
+        "name": "sweep-*",
+        "labels": {"run": "7"},
+    }
+    assert ran.said == [("jobs", (), asked)]
     assert ran.err == "The newest 1; --limit shows more.\n"
 
 
@@ -167,26 +176,6 @@ def test_following_outlives_a_node_that_is_away(headrace):
         ],
     )
     assert ran[:3] == (0, "a\n", "-- node gpu01 is away --\n-- feed is away --\n")
-
-
-def test_a_cancel_is_a_wish_about_the_job_whoever_owns_it(headrace):
-    ran = headrace(["cancel", ID, "--reason", "wrong data"], judged=view("running"), cancel=None)
-    assert ran[:3] == (0, f"{ID} will end\n", "")
-    assert ran.said[1] == ("cancel", (KEY, "wrong data"), {})
-
-
-def test_what_has_ended_or_is_unknown_is_told_and_the_others_are_cancelled(headrace):
-    ran = headrace(
-        f"cancel {ID} {ID} {ID}",
-        judged=[view("succeeded"), None, view("pending")],
-        job=Refused("NOT_FOUND", "no such job"),
-        cancel=None,
-    )
-    assert ran[:3] == (
-        1,
-        f"{ID} will end\n",
-        f"headrace: {ID} has ended already: it is succeeded\nheadrace: no such job\n",
-    )
 
 
 @pytest.mark.parametrize("state", ["running", "suspended"])

@@ -13,12 +13,13 @@ from headrace.client import HeadraceError, Refused, SubmittedJob, Unreachable
 from headrace.client import client as client_module
 from headrace.client.client import Client
 from headrace.client.endpoint import Door, Login
-from headrace.client.wishing import make_wish
-from headrace.contracts.codec import decode, decode_submit, encode
+from headrace.client.wishing import make_wish, new_job_id
+from headrace.contracts.codec import decode, decode_cancel_many, decode_submit, encode
 from headrace.contracts.digests import submission_digest
 from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, JobRequest, JobsRequest, JobView, QueueView
 from headrace.contracts.why import WhyView
+from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish
 
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
 KEY = f"acme.alice.{ID}"
@@ -166,6 +167,18 @@ async def test_a_cancel_is_a_wish_about_ones_own_job_or_the_one_that_a_key_names
     hr = make(ACK)
     await hr.cancel(job, "wrong data")
     assert hr._link.asked == [(subject, b'{"reason":"wrong data"}', None)]
+
+
+async def test_many_jobs_are_cancelled_by_one_message_for_each_user(make):
+    hr = make(ACK)
+    many = [new_job_id() for _ in range(CANCELS_MAX)]
+    await hr.cancel_many([ID, f"acme.bob.{ID}", *many], "wrong data")
+    asked = [(subject, decode_cancel_many(payload)) for subject, payload, _ in hr._link.asked]
+    assert asked == [
+        ("hr.cancel.acme.alice.many", CancelManyWish(jobs=(ID, *many[:-1]), reason="wrong data")),
+        ("hr.cancel.acme.alice.many", CancelManyWish(jobs=(many[-1],), reason="wrong data")),
+        ("hr.cancel.acme.bob.many", CancelManyWish(jobs=(ID,), reason="wrong data")),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from headrace.contracts.codec import Malformed
 from headrace.contracts.facts import NodeCordonedV1, WishesJudgedV1
 from headrace.contracts.orders import Heartbeat
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
-from headrace.contracts.wishes import CancelWish, JobWish, RequeueWish
+from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish, CancelWish, JobWish, RequeueWish
 
 JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
 RECORD = Record(by="admission", now=1, engine="0.1.0", as_of=7, facts=(WishesJudgedV1(through=3),))
@@ -47,7 +47,8 @@ def test_hostile_bytes_are_refused_in_one_line(name, decode):
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_decoded_or_refused(payload):
-    for decode in (codec.decode_record, codec.decode_submit, codec.decode_cancel, codec.decode_requeue):
+    decoders = (codec.decode_record, codec.decode_submit, codec.decode_cancel, codec.decode_cancel_many, codec.decode_requeue)
+    for decode in decoders:
         with contextlib.suppress(Malformed):
             decode(payload)
 
@@ -121,6 +122,7 @@ def test_a_cancel_or_requeue_needs_no_words(payload):
 
 def test_a_cancel_or_requeue_may_say_why():
     assert codec.decode_cancel(b'{"reason":"typo"}') == CancelWish(reason="typo")
+    assert codec.decode_cancel_many(b'{"jobs":["a","b"],"reason":"typo"}') == CancelManyWish(jobs=("a", "b"), reason="typo")
     assert codec.decode_requeue(b'{"reason":"slow"}') == RequeueWish(reason="slow")
 
 
@@ -129,3 +131,13 @@ def test_any_other_message_is_bounded_too():
     assert codec.decode(codec.encode(beat), Heartbeat) == beat
     with pytest.raises(Malformed, match="at most 8388608 bytes"):
         codec.decode(b" " * (codec.MESSAGE_BYTES_MAX + 1), Heartbeat)
+
+
+@pytest.mark.parametrize("count", [0, CANCELS_MAX + 1])
+def test_one_message_cancels_as_many_jobs_as_a_record_tells_of(count):
+    with pytest.raises(codec.Malformed, match=f"^jobs: cancel 1 to {CANCELS_MAX} in one message, this has {count}$"):
+        codec.decode_cancel_many(encode_jobs(count))
+
+
+def encode_jobs(count):
+    return codec.encode(CancelManyWish(jobs=("a",) * count))

@@ -57,6 +57,10 @@ def test_what_is_put_together_can_be_taken_apart():
         (subjects.parse_submit, f"hr.cancel.acme.alice.{JOB}.x"),
         (subjects.parse_cancel, "hr.cancel.acme.alice.job-1"),
         (subjects.parse_cancel, f"hr.cancel.acme..{JOB}"),
+        (subjects.parse_cancel, "hr.cancel.acme.alice.many"),
+        (subjects.parse_cancel_many, f"hr.cancel.acme.alice.{JOB}"),
+        (subjects.parse_cancel_many, "hr.cancel.acme.Alice.many"),
+        (subjects.parse_cancel_many, "hr.requeue.acme.alice.many"),
         (subjects.parse_requeue, f"hr.cancel.acme.alice.{JOB}"),
         (subjects.parse_requeue, "hr.requeue.acme.alice.job-1"),
         (subjects.parse_query, "hr.query.feed.jobs.acme"),
@@ -71,6 +75,19 @@ def test_what_is_put_together_can_be_taken_apart():
 def test_what_is_no_such_subject_is_refused_and_says_what_one_looks_like(parse, subject):
     with pytest.raises(IdError, match="it looks like hr"):
         parse(subject)
+
+
+def test_several_jobs_are_cancelled_on_a_subject_of_its_own():
+    subject = subjects.cancel_many("acme", "alice")
+    assert (subject, subjects.parse_cancel_many(subject)) == ("hr.cancel.acme.alice.many", ("acme", "alice"))
+    told = (
+        subject,
+        subjects.by(subject, "acme", "ci"),
+        subjects.cancel("acme", "alice", JOB),
+        "hr.requeue.acme.alice.many",
+        "",
+    )
+    assert [subjects.is_cancel_many(one) for one in told] == [True, True, False, False, False]
 
 
 def test_the_asker_is_whom_the_subject_names_and_nobody_where_it_names_none():

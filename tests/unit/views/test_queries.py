@@ -88,14 +88,19 @@ async def test_jobs_are_the_tenants_own_newest_first_with_the_latest_attempt(hal
         (JobsRequest(states=("running", "rejected")), [1]),
         (JobsRequest(queue="dev/pair"), [2]),
         (JobsRequest(user="bob"), [3]),
+        (JobsRequest(name="sweep-*"), [3, 2]),
+        (JobsRequest(name="sweep"), []),
+        (JobsRequest(labels={"run": "7"}), [3, 1]),
+        (JobsRequest(labels={"run": "7"}, name="sweep-?"), [3]),
+        (JobsRequest(labels={"run": "8"}), []),
         (JobsRequest(states=("pending",), user="bob", queue="dev/pair"), []),
     ],
 )
 async def test_jobs_are_filtered_and_limited(hall, ask, request_, numbers):
-    hall.admit(hall.job(1))
+    hall.admit(hall.job(1), labels={"run": "7", "team": "x"})
     hall.grant(hall.job(1), ("gpu01", "g0"))
-    hall.admit(hall.job(2), profile="pair", replicas=2)
-    hall.admit(hall.job(3, user="bob"))
+    hall.admit(hall.job(2), profile="pair", replicas=2, name="sweep-9")
+    hall.admit(hall.job(3, user="bob"), name="sweep-1", labels={"run": "7"})
     assert [int(job.id[3:]) for job in await ask("jobs", request_)] == numbers
 
 
