@@ -78,7 +78,7 @@ class Watching:
             elif kind in OVER:
                 for leases in self.holds.values():
                     leases.discard(_lease(fact))
-            elif kind == "node.uncordoned.v1":
+            elif kind == "node.uncordoned.v1" or (kind == "node.checked.v1" and fact["passed"]):
                 self.aside.discard(fact["node"])
             elif kind in ASIDE:
                 if kind == "node.set_aside.v1":

@@ -50,8 +50,11 @@ LATER_FIELDS: dict[str, set[str]] = {
     "job.admitted.v1": {"contained", "mig", "on_behalf_of", "rules", "submitted_by"},
     "job.rejected.v1": {"contained", "on_behalf_of", "preemptible", "request", "submitted_by"},
     "job.requeued.v1": {"avoid", "avoid_until", "may_overlap"},
+    "lease.ended.v1": {"held_by"},
     "lease.granted.v1": {"over_budget"},
     "node.registered.v1": {"levels", "reads"},
+    "node.set_aside.v1": {"until"},
+    "node.stopped.v1": {"through"},
     "preemption.ordered.v1": {"ladders"},
 }
 """Fields, all with defaults, that a fact got after its golden record was written."""

@@ -206,6 +206,10 @@ class Auditor:
 
     _node_set_aside = _node_drain_ordered = _node_cordoned
 
+    def _node_checked(self, fact: Json) -> None:
+        if fact["passed"]:
+            self.cordoned.discard(fact["node"])
+
     def _node_uncordoned(self, fact: Json) -> None:
         self.cordoned.discard(fact["node"])
 

@@ -10,7 +10,7 @@ from headrace.contracts.records import Record
 from headrace.contracts.subjects import ledger, node_writer
 from headrace.node_executor.core import vocabulary as v
 from tests.simulation.clockwork import OUTSIDE, Process
-from tests.simulation.plan import Fault
+from tests.simulation.plan import SERVICES, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,10 @@ LOST_IN = 0.1
 """How often a message is lost, or comes twice, on a wire that is no good."""
 VOID_LIES = 5
 """Which lies are void: those up to this number."""
+ELECTS, RISES = 3.0, 6.0
+"""Seconds until servers that have come up have a leader, and until everybody else has come up, at most."""
+FAR, SETTLES = 0.5, 8.0
+"""How often nodes come last then, and are far from the servers, and for how many seconds."""
 SLOWER = 40
 """How many times slower a wire or a node is that is slow."""
 
@@ -111,6 +115,46 @@ class Breaking:
 
     def _full(self, fault: Fault) -> None:
         self.world.network.full_until = self.world.loop.time() + fault.span / 1_000_000
+
+    # All of it
+
+    def _everything(self, fault: Fault) -> None:
+        """The machine with everything on it dies, as when its supervisor is killed: the server, the services, and the executors with
+        their jobs (or, with an amount, the executors alone). It comes up again piece by piece, while users submit.
+        """
+        world, loop = self.world, self.world.loop
+        world.network.go_down()
+        for name in SERVICES:
+            for process in world.processes.get(name, ()):
+                if process.alive:
+                    world.struck.setdefault(name, loop.time())
+                    world.kill(process)
+        for name, machine in world.machines.items():
+            process, hands = world.alive(name), machine.executor
+            if hands is not None and not fault.amount:
+                hands.hears(lambda _, hands=hands: hands.halt(), "")
+            elif process is not None:
+                world.kill(process)
+        self._later(fault, self._rise)
+
+    def _rise(self) -> None:
+        world, draw = self.world, self.world.random.random
+        for process in filter(None, map(world.alive, world.machines)):  # they gave up waiting for the server
+            world.kill(process)
+        world.network.come_up()
+        world.network.streams_away_until = max(world.network.streams_away_until, world.loop.time() + ELECTS * draw())
+        far = draw() < FAR
+        for name in (*SERVICES, *world.machines):
+            late = RISES if far and name in world.machines else 0.0
+            world.loop.call_later(late + RISES * draw(), self._start_anew, name, far, context=OUTSIDE.context)
+
+    def _start_anew(self, name: str, far: bool) -> None:
+        world = self.world
+        world.launch(name)
+        if far and name in world.machines:  # a record of a node takes longer than a round of the allocator
+            world.loop.call_later(SETTLES, world.network.slow, name, 1, context=OUTSIDE.context)
+            for number in range(10):
+                world.loop.call_later(0.05 * number, world.network.slow, name, SLOWER, context=OUTSIDE.context)
 
     # Machines
 

@@ -36,7 +36,13 @@ class Hands:
     """Performs what the core asks for. `now` is the node's clock."""
 
     def __init__(
-        self, node: Node, machine: Machine, journal: Journal, state: Callable[[AnyFact], None], now: Callable[[], int]
+        self,
+        node: Node,
+        machine: Machine,
+        journal: Journal,
+        state: Callable[[AnyFact], None],
+        now: Callable[[], int],
+        ask: Callable[[], None],
     ) -> None:
         self.node, self.machine, self.journal, self._state, self.now = node, machine, journal, state, now
         self._process = current()
@@ -56,6 +62,8 @@ class Hands:
             v.Kill: self._kill,
             v.Verify: self._verify,
             v.SetTimer: self._set_timer,
+            v.Ask: lambda _: ask(),
+            v.Check: lambda _: self._later(START_TAKES, self._checked),
             v.State: lambda action: self._state(action.fact),
             v.Release: self._release,
         }
@@ -182,6 +190,10 @@ class Hands:
         if self.machine.resume(lease):
             self.handle(v.Resumed(self.now(), lease))
 
+    def _checked(self) -> None:
+        trouble = self.machine.trouble or ("the disk is full" if self.machine.disk.full else "")
+        self.handle(v.Checked(self.now(), trouble))
+
     def _set_timer(self, action: v.SetTimer) -> None:
         if action.lease in self._timers:
             self._timers[action.lease].cancel()
@@ -224,7 +236,7 @@ async def serve(machine: Machine, network: Network) -> None:
         at=now(),
     )
     node = Node(registration, closed(journal), journal.last)
-    hands = Hands(node, machine, journal, ledger.state, now)
+    hands = Hands(node, machine, journal, ledger.state, now, link.ask_now)
     machine.executor = hands
     for left in [left for left in journal.open.values() if not left.ended]:
         hands.carry_on(left)

@@ -44,6 +44,8 @@ ON_NODES = (
     *("disk", "device", "refuse", "stuck", "slow_node", "lie"),
 )
 ON_THE_SERVER = ("server", "election", "full")
+EVERYTHING = 0.15
+"""How often everything dies at once, and users submit while it comes up again."""
 """What goes wrong; each run has some of them."""
 
 FEW, MANY, DENSE = (8, 24), (60, 120), 0.2
@@ -142,9 +144,14 @@ def draw(seed: str) -> Plan:
     jobs = _jobs(chance, law, links, until, features, many=Random(f"dense/{seed}").random() < DENSE)
     machines = [name for row in rows for name in numbered(row.name, row.count)]
     jobs, again = _repeated(Drawn(Random(f"again/{seed}")), jobs)
+    crash = _everything(seed, until)
+    if crash is not None:
+        jobs = _meanwhile(crash, jobs)
     acts = _acts(chance, features, law, pools, rows, machines, jobs, until)
     joined = [act.node.name for act in acts if act.node is not None]
     faults = _faults(chance, [*machines, *joined], until)
+    if crash is not None:
+        faults = sorted([*faults, crash], key=lambda fault: fault.at)
     return Plan(
         seed, until, documents, tuple(rows), tuple(jobs), tuple(acts), tuple(faults), chance.among([200, 1_000, 8_000]), again
     )
@@ -253,6 +260,25 @@ def _faults(chance: Drawn, machines: list[str], until: int) -> list[Fault]:
             span = min(span, 20 * SECOND)
         found.append(Fault(chance.number(SECOND, until), kind, target, span, _amount(chance, kind)))
     return sorted(found, key=lambda fault: fault.at)
+
+
+def _everything(seed: str, until: int) -> Fault | None:
+    """Drawn apart, so that whatever else happens is what it would have been."""
+    chance = Drawn(Random(f"everything/{seed}"))
+    if chance.random.random() >= EVERYTHING:
+        return None
+    span = chance.among([SECOND, 3 * SECOND, 10 * SECOND, 30 * SECOND])
+    return Fault(chance.number(until // 4, until // 2), "everything", "nats", span, amount=chance.number(0, 1))
+
+
+def _meanwhile(crash: Fault, jobs: list[Job]) -> list[Job]:
+    """Every third job is submitted while everything comes up."""
+    chance = Drawn(Random(f"meanwhile/{crash.at}"))
+    moved = [
+        msgspec.structs.replace(job, at=crash.at + crash.span + chance.number(0, 8 * SECOND)) if place % 3 == 0 else job
+        for place, job in enumerate(jobs)
+    ]
+    return sorted(moved, key=lambda job: job.at)
 
 
 def _amount(chance: Drawn, kind: str) -> int:

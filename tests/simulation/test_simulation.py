@@ -16,6 +16,7 @@ from headrace.admission.judge import judge
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.streams import STREAMS
 from headrace.contracts import facts as f
+from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.codec import decode_submit
 from headrace.contracts.subjects import SUBMIT_STREAM
 from headrace.domain.fold.apply import HANDLERS
@@ -115,6 +116,29 @@ def test_what_ran_when_a_machine_lost_its_power_and_its_journal_runs_again_as_th
 
     attempts = [lease.split("/", 1)[1] for lease in worlds[0].machines["n1"].starts]
     assert [outcome.violations, attempts] == [[], ["1/0", "2/0"]]
+
+
+LAW = structs.replace(HALL, policies=(structs.replace(HALL.policies[0], limit={GPU: 4 * GPU_UNITS}),))
+
+
+def crash_of_everything(seed):
+    """Four jobs run and two wait when everything dies; others come while it rises again, and all are there for five minutes."""
+    jobs = []
+    for number in range(14):
+        wish = Submit(name=f"job-{number}", queue="ml/one", tenant="default", user="ann")
+        at = 2 * SECOND + number * SECOND // 10 if number < 6 else 48 * SECOND + number * SECOND // 2
+        jobs.append(Job(at, wish, Behaviour(duration=300 * SECOND, term_takes=number % 4 * 2 * SECOND)))
+    node = Nodes(name="n1", labels={"site": "hall"}, gpus=4, gpu_model="H100-80GB", cpus=16)
+    crash = Fault(20 * SECOND, "everything", "nats", 25 * SECOND)
+    return Plan(seed, until=90 * SECOND, documents=LAW, nodes=(node,), jobs=tuple(jobs), faults=(crash,))
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "12", "13", "19"])
+def test_after_a_crash_of_everything_at_once_jobs_run_again_and_no_node_is_set_aside(seed):
+    """What a node has to say of its earlier life comes after new grants, in pieces; users submit while everything rises (R36)."""
+    outcome = play(crash_of_everything(seed))
+
+    assert (outcome.violations, outcome.counts["fault: everything"]) == ([], 1)
 
 
 def found(first, drawn=draw):

@@ -19,6 +19,7 @@ from headrace.audit.verify_chains import head_of
 from headrace.audit.verify_decisions import Decisions
 from headrace.bus.log import Message
 from headrace.contracts.audit import Finding
+from headrace.contracts.facts import NodeSetAsideV1
 from headrace.contracts.mig import charge
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.domain.job_states import FINAL
@@ -35,11 +36,12 @@ MOST = 20
 
 
 class Watch:
-    """`violations` are lines. `lies`: payloads that were made up to be void; `clock`: true microseconds since the beginning."""
+    """`violations` are lines. `lies`: payloads that were made up to be void; `troubled`: nodes that have a cause to refuse starts."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
         self.lies: set[bytes] = set()
+        self.troubled: set[str] = set()
         self.fold = Ledger()
         self.auditor = Auditor()
         self.facts = 0
@@ -84,6 +86,9 @@ class Watch:
             self.void.add(message.sequence)
             return
         self.facts += len(record.facts)
+        for fact in record.facts:
+            if isinstance(fact, NodeSetAsideV1) and fact.node not in self.troubled:
+                self.wrong(f"{message.sequence}: node {fact.node} is set aside, and nothing is wrong with it: {fact.reason}")
         self._audit(message)
 
     def _expected_void(self, message: Message) -> bool:

@@ -60,6 +60,8 @@ PATIENCE = 1_200.0
 
 QUIET = 2.0
 RESTARTED_AFTER = 0.2
+REFUSES = frozenset({"refuse", "disk", "device"})
+"""Faults after which a node may refuse what it should start."""
 NO_TROUBLE = frozenset({"clock_ahead", "clock_jumped", "void_record"})
 """Errors that a service may log: they speak of what was done to it."""
 
@@ -168,6 +170,7 @@ class World:
         for name in (*SERVICES, *self.machines):
             self.launch(name)
         self.users.begin()
+        self.watch.troubled = {fault.target for fault in self.plan.faults if fault.kind in REFUSES}
         for fault in self.plan.faults:
             self.loop.call_at(fault.at / 1_000_000, self.breaking.strike, fault)
         await asyncio.sleep(self.plan.until / 1_000_000)

@@ -73,7 +73,8 @@ class NodeAnswer(Value, frozen=True, kw_only=True):
     `last_digest` is the digest of that record (`records.digest`), by which a node whose acknowledgement was lost knows its own. `now` is
     the log's time when this was said (0: nobody says), by which a node knows that its clock is ahead, and its records would be void (R34).
     `level` is the installation's: the node states no newer facts than it has (`contracts.levels`). `lost`: it was given up, and nothing
-    is granted on it until it says again what it is (R32); it need not have noticed, if only its heartbeats were not heard.
+    is granted on it until it says again what it is (R32); it need not have noticed, if only its heartbeats were not heard. `check`: the
+    sequence of the order to check itself that it has not answered yet (R36); 0: there is none.
     """
 
     node: str
@@ -83,6 +84,7 @@ class NodeAnswer(Value, frozen=True, kw_only=True):
     now: int = 0
     level: int = 1
     lost: bool = False
+    check: int = 0
     starts: tuple[StartOrder, ...] = ()
     stops: tuple[StopOrder, ...] = ()
 

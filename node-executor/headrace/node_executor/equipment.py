@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
+from headrace.node_executor.core.vocabulary import Action
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.enclosing import Enclosing
 from headrace.node_executor.journal import Journal
@@ -14,7 +17,10 @@ from headrace.node_executor.workspace import Workspace
 
 
 class Equipment(NamedTuple):
-    """What the executor works with. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers."""
+    """What the executor works with. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers.
+
+    `others`: who performs the actions that are about no lease.
+    """
 
     workspace: Workspace
     preparation: Preparation
@@ -25,3 +31,4 @@ class Equipment(NamedTuple):
     tracing: Tracing
     output_limit: int
     contains: bool = False
+    others: Mapping[type[Action], Callable[[], None]] = MappingProxyType({})

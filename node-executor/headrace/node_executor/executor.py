@@ -126,8 +126,9 @@ class Executor:
     # Performing
 
     def _perform(self, action: v.Action) -> None:
+        other = self._with.others.get(type(action))
         try:
-            self.PERFORMS[type(action)](self, action)
+            other() if other is not None else self.PERFORMS[type(action)](self, action)
         except Exception:  # noqa: BLE001 - one lease's trouble must not reach the others
             _log.exception("action_failed", action=type(action).__name__, lease=getattr(action, "lease", ""))
 

@@ -73,6 +73,10 @@ class Ledger:
         self._heard_at = 0.0
         self._is_ahead = False
         self._level = FIRST
+        self._left = self._earlier = len(journal.unsent)
+        self._recalled = asyncio.Event()
+        if not self._left:
+            self._recalled.set()
         self.as_of = 0
 
     @property
@@ -92,6 +96,14 @@ class Ledger:
         if answer.now:
             self._log_time, self._heard_at = answer.now, asyncio.get_running_loop().time()
 
+    async def recalled(self) -> int:
+        """Wait until all that a former executor stated is stored; the sequence of the record that has the last of it (0: there was none).
+
+        Before that nobody else knows what has ended here, so what they would have run here is not to be believed (R36).
+        """
+        await self._recalled.wait()
+        return self.last_record if self._earlier else 0
+
     async def settled(self) -> None:
         """Wait until everything stated so far and since is stored."""
         await self._empty.wait()
@@ -108,6 +120,9 @@ class Ledger:
                 sending, in_doubt = self._next(self._last), False
             await self._store(sending, in_doubt=in_doubt)
             self._journal.stored(sending.count, self.last_record)
+            self._left -= sending.count
+            if self._left <= 0:
+                self._recalled.set()
             if not self._journal.unsent:
                 self._wanted.clear()
                 self._empty.set()

@@ -204,7 +204,12 @@ class Link:
 
     # Asking and beating
 
+    def ask_now(self) -> None:
+        """Ask at once what should run here."""
+        self._ask_now.set()
+
     async def _keep_asking(self, hears: Hears, ledger: Ledger) -> None:
+        recalled = await ledger.recalled()
         while True:
             self._ask_now.clear()
             try:
@@ -212,6 +217,9 @@ class Link:
             except Unavailable as error:
                 _log.debug("no_answer", reason=str(error))
                 await asyncio.sleep(10 * RECONNECT_WAIT)
+                continue
+            if answer.last_record < recalled:  # the feed has not read yet what ended here in an earlier life
+                await asyncio.sleep(RECONNECT_WAIT)
                 continue
             self.was_answered = True
             ledger.heard(answer)

@@ -26,6 +26,7 @@ from headrace.node_executor import native
 from headrace.node_executor.accounts import Accounts, chosen
 from headrace.node_executor.arguments import END, Settings, parse
 from headrace.node_executor.cgroups import CONTROLLERS, Groups, group_name
+from headrace.node_executor.checking import SelfCheck
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
@@ -141,6 +142,8 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
     fences = enclosing.fences
     inside = levels_inside(fences.levels, engine=equipment.contains, parts=fences.quick)
     node = Node(registration(settings, fences.overall, fences.levels, inside), closed(journal), journal.last)
+    checks = SelfCheck(equipment, lambda complaint: executor.handle(v.Checked(clock(), complaint)))
+    equipment = equipment._replace(others={v.Ask: link.ask_now, v.Check: checks.begin})
     executor = Executor(node, equipment, ledger.state)
     show(health, link, executor, journal, len(settings.devices.inventory()), _engine())
     watching.tell(Audience(executor.handle, lambda: executor.held, link.publish, lambda: enclosing.fences.watchdog.used))

@@ -64,13 +64,22 @@ class Preparation:
         except OSError as error:
             raise CannotStart(f"the node cannot make the job's directories: {error.strerror}") from None
         if prepared.group is not None:
-            limits = Limits(order.amounts.get(CPU, 0), order.amounts.get(MEMORY, 0), self._bounds.pids)
-            try:
-                prepared.group.make(limits)
-            except OSError as error:
-                prepared.group.remove()
-                raise CannotStart(f"the node cannot hold the job to its limits: {error.strerror}") from None
+            self._make(prepared.group, order.amounts.get(CPU, 0), order.amounts.get(MEMORY, 0))
         return prepared
+
+    def make_group(self, name: str) -> Group | None:
+        """A group of that name without limits of its own; None where this node has none. Raises `CannotStart`."""
+        group = self._bounds.groups.group(name) if self._bounds.groups is not None else None
+        if group is not None:
+            self._make(group, 0, 0)
+        return group
+
+    def _make(self, group: Group, cpu: int, memory: int) -> None:
+        try:
+            group.make(Limits(cpu, memory, self._bounds.pids))
+        except OSError as error:
+            group.remove()
+            raise CannotStart(f"the node cannot hold the job to its limits: {error.strerror}") from None
 
     def close(self) -> None:
         """The executor goes; where nothing runs any more, nothing of its groups is left."""

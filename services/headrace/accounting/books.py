@@ -387,6 +387,7 @@ class Books:
         f.NodeUncordonedV1: _node_fact,
         f.NodeDrainOrderedV1: _node_fact,
         f.NodeSetAsideV1: _node_fact,
+        f.NodeCheckedV1: _node_fact,
         f.DeviceDrainedV1: _node_fact,
         f.DeviceReturnedV1: _node_fact,
         f.PoolAppliedV1: _pool_fact,

@@ -18,7 +18,7 @@ from headrace.allocator.granting import grant
 from headrace.allocator.growing import ask_for_growth, end_growth, next_growth
 from headrace.allocator.learning import Learning
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
-from headrace.allocator.settlement import review_pending, set_aside, settle
+from headrace.allocator.settlement import next_check, review_pending, set_aside, settle
 from headrace.allocator.standings import Standings
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.fold.record_room import RecordRoom
@@ -86,8 +86,8 @@ class Allocator:
         if state.terms.timed and (gates := tuple(room.fill(self.gates.changes(now)))):
             return gates
         orders = tuple(judge_proposals(state, now, room)) if any(map(_search_of, state.pools.values())) else ()
-        if state.preemptions or state.refusing or state.terms.growths:
-            news: Iterable[AnyFact] = chain(end_nominations(state, now), set_aside(state), end_growth(state, now))
+        if state.preemptions or state.refusing or state.set_aside or state.terms.growths:
+            news: Iterable[AnyFact] = chain(end_nominations(state, now), set_aside(state, now), end_growth(state, now))
             orders += tuple(room.fill(news))
         if orders:
             return orders
@@ -101,6 +101,6 @@ class Allocator:
         moments += [self.gates.next_look(looked_at), self.standings.next_due(looked_at)]
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]
-        moments.append(next_growth(state, looked_at))
+        moments += [next_growth(state, looked_at), next_check(state)]
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
         return min((moment for moment in moments if moment is not None and moment > looked_at), default=None)

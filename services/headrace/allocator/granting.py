@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
     from headrace.domain.queueing.ranking import Rank
-    from headrace.domain.state import PoolState, State
+    from headrace.domain.state import NodeState, PoolState, State
     from headrace.domain.takings import Hold, Preemption
 
 GRANTS_MAX = 400
@@ -61,6 +61,7 @@ class _Round:
         self._tried: list[tuple[JobRecord, PoolState, Place, Amounts]] = []
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
+        self._on_probation: list[NodeState] = []
         self._rooms = Rooms(state, standings)
         self._idle: dict[str, int] = {}
 
@@ -234,6 +235,11 @@ class _Round:
         return True
 
     def _try(self, job: JobRecord, pool: PoolState, place: Place) -> None:
+        node = self.state.nodes[place.node]
+        if node.probation is not None and not node.probation.job:  # no other one before this one runs (R36)
+            node.probation.job = job.key
+            pool.index.put(node)
+            self._on_probation.append(node)
         charged = {key: amount for key, amount in place.amounts.items() if key not in self._unbounded}
         capacity.try_on(self.state, job, pool, place, charged, 1)
         self._tried.append((job, pool, place, charged))
@@ -243,6 +249,10 @@ class _Round:
         self._rooms.leave()
         for job, pool, place, charged in reversed(self._tried):
             capacity.try_on(self.state, job, pool, place, charged, -1)
+        for node in self._on_probation:
+            if node.probation is not None and node.pool is not None:
+                node.probation.job = ""
+                node.pool.index.put(node)
         for preemption in self._lifted:
             capacity.nominate(self.state, preemption)
         for group, job in reversed(self._taken):

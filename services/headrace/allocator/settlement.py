@@ -12,6 +12,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.reasons import RejectReason
+from headrace.domain.attempts import DISPUTED
 from headrace.domain.job_states import JobState
 from headrace.domain.queueing.admissible import Rejection, never_fits
 from headrace.domain.queueing.closings import holding_under, waiting_under
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.pending import JobGroup
-    from headrace.domain.state import State
+    from headrace.domain.state import NodeState, State
 
     Due = tuple[JobRecord, *tuple[Sequence[AnyFact], ...]]
     """A job, and what is to be stated about it, in units."""
@@ -36,6 +37,8 @@ AVOIDED_FOR = 10 * MINUTE
 REASON_MAX = 256
 REFUSALS_MAX = 3
 """Refused starts of different jobs in a row, after which a node is set aside (R36)."""
+ASIDE_FIRST, ASIDE_MAX = 10 * MINUTE, 24 * HOUR
+"""How long it is set aside the first time, which doubles each time in a row, and at most."""
 _OVERTIME = {JobState.STARTING: "start_timeout", JobState.RUNNING: "time_limit", JobState.SUSPENDED: "suspend_max"}
 _LOSSES = ("node_lost", "node_stopped", "start_timeout")
 _STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
@@ -104,7 +107,8 @@ def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
     if lease.empty and (lease.overdue or status != "ready"):
         return "confirmed_empty"
     if status == "stopped":
-        return "node_stopped"
+        through = state.nodes[lease.node].stopped_through
+        return "node_stopped" if not through or lease.sequence <= through else ""
     return "node_lost" if status == "lost" and job.policy.document.preemption.on_node_lost != "wait" else ""
 
 
@@ -150,7 +154,7 @@ def _node_cause(job: JobRecord) -> str:
     if outcomes & {"lost", "revoked"}:
         told = {ending.message for ending in job.endings if ending.outcome == "revoked"}
         return "node_stopped" if told == {"node_stopped"} and "lost" not in outcomes else "node_lost"
-    return "refused" if "refused" in outcomes or outcomes == {"never_started"} else ""
+    return "refused" if outcomes & {"refused", DISPUTED} or outcomes == {"never_started"} else ""
 
 
 def _after_ladder(job: JobRecord, ladder: Ladder, exit_code: int | None, now: int) -> AnyFact:
@@ -181,6 +185,8 @@ def _back_off(job: JobRecord) -> int:
 
 def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
     """Back into line: after a loss not at once (R32), not to a node that did not start it (R36); preempted once more, or before (R29)."""
+    disputed = cause == "refused" and all(ending.outcome != "refused" for ending in job.endings)
+    disputed = disputed and any(ending.outcome == DISPUTED for ending in job.endings)
     blamed = {"refused": ("refused",), "start_timeout": ("refused", "never_started")}.get(cause, ())
     avoid = tuple(sorted({ending.node for ending in job.endings if ending.outcome in blamed}))
     return f.JobRequeuedV1(
@@ -188,7 +194,7 @@ def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
         attempt=job.attempt,
         cause=cause,
         min_runtime=doubled(job) if "preempted" in (cause, job.suspended_by) else job.min_runtime,
-        not_before=now + _back_off(job) if cause in _LOSSES else 0,
+        not_before=now + _back_off(job) if cause in _LOSSES else now + BACK_OFF_FIRST if disputed else 0,
         avoid=avoid,
         avoid_until=now + AVOIDED_FOR if avoid else 0,
         may_overlap=any(ending.outcome == "revoked" and ending.message == "node_lost" for ending in job.endings),
@@ -264,13 +270,47 @@ def _drains(state: State, _now: int) -> Iterator[Due]:
                 yield job, [stop(job, "drain")]
 
 
-def set_aside(state: State) -> Iterator[AnyFact]:
-    """Nodes that refuse whatever comes (R36)."""
+def set_aside(state: State, now: int) -> Iterator[AnyFact]:
+    """Nodes that refuse whatever comes (R36), and those that were set aside and whose time to check themselves has come.
+
+    On probation one refusal is enough.
+    """
     for _, node in sorted(state.refusing.items()):
-        if len(node.refusals) >= REFUSALS_MAX and not node.cordoned:
+        enough = 1 if node.probation is not None else REFUSALS_MAX
+        if len(node.refusals) >= enough and not node.cordoned:
             last = next(reversed(node.refusals.values()))
             why = f"it refused the starts of {len(node.refusals)} jobs in a row"
-            yield f.NodeSetAsideV1(node=node.name, reason=f"{why}, the last: {last}"[:REASON_MAX] if last else why)
+            if node.probation is not None:
+                why = "it refused the job that it was given on probation"
+            yield _aside(state, node, f"{why}, the last: {last}" if last else why, now)
+    for _, node in sorted(state.set_aside.items()):
+        probation = node.probation
+        if probation is None or not node.healthy:
+            continue
+        if probation.stage == "failed":
+            yield _aside(state, node, f"its self-check failed: {probation.message}", now)
+        elif probation.stage == "waits" and probation.until <= now:
+            yield f.NodeCheckOrderedV1(node=node.name)
+
+
+def _aside(state: State, node: NodeState, reason: str, now: int) -> f.NodeSetAsideV1:
+    """It is kept for a while that doubles with each time in a row (R36)."""
+    if not state.terms.amended:
+        return f.NodeSetAsideV1(node=node.name, reason=reason[:REASON_MAX])
+    times = node.probation.times if node.probation is not None else 0
+    return f.NodeSetAsideV1(
+        node=node.name, reason=reason[:REASON_MAX], until=now + min(ASIDE_FIRST << min(times, 30), ASIDE_MAX)
+    )
+
+
+def next_check(state: State) -> int | None:
+    """When the next node that was set aside is to check itself; None: none is."""
+    waiting = [node.probation.until for node in state.set_aside.values() if node.probation is not None and _waits(node)]
+    return min(waiting, default=None)
+
+
+def _waits(node: NodeState) -> bool:
+    return node.healthy and node.probation is not None and node.probation.stage == "waits"
 
 
 def _closed(state: State, _now: int) -> Iterator[Due]:

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+DISPUTED = "disputed"
+"""A start that was refused because the node still holds a device for another lease: ledger and node differ, nobody is to blame (R36)."""
+
+
 @dataclass(slots=True, eq=False)
 class Ending:
-    """How one replica's lease ended, until the allocator has settled the attempt. `outcome` as in `lease.ended`, or `revoked`."""
+    """How one replica's lease ended, until the allocator has settled the attempt. `outcome` as in `lease.ended`, `revoked`, `disputed`."""
 
     rank: int
     outcome: str

@@ -95,10 +95,27 @@ class PolicyState:
 
 
 @dataclass(slots=True, eq=False)
+class Probation:
+    """How a node that was set aside by its refusals comes back (R36): `waits` until `until`, `checks` itself, `tries` one job.
+
+    `failed`: its check did, for the reason in `message`. `times`: how often in a row it was set aside. `ordered`: the sequence of the
+    order to check itself. `job`: the key of the job that it tries.
+    """
+
+    times: int
+    until: int
+    stage: str = "waits"
+    ordered: int = 0
+    message: str = ""
+    job: str = ""
+
+
+@dataclass(slots=True, eq=False)
 class NodeState:
     """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB.
 
-    `refusals`: jobs whose starts it refused since it last started one, and why (R36).
+    `refusals`: jobs whose starts it refused since it last started one, and why (R36). `stopped_through`: the last order that it had read
+    when it stopped; what was granted after that is not meant by it (0: it named none).
     """
 
     name: str
@@ -114,6 +131,8 @@ class NodeState:
     cordoned: str = ""
     draining: bool = False
     refusals: dict[str, str] = field(default_factory=dict)
+    probation: Probation | None = None
+    stopped_through: int = 0
     isolation: str = ""
     cpu_nominated: int = 0
     memory_nominated: int = 0
@@ -132,8 +151,8 @@ class NodeState:
 
     @property
     def grantable(self) -> bool:
-        """Whether anything may be granted on it now."""
-        return self.status == "ready" and not self.cordoned
+        """Whether anything may be granted on it now; on probation it is given one job, and no other before that runs (R36)."""
+        return self.status == "ready" and not self.cordoned and (self.probation is None or not self.probation.job)
 
     @property
     def cpu_open(self) -> int:
@@ -238,6 +257,8 @@ class State:
     suspended: dict[str, JobRecord] = field(default_factory=dict)
     refusing: dict[str, NodeState] = field(default_factory=dict)
     """Nodes whose last start was refused (R36)."""
+    set_aside: dict[str, NodeState] = field(default_factory=dict)
+    """Nodes that were set aside by their refusals, and have not started a job since (R36)."""
     draining: dict[str, NodeState] = field(default_factory=dict)
     preemptions: dict[str, Preemption] = field(default_factory=dict)
     barred: dict[str, list[JobRecord]] = field(default_factory=dict)

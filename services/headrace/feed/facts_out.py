@@ -378,6 +378,10 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     f.NodeLostV1: lambda projector, fact: projector.tell_node("lost", fact, fact.node, {"silent_for": fact.silent_for}),
     f.NodeCordonedV1: lambda projector, fact: projector.tell_node("cordoned", fact, fact.node, {}),
     f.NodeSetAsideV1: lambda projector, fact: projector.tell_node("set-aside", fact, fact.node, {}),
+    f.NodeCheckOrderedV1: lambda projector, fact: projector.tell_node("check-ordered", fact, fact.node, {}),
+    f.NodeCheckedV1: lambda projector, fact: projector.tell_node(
+        "checked", fact, fact.node, {"passed": fact.passed, "message": fact.message, "at_node": fact.at}
+    ),
     f.NodeDrainOrderedV1: lambda projector, fact: projector.tell_node("drain-ordered", fact, fact.node, {}),
     f.NodeConfirmedEmptyV1: lambda projector, fact: projector.tell_node("confirmed-empty", fact, fact.node, {}),
     f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.wishes import JobText
     from headrace.domain.jobs import JobRecord, LeaseState
-    from headrace.domain.state import State
+    from headrace.domain.state import NodeState, State
 
     TextOf = Callable[[JobRecord], JobText | None]
     """The opened text of a job; None where it can never be opened again, because its key was destroyed."""
@@ -139,9 +139,16 @@ def answer(state: State, node: str, text_of: TextOf, now: int = 0) -> NodeAnswer
         last_digest=last_digest,
         now=now,
         lost=known is not None and known.status == "lost",
+        check=_check_due(known),
         starts=tuple(_start(state, lease.job, lease, text_of(lease.job)) for lease in leases if lease.job.stop is None),
         stops=tuple(_stop(lease.job, lease, lease.job.stop) for lease in leases if lease.job.stop is not None),
     )
+
+
+def _check_due(node: NodeState | None) -> int:
+    """The sequence of the order to check itself that a node has not answered (R36); 0: none."""
+    probation = node.probation if node is not None else None
+    return probation.ordered if probation is not None and probation.stage == "checks" else 0
 
 
 def _leases_on(state: State, node: str) -> Iterable[LeaseState]:

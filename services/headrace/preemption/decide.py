@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import State
+    from headrace.domain.state import NodeState, State
     from headrace.domain.takings import Preemption, Search
 
 NODE_TIMEOUT = 60 * SECOND
@@ -84,24 +84,28 @@ class PreemptionWatch:
                 yield f.LeaseOverdueV1(job=job.key, attempt=job.attempt, rank=lease.rank, node=lease.node)
 
     def _lost(self, now: int) -> Iterator[AnyFact]:
-        """Silence counts from the last registration at the earliest."""
+        """Silence counts from the last registration at the earliest. One that has stopped is waited for while it has leases (R36)."""
         if self.heard is None:
             return
         if self._known != self.state.documents_sequence:  # nodes may have come, or come back
             self._known = self.state.documents_sequence
             for node in self.state.nodes.values():
-                if node.healthy and node.name not in self._looks.moments:
+                if node.status != "lost" and node.name not in self._looks.moments:
                     self._looks.set(node.name, now)
         for name in self._looks.due(now):
             node = self.state.nodes[name]
-            if not node.healthy:
-                self._looks.clear(name)
-                continue
             silent_for = min(self.heard.silence(name), now - node.registered_at)
-            if silent_for >= NODE_TIMEOUT:
+            if node.status == "lost" or (silent_for >= NODE_TIMEOUT and not _is_missed(node)):
+                self._looks.clear(name)
+            elif silent_for >= NODE_TIMEOUT:
                 yield f.NodeLostV1(node=name, silent_for=silent_for)
             else:
                 self._looks.set(name, now + NODE_TIMEOUT - silent_for)
+
+
+def _is_missed(node: NodeState) -> bool:
+    """Whether somebody has to say that it is lost: nobody has, and what it said when it stopped is not about all that it holds (R36)."""
+    return node.healthy or (node.stopped_through > 0 and bool(node.leases))
 
 
 def _searches(state: State) -> dict[str, Search]:

@@ -42,6 +42,8 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.NodeStoppedV1,
     f.NodeLostV1,
     f.NodeSetAsideV1,
+    f.NodeCheckOrderedV1,
+    f.NodeCheckedV1,
     f.NodeCordonedV1,
     f.NodeUncordonedV1,
     f.NodeDrainOrderedV1,

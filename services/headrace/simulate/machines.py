@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.simulate.scenario import Nodes, Submit
 
 
-HEARD: frozenset[type] = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1})
+HEARD: frozenset[type] = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1, f.NodeCheckOrderedV1})
 """Facts about which nodes do something."""
 
 
@@ -97,6 +97,8 @@ class Machines:
             case f.ResumeOrderedV1():
                 for run in self._runs_of(fact.job, fact.attempt):
                     self._resume(run, now)
+            case f.NodeCheckOrderedV1() if fact.node not in self.lost:
+                self._stated.append((node_writer(fact.node), f.NodeCheckedV1(node=fact.node, ordered=0, passed=True, at=now)))
 
     def _start(self, fact: f.LeaseGrantedV1, now: int) -> None:
         if fact.node in self.lost:

@@ -215,6 +215,11 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.NodeDrainOrderedV1: lambda fact: (_authored(fact, f"drains {fact.node}")[0], "R28"),
     f.NodeConfirmedEmptyV1: lambda fact: (_authored(fact, f"confirms that nothing is left on {fact.node}")[0], "R32"),
     f.NodeSetAsideV1: lambda fact: (f"{fact.node} is set aside: {fact.reason}", "R36"),
+    f.NodeCheckOrderedV1: lambda fact: (f"{fact.node} is to check itself", "R36"),
+    f.NodeCheckedV1: lambda fact: (
+        f"{fact.node} has checked itself: {'it is given one job on probation' if fact.passed else fact.message}",
+        "R36",
+    ),
     f.PolicyGatedV1: _gated,
     f.PreemptionProposedV1: _proposed,
     f.GrowthRequestedV1: lambda fact: (f"pool {fact.pool} is to grow by {fact.nodes} nodes", "R38"),

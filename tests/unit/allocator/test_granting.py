@@ -408,3 +408,19 @@ def test_a_job_held_back_after_a_loss_is_granted_when_its_time_has_come():
     told.wait(SECOND)
 
     assert round_of(told) == [granted(job, place("n1", 0), attempt=2)]
+
+
+def test_a_node_on_probation_is_given_one_job_and_the_next_one_once_that_runs():
+    """R36."""
+    told = hall(policy("ml"))
+    told.say(f.NodeSetAsideV1(node="n1", reason="it refuses", until=told.now + 600 * SECOND), by="allocator")
+    told.say(f.NodeCheckOrderedV1(node="n1"), by="allocator")
+    told.say(f.NodeCheckedV1(node="n1", ordered=told.state.sequence, passed=True, at=told.now), by="node.n1")
+    first, second = told.admit("ml/one"), told.admit("ml/one")
+
+    assert order(round_of(told)) == [(first.key, "hall")]
+    told.allocate()
+    assert order(round_of(told)) == []
+    told.start(first)
+
+    assert order(round_of(told)) == [(second.key, "hall")]

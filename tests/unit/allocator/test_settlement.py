@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.settlement import review_pending, set_aside, settle, stop, why_never
+from headrace.allocator.settlement import next_check, review_pending, set_aside, settle, stop, why_never
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
@@ -205,20 +205,21 @@ def test_a_node_that_refuses_three_jobs_in_a_row_is_set_aside_until_somebody_tak
     """R36."""
     told = history()
     for number in range(3):
-        assert list(set_aside(told.state)) == []
+        assert list(set_aside(told.state, told.now)) == []
         job = told.admit("ml/one")
         told.allocate()
         told.end(job, None, outcome="refused", message=f"no {number}")
         told.say(*settled(told), by="allocator")
         told.say(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
 
-    aside = f.NodeSetAsideV1(node="n1", reason="it refused the starts of 3 jobs in a row, the last: no 2")
-    assert list(set_aside(told.state)) == [aside]
+    until = told.now + 10 * MINUTE
+    aside = f.NodeSetAsideV1(node="n1", reason="it refused the starts of 3 jobs in a row, the last: no 2", until=until)
+    assert list(set_aside(told.state, told.now)) == [aside]
     told.say(aside, by="allocator")
-    assert (list(set_aside(told.state)), told.state.nodes["n1"].cordoned) == ([], aside.reason)
+    assert (list(set_aside(told.state, told.now)), told.state.nodes["n1"].cordoned) == ([], aside.reason)
     told.say(f.NodeUncordonedV1(author="default.admin", node="n1"))
 
-    assert (list(set_aside(told.state)), told.state.nodes["n1"].grantable) == ([], True)
+    assert (list(set_aside(told.state, told.now)), told.state.nodes["n1"].grantable) == ([], True)
 
 
 def test_a_start_in_between_ends_the_row_and_the_same_job_counts_once():
@@ -770,3 +771,79 @@ def test_a_window_that_closed_and_stops_what_runs_does_so_by_the_ladder_and_the_
     assert (ordered.job, ordered.ladder.cause, ordered.ladder.then) == (runs.key, "window", "cancel")
     told.say(ordered, by="allocator")
     assert settled(told) == []
+
+
+def test_what_a_node_stopped_with_is_revoked_and_what_it_was_granted_since_waits_for_it():
+    """R36: facts of an earlier life may come after new grants."""
+    told = history()
+    early = told.run("ml/one")
+    read = told.state.sequence
+    late = told.admit("ml/one")
+    told.allocate()
+    told.say(f.NodeStoppedV1(node="n1", through=read, at=told.now), by="node.n1")
+
+    assert settled(told) == [f.LeaseRevokedV1(job=early.key, attempt=1, rank=0, cause="node_stopped")]
+
+    told.state.terms.level = 1  # release 0.1.0 meant everything
+    told.say(f.NodeStoppedV1(node="n1", through=read, at=told.now), by="node.n1")
+    revoked = [f.LeaseRevokedV1(job=job.key, attempt=1, rank=0, cause="node_stopped") for job in (early, late)]
+    assert settled(told) == revoked
+
+
+def test_a_start_that_was_refused_for_another_lease_goes_back_into_line_and_may_come_to_the_same_node():
+    """R36: nobody is to blame. A second later, so that node and ledger have time to agree."""
+    told = history()
+    job = told.admit("ml/one")
+    told.allocate()
+    told.end(job, None, outcome="refused", message="device gpu0 is not free", held_by="x/1/0")
+
+    assert settled(told) == [requeued(job, "refused", not_before=told.now + SECOND)]
+    told.say(*settled(told), by="allocator")
+    assert (told.state.nodes["n1"].refusals, job.avoids) == ({}, {})
+
+
+def refuse(told: History, message: str = "no") -> None:
+    job = told.admit("ml/one")
+    told.allocate()
+    told.end(job, None, outcome="refused", message=message)
+    told.say(*settled(told), by="allocator")
+    told.say(f.JobEndedV1(job=job.key, attempt=1, state="cancelled", cause="cancelled"), by="allocator")
+
+
+def test_a_node_that_was_set_aside_checks_itself_after_ten_minutes_and_tries_one_job_and_if_that_fails_waits_twice_as_long():
+    """R36."""
+    told = history()
+    for _ in range(3):
+        refuse(told)
+    told.say(*set_aside(told.state, told.now), by="allocator")
+    assert (list(set_aside(told.state, told.now)), next_check(told.state)) == ([], told.now + 10 * MINUTE)
+
+    told.wait(10 * MINUTE)
+    assert list(set_aside(told.state, told.now)) == [f.NodeCheckOrderedV1(node="n1")]
+    told.say(f.NodeCheckOrderedV1(node="n1"), by="allocator")
+    assert (list(set_aside(told.state, told.now)), next_check(told.state)) == ([], None)
+    told.say(f.NodeCheckedV1(node="n1", ordered=told.state.sequence, passed=True, at=told.now), by="node.n1")
+    refuse(told, "still no")
+
+    why = "it refused the job that it was given on probation, the last: still no"
+    again = f.NodeSetAsideV1(node="n1", reason=why, until=told.now + 20 * MINUTE)
+    assert list(set_aside(told.state, told.now)) == [again]
+    told.say(again, by="allocator")
+
+    told.wait(20 * MINUTE)
+    told.say(*set_aside(told.state, told.now), by="allocator")
+    told.say(f.NodeCheckedV1(node="n1", ordered=1, passed=False, message="no disk", at=told.now), by="node.n1")
+    failed = f.NodeSetAsideV1(node="n1", reason="its self-check failed: no disk", until=told.now + 40 * MINUTE)
+    assert list(set_aside(told.state, told.now)) == [failed]
+
+
+def test_below_the_level_a_node_that_refuses_is_set_aside_until_an_operator_takes_it_back():
+    told = history()
+    told.state.terms.level = 1
+    for _ in range(3):
+        refuse(told)
+    aside = f.NodeSetAsideV1(node="n1", reason="it refused the starts of 3 jobs in a row, the last: no")
+    assert list(set_aside(told.state, told.now)) == [aside]
+    told.say(aside, by="allocator")
+    told.wait(HOUR)
+    assert list(set_aside(told.state, told.now)) == []

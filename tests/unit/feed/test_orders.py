@@ -242,5 +242,17 @@ def test_a_node_that_was_given_up_is_told_so(hall):
     assert [answer(hall.state, node, text_of).lost for node in ("gpu01", "gpu02")] == [True, False]
 
 
+def test_a_node_that_was_set_aside_is_asked_to_check_itself_until_it_has(hall):
+    """R36."""
+    hall.say("allocator", f.NodeSetAsideV1(node="gpu01", reason="it refuses", until=hall.now))
+    asked = [answer(hall.state, "gpu01", text_of).check]
+    hall.state.terms.level = 2
+    hall.say("allocator", f.NodeCheckOrderedV1(node="gpu01"))
+    asked.append(answer(hall.state, "gpu01", text_of).check)
+    hall.say("node.gpu01", f.NodeCheckedV1(node="gpu01", ordered=hall.state.sequence, passed=True, at=hall.now))
+    asked.append(answer(hall.state, "gpu01", text_of).check)
+    assert asked == [0, hall.state.sequence - 1, 0]
+
+
 def test_a_node_that_nobody_knows_has_nothing_to_run(hall):
     assert answer(hall.state, "gpu99", text_of) == NodeAnswer(node="gpu99", through=2, last_record=0)

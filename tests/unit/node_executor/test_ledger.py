@@ -235,3 +235,27 @@ async def test_a_node_states_what_the_installation_reads_and_newer_facts_once_it
         (DeviceReturnedV1(node="gpu01", device="/x", at=1),),
         (fact(2),),
     ]
+
+
+async def test_what_an_earlier_life_stated_is_stored_before_anybody_is_believed(spool) -> None:
+    """R36: until then nobody else knows what has ended here."""
+    journal = Journal(spool)
+    journal.said(fact(1))
+    journal.said(fact(2))
+    journal.close()
+    bus = Bus()
+    bus.gate.clear()
+    async with writing(bus, spool) as ledger:
+        waiting = asyncio.ensure_future(ledger.recalled())
+        ledger.state(fact(3))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        bus.gate.set()
+        assert await asyncio.wait_for(waiting, PATIENCE) == 1
+    assert bus.facts()[0][:2] == [1, 2]
+
+
+async def test_who_has_left_nothing_is_believed_at_once(spool) -> None:
+    async with writing(Bus(), spool) as ledger:
+        assert await asyncio.wait_for(ledger.recalled(), PATIENCE) == 0

@@ -218,3 +218,24 @@ async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch, tmp_path) -> 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     journal.close()
+
+
+async def test_an_answer_that_does_not_know_yet_what_ended_in_an_earlier_life_is_not_heard(wire, tmp_path, monkeypatch) -> None:
+    """R36."""
+    journal = Journal(str(tmp_path / "earlier"))
+    ledger = Ledger(wire.link, "node.gpu01", "test/1", lambda: 42, journal)
+
+    async def recalled() -> int:
+        return 4
+
+    monkeypatch.setattr(ledger, "recalled", recalled)
+    ears, before = Ears(), len(wire.client.published)
+    task = asyncio.create_task(wire.link._keep_asking(ears.hears(), ledger))
+    await until(lambda: len(wire.client.published) > before + 3)
+    assert ears.answered == []
+    wire.client.answers["hr.query.orders.node.gpu01"] = encode(NodeAnswer(node="gpu01", through=8, last_record=4))
+    await until(lambda: ears.answered)
+    assert ears.answered[0] == NodeAnswer(node="gpu01", through=8, last_record=4)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    journal.close()

@@ -304,3 +304,16 @@ def test_a_plan_that_fits_no_record_is_none_and_one_that_does_not_fit_this_one_w
     begun.takes((none,))
     monkeypatch.setattr("headrace.preemption.decide.RecordRoom", lambda: begun)
     assert watching(told, None).decide(told.now) == ()
+
+
+def test_a_node_that_stopped_and_does_not_come_for_what_it_was_granted_since_is_lost():
+    """R36: what it said when it stopped is not about that."""
+    told = History(policy("ml", 1))
+    told.node("n1", 1)
+    read = told.state.sequence
+    told.admit("ml/one")
+    told.allocate()
+    told.say(f.NodeStoppedV1(node="n1", through=read, at=told.now), by="node.n1")
+    told.wait(NODE_TIMEOUT)
+
+    assert stated(told, {}) == (f.NodeLostV1(node="n1", silent_for=NODE_TIMEOUT),)

@@ -28,6 +28,7 @@ from headrace.contracts.facts.allocation import (
     LeaseGrantedV1,
     LeaseRevokedV1,
     MixLearnedV1,
+    NodeCheckOrderedV1,
     NodeSetAsideV1,
     PolicyGatedV1,
     ResumeOrderedV1,
@@ -72,6 +73,7 @@ from headrace.contracts.facts.nodes import (
     LeaseRungV1,
     LeaseStartedV1,
     LeaseSuspendedV1,
+    NodeCheckedV1,
     NodeRegisteredV1,
     NodeStoppedV1,
 )
@@ -130,6 +132,7 @@ AnyFact = (
     | JobEndedV1
     | JobDismissedV1
     | NodeSetAsideV1
+    | NodeCheckOrderedV1
     | ReclaimOpenedV1
     | PreemptionProposedV1
     | PreemptionNoneV1
@@ -144,6 +147,7 @@ AnyFact = (
     | NodeLostV1
     | NodeRegisteredV1
     | NodeStoppedV1
+    | NodeCheckedV1
     | DeviceDrainedV1
     | DeviceReturnedV1
     | LeaseOverranV1
@@ -192,6 +196,8 @@ __all__ = [
     "LedgerSealedV1",
     "MembershipClaimedV1",
     "MixLearnedV1",
+    "NodeCheckOrderedV1",
+    "NodeCheckedV1",
     "NodeConfirmedEmptyV1",
     "NodeCordonedV1",
     "NodeDrainOrderedV1",

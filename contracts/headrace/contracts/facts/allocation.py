@@ -125,10 +125,21 @@ class JobDismissedV1(Fact, frozen=True, kw_only=True, tag="job.dismissed.v1"):
 
 
 class NodeSetAsideV1(Fact, frozen=True, kw_only=True, tag="node.set_aside.v1"):
-    """Nothing new is granted on the node until an operator uncordons it: it refused several jobs in a row (R36)."""
+    """Nothing new is granted on the node, because it refused several jobs in a row, or failed on probation (R36).
+
+    `until`: when it is asked to check itself, and then is given one job on probation; microseconds. 0, in ledgers of release 0.1.0: only
+    an operator takes it back.
+    """
 
     node: str
     reason: str
+    until: int = 0
+
+
+class NodeCheckOrderedV1(Fact, frozen=True, kw_only=True, tag="node.check_ordered.v1"):
+    """A node that was set aside is to check itself: its time is over (R36). It answers with `node.checked`."""
+
+    node: str
 
 
 class UsualRequest(Value, frozen=True, kw_only=True):

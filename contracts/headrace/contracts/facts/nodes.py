@@ -42,7 +42,8 @@ class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"
 class DeviceDrainedV1(Fact, frozen=True, kw_only=True, tag="device.drained.v1"):
     """A device is in no order: nothing more is granted on it. What runs there goes on as long as it can.
 
-    `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `foreign_slice`; `code` is the number that came with it
+    `cause`: `lost`, `xid`, `ecc`, `row_remap`, `recovery_action`, `stuck_slice`, `foreign_slice`, `disputed` (it is held for a lease that
+    the ledger does not have there; until the node registers again, R36); `code` is the number that came with it
     (the XID, the recovery action, the count of errors), `message` the same for people.
     """
 
@@ -64,9 +65,27 @@ class DeviceReturnedV1(Fact, frozen=True, kw_only=True, tag="device.returned.v1"
 
 
 class NodeStoppedV1(Fact, frozen=True, kw_only=True, tag="node.stopped.v1"):
-    """The executor is going down in an orderly way; nothing runs on the node any more."""
+    """The executor is going down in an orderly way; nothing runs on the node any more.
+
+    `through`: the ledger sequence of the last orders that it had read. It says nothing of leases granted after that (R36). 0: it was said
+    by release 0.1.0, which names none, and means every lease on the node.
+    """
 
     node: str
+    through: Whole = 0
+    at: Whole
+
+
+class NodeCheckedV1(Fact, frozen=True, kw_only=True, tag="node.checked.v1"):
+    """The node has checked itself, as it was asked to after it had been set aside (R36). `ordered` is the sequence of that order.
+
+    `passed`: it could write to its disk, saw its devices and started a program as it starts jobs; else `message` says what failed.
+    """
+
+    node: str
+    ordered: Whole
+    passed: bool
+    message: str = ""
     at: Whole
 
 
@@ -142,7 +161,9 @@ class LeaseEndedV1(Fact, frozen=True, kw_only=True, tag="lease.ended.v1"):
     `outcome`: `exited`, `killed` (by the ladder's last rung), `refused` (never started, the node's fault; R36), `never_started` (a stop
     came first), `lost` (the executor cannot say). `exit_code` as a shell would tell it (128 + signal). `finished`: the job declared
     itself finished (R30). `stopping`: a ladder was being walked when it ended; without it the job ended by itself, even if a stop
-    was on its way. `exited_at` is when the process ended, `at` when the devices were free.
+    was on its way. `exited_at` is when the process ended, `at` when the devices were free. `held_by`: with `refused`, the lease that still
+    holds a device which this one was granted: the node was never told to end it, or has not finished doing so. Then node and ledger
+    differ and nobody is to blame: the device is drained as `disputed`, and the node asks what should run on it (R36).
     """
 
     job: str
@@ -153,5 +174,6 @@ class LeaseEndedV1(Fact, frozen=True, kw_only=True, tag="lease.ended.v1"):
     finished: bool = False
     stopping: bool = False
     message: str = ""
+    held_by: str = ""
     exited_at: Whole
     at: Whole

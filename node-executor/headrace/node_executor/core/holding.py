@@ -7,6 +7,8 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.mig import EMPTY, family_of, open_starts, put, remove
 
+NOT_FREE = "is not free"
+
 
 class Holding:
     """The node's own account of a device. It refuses what would not fit, whoever ordered it."""
@@ -25,8 +27,8 @@ class Holding:
         if bool(share.mig) != self._mig:
             return "is in MIG mode: it is given in slices only" if self._mig else "is not in MIG mode"
         if share.mig:
-            return "" if share.start in open_starts(self._family, self.slices, share.mig) else "is not free"
-        return "" if share.units <= self.free else "is not free"
+            return "" if share.start in open_starts(self._family, self.slices, share.mig) else NOT_FREE
+        return "" if share.units <= self.free else NOT_FREE
 
     def take(self, share: DeviceShare) -> None:
         """Take what has been found free."""

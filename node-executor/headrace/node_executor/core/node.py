@@ -12,18 +12,28 @@ from typing import Any
 
 import msgspec
 
-from headrace.contracts.facts import DeviceDrainedV1, DeviceReturnedV1, LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
+from headrace.contracts.facts import (
+    DeviceDrainedV1,
+    DeviceReturnedV1,
+    LeaseEndedV1,
+    NodeCheckedV1,
+    NodeRegisteredV1,
+    NodeStoppedV1,
+)
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.ids import IdError, lease_id, split_job_key
 from headrace.contracts.orders import StartOrder, StopOrder
 from headrace.node_executor.core import lease as life
-from headrace.node_executor.core.holding import Holding
+from headrace.node_executor.core.holding import NOT_FREE, Holding
 from headrace.node_executor.core.lease import REVOKED
 from headrace.node_executor.core.phases import Actions, Lease, Phase
 from headrace.node_executor.core.suspension import resume
 from headrace.node_executor.core.vocabulary import (
     Action,
     Answered,
+    Ask,
+    Check,
+    Checked,
     DeviceChanged,
     Event,
     Halted,
@@ -55,6 +65,7 @@ class Node:
         self.registering = True
         self.limit: int | None = None
         self.finished = False
+        self.checked = 0
 
     def carry(self, order: StartOrder, *, started: bool, suspended: bool, ladder: Ladder | None, told_at: int) -> None:
         """A former executor left this lease, and it goes on where it stood.
@@ -102,6 +113,9 @@ class Node:
             return
         self.through, self.answered = answer.through, True
         self.registering = self.registering or answer.lost
+        if answer.check > self.checked and self.limit is None:
+            self.checked = answer.check
+            out.append(Check())
         named = {order.lease for order in answer.starts} | {order.lease for order in answer.stops}
         self.closed = {lease: at for lease, at in self.closed.items() if lease in named or at > self.through}
         self._obey(answer.starts, answer.stops, event.at, out)
@@ -138,6 +152,20 @@ class Node:
             name, device, said, at = self.registration.node, event.device, event.message, event.at
             drained = DeviceDrainedV1(node=name, device=device, cause=event.cause, code=event.code, message=said, at=at)
             out.append(State(drained if why else DeviceReturnedV1(node=name, device=device, message=said, at=at)))
+
+    def was_checked(self, event: Checked, out: Actions) -> None:
+        """The node has checked itself, as it was told to before it is given work again (R36)."""
+        out.append(
+            State(
+                NodeCheckedV1(
+                    node=self.registration.node,
+                    ordered=self.checked,
+                    passed=not event.complaint,
+                    message=event.complaint,
+                    at=event.at,
+                )
+            )
+        )
 
     def _lease_event(self, event: LeaseEvent, out: Actions) -> None:
         lease = self.leases.get(event.lease)
@@ -176,7 +204,8 @@ class Node:
         for share in order.devices:
             objection = self._objection(share)
             if objection:
-                self._refuse(order, f"device {share.label} {objection}", at, out)
+                holder = self._dispute(order, at, out) if objection == NOT_FREE else ""
+                self._refuse(order, f"device {share.label} {objection}", at, out, held_by=holder)
                 return
         self._hold(order, 1)
         lease = self.leases[order.lease] = Lease(order)
@@ -201,10 +230,44 @@ class Node:
         device = self.devices.get(share.device)
         return "is not on this node" if device is None else device.objection(share)
 
-    def _refuse(self, order: StartOrder, message: str, at: int, out: Actions, outcome: str = "refused") -> None:
+    def _holder(self, share: DeviceShare) -> str:
+        """A lease that is here and has the device, or a part of it."""
+        return next(
+            (
+                lease.id
+                for lease in self.leases.values()
+                if not lease.parked and any(mine.device == share.device for mine in lease.order.devices)
+            ),
+            "",
+        )
+
+    def _dispute(self, order: StartOrder, at: int, out: Actions) -> str:
+        """The ledger gives away what is taken here: it asks what should run, and then says again what it is (R36).
+
+        Until then nothing is granted on those devices. The first of the leases that have them.
+        """
+        taken = {share.device: self._holder(share) for share in order.devices if self._objection(share) == NOT_FREE}
+        for device, holder in taken.items():
+            said = f"it is held for {holder}, which the ledger does not have there"
+            fact = DeviceDrainedV1(node=self.registration.node, device=device, cause="disputed", message=said, at=at)
+            out.append(State(fact))
+        self.registering, self.answered = True, False
+        out.append(Ask())
+        return next(iter(taken.values()))
+
+    def _refuse(
+        self, order: StartOrder, message: str, at: int, out: Actions, *, outcome: str = "refused", held_by: str = ""
+    ) -> None:
         self.closed[order.lease] = order.granted
         fact = LeaseEndedV1(
-            job=order.job, attempt=order.attempt, rank=order.rank, outcome=outcome, message=message, exited_at=at, at=at
+            job=order.job,
+            attempt=order.attempt,
+            rank=order.rank,
+            outcome=outcome,
+            message=message,
+            held_by=held_by,
+            exited_at=at,
+            at=at,
         )
         out.append(State(fact))
 
@@ -232,7 +295,7 @@ class Node:
             if not self.leases and not self.finished:
                 self.finished = True
                 if self.registered:
-                    out.append(State(NodeStoppedV1(node=self.registration.node, at=at)))
+                    out.append(State(NodeStoppedV1(node=self.registration.node, through=self.through, at=at)))
             return
         if not self.registering or not self.answered or any(_superseded(lease) for lease in self.leases.values()):
             return
@@ -268,4 +331,5 @@ STEPS: dict[type[Event], Callable[[Node, Any, Actions], None]] = {
     Returned: Node.returned,
     Halted: Node.halted,
     DeviceChanged: Node.device_changed,
+    Checked: Node.was_checked,
 }

@@ -48,6 +48,12 @@ class DeviceChanged(Event, frozen=True):
     message: str = ""
 
 
+class Checked(Event, frozen=True):
+    """The node has checked itself; `complaint` says what failed, and is empty where nothing did."""
+
+    complaint: str = ""
+
+
 class LeaseEvent(Event, frozen=True):
     """Something that happened to one lease."""
 
@@ -223,6 +229,14 @@ class SetTimer(Action, frozen=True):
 
     lease: str
     deadline: int
+
+
+class Ask(Action, frozen=True):
+    """Ask now for all that the node should be running; the answer comes as `Answered`."""
+
+
+class Check(Action, frozen=True):
+    """Check that jobs can be started here (R36); answer with `Checked`."""
 
 
 class State(Action, frozen=True):

@@ -245,6 +245,7 @@ def _growth_ended(state: State, fact: f.GrowthEndedV1, _sequence: int, _place: i
 
 
 def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
+    end_probation(state, fact.node)
     cordon(state, fact.node, fact.reason or "cordoned by " + fact.author)
 
 
@@ -255,6 +256,7 @@ def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _pl
         node.draining, node.refusals = False, {}
         state.draining.pop(node.name, None)
         state.refusing.pop(node.name, None)
+    end_probation(state, fact.node)
     cordon(state, fact.node, "")
 
 
@@ -263,6 +265,7 @@ def _node_drain_ordered(state: State, fact: f.NodeDrainOrderedV1, _sequence: int
     if node is not None:
         node.draining = True
         state.draining[node.name] = node
+    end_probation(state, fact.node)
     cordon(state, fact.node, fact.reason or "drained by " + fact.author)
 
 
@@ -275,6 +278,13 @@ def _node_confirmed_empty(state: State, fact: f.NodeConfirmedEmptyV1, _sequence:
         if lease.overdue or not node.healthy:
             lease.empty = True
             state.unsettled[lease.job.key] = lease.job
+
+
+def end_probation(state: State, name: str) -> None:
+    """An operator, or a job that it has started, has spoken on a node that was set aside by its refusals (R36)."""
+    node = state.set_aside.pop(name, None)
+    if node is not None:
+        node.probation = None
 
 
 def cordon(state: State, name: str, reason: str) -> None:

@@ -19,7 +19,7 @@ from headrace.domain.job_states import BY_NAME, FINAL, HOLDING, JobState
 from headrace.domain.jobs import new_job, new_lease
 from headrace.domain.phases import watch
 from headrace.domain.requests import intern_request
-from headrace.domain.state import IDS_REMEMBERED
+from headrace.domain.state import IDS_REMEMBERED, Probation
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
@@ -142,6 +142,9 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     if not node.healthy:  # it went while the grant was on its way
         state.unsettled[job.key] = job
     lease = new_lease(job, fact, node.name, sequence, place, state.now)
+    if node.probation is not None:
+        node.probation.job = job.key
+        pool.index.put(node)
     capacity.take(state, job, pool, lease)
     job.leases[fact.rank] = lease
     node.leases[f"{job.key}/{fact.rank}"] = lease
@@ -281,7 +284,18 @@ def _tell_dependants(state: State, job: JobRecord) -> None:
 
 
 def _node_set_aside(state: State, fact: f.NodeSetAsideV1, _sequence: int, _place: int) -> None:
+    node = state.nodes.get(fact.node)
+    if node is not None and fact.until:
+        before = node.probation.times if node.probation is not None else 0
+        node.probation = Probation(before + 1, fact.until)
+        state.set_aside[node.name] = node
     cordon(state, fact.node, fact.reason)
+
+
+def _node_check_ordered(state: State, fact: f.NodeCheckOrderedV1, sequence: int, _place: int) -> None:
+    node = state.set_aside.get(fact.node)
+    if node is not None and node.probation is not None:
+        node.probation.stage, node.probation.ordered = "checks", sequence
 
 
 def _mix_learned(state: State, fact: f.MixLearnedV1, _sequence: int, _place: int) -> None:
@@ -307,5 +321,6 @@ HANDLERS: dict[type, Any] = {
     f.PreemptionForcedV1: _preemption_forced,
     f.JobDismissedV1: _job_dismissed,
     f.NodeSetAsideV1: _node_set_aside,
+    f.NodeCheckOrderedV1: _node_check_ordered,
     f.MixLearnedV1: _mix_learned,
 }

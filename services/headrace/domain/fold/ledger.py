@@ -16,6 +16,7 @@ from headrace.contracts.subjects import NODE_WRITER, ledger_writer
 from headrace.contracts.upcasters import upcast
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.entitlement import objection
+from headrace.domain.fold.governance import end_probation
 from headrace.domain.fold.installation import beyond_us
 from headrace.domain.state import State
 
@@ -95,7 +96,8 @@ class Ledger:
         state.voids[writer] = state.voids.get(writer, 0) + 1
         state.writers[writer] = (message.sequence, digest(message.payload))
         node = state.nodes.get(writer.removeprefix(NODE_WRITER))
-        if node is not None and not node.cordoned:
+        if node is not None and (not node.cordoned or node.name in state.set_aside):
+            end_probation(state, node.name)  # what it says is not to be trusted: only an operator lets it in again
             node.cordoned = f"its record {message.sequence} was void: {reason}"
             if node.pool is not None:
                 node.pool.index.put(node)

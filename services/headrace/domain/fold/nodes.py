@@ -9,9 +9,9 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.isolation import ranks
 from headrace.contracts.mig import family_of
 from headrace.domain import capacity
-from headrace.domain.attempts import new_ending
+from headrace.domain.attempts import DISPUTED, new_ending
 from headrace.domain.devices import DeviceState
-from headrace.domain.fold.governance import join_pool
+from headrace.domain.fold.governance import cordon, end_probation, join_pool
 from headrace.domain.fold.nominations import lift_bar
 from headrace.domain.job_states import JobState
 from headrace.domain.phases import watch
@@ -115,7 +115,23 @@ def _set_unfit(state: State, name: str, device: str, why: str) -> None:
 
 
 def _node_stopped(state: State, fact: f.NodeStoppedV1, _sequence: int, _place: int) -> None:
+    node = state.nodes.get(fact.node)
+    if node is not None:
+        node.stopped_through = fact.through if state.terms.amended else 0
     set_status(state, fact.node, "stopped")
+
+
+def _node_checked(state: State, fact: f.NodeCheckedV1, _sequence: int, _place: int) -> None:
+    """On probation it is given one job; what it refused before is no row any more (R36)."""
+    node = state.set_aside.get(fact.node)
+    if node is None or node.probation is None or node.probation.stage != "checks":
+        return
+    if not fact.passed:
+        node.probation.stage, node.probation.message = "failed", fact.message
+        return
+    node.probation.stage = "tries"
+    _starts_again(state, node)
+    cordon(state, node.name, "")
 
 
 def set_status(state: State, name: str, status: str) -> None:
@@ -139,7 +155,11 @@ def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place:
         return
     job = lease.job
     lease.started_at = state.now
-    _starts_again(state, state.nodes[lease.node])
+    node = state.nodes[lease.node]
+    _starts_again(state, node)
+    if node.probation is not None and node.probation.job == job.key:
+        end_probation(state, node.name)
+        _reopen(node)
     if all(other.started_at for other in job.leases.values()) and len(job.leases) == job.request.replicas:
         job.started_at = job.attempts[-1].started_at = state.now
         if job.state is JobState.STARTING:
@@ -181,13 +201,16 @@ def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is None:
         return
-    if fact.outcome == "refused":
+    outcome = fact.outcome
+    if outcome == "refused" and fact.held_by and state.terms.amended:
+        outcome = DISPUTED
+    elif outcome == "refused":
         node = state.nodes[lease.node]
         node.refusals[fact.job] = fact.message
         state.refusing[node.name] = node
     ending = new_ending(
         fact.rank,
-        fact.outcome,
+        outcome,
         fact.exit_code,
         finished=fact.finished,
         stopping=fact.stopping,
@@ -195,6 +218,13 @@ def _lease_ended(state: State, fact: f.LeaseEndedV1, _sequence: int, _place: int
         node=lease.node,
     )
     release(state, lease, ending, state.now - max(0, fact.at - fact.exited_at))
+
+
+def _reopen(node: NodeState) -> None:
+    """Whether anything may be granted on it has changed."""
+    if node.pool is not None:
+        node.pool.index.put(node)
+        node.pool.openings += 1
 
 
 def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> None:
@@ -209,6 +239,9 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     node = state.nodes.get(lease.node)
     if node is not None:
         node.leases.pop(f"{job.key}/{lease.rank}", None)
+        if node.probation is not None and node.probation.job == job.key:  # it never ran: the next one is tried
+            node.probation.job = ""
+            _reopen(node)
     del job.leases[lease.rank]
     job.endings += (ending,)
     if not job.leases:
@@ -242,6 +275,7 @@ def held(state: State, key: str, attempt: int, rank: int) -> LeaseState | None:
 HANDLERS: dict[type, Any] = {
     f.NodeRegisteredV1: _node_registered,
     f.NodeStoppedV1: _node_stopped,
+    f.NodeCheckedV1: _node_checked,
     f.DeviceDrainedV1: _device_drained,
     f.DeviceReturnedV1: _device_returned,
     f.LeaseStartedV1: _lease_started,

@@ -66,7 +66,7 @@ class NodeIndex:
         self._touched.clear()
 
     def _put(self, node: NodeState) -> None:
-        if node.status != "ready" or node.cordoned:
+        if not node.grantable:
             self._remove(node)
             return
         seat, has, owner = self._seats.get(node.name), Amount(len(node.devices) * GPU_UNITS, node.cpu), _owner(node)

@@ -1,5 +1,7 @@
 """What nodes say of themselves and of the leases on them."""
 
+import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.isolation import Ranks
@@ -110,3 +112,83 @@ def test_a_node_may_register_with_a_device_that_is_in_no_order_and_says_how_well
     )
     node = hall.state.nodes["n1"]
     assert ([device.open for device in node.devices], node.levels) == ([0, GPU_UNITS], Ranks(6, 4, 0, 0, 6, 4, 0))
+
+
+def test_a_node_that_stops_speaks_of_what_it_had_read_and_of_everything_below_the_level():
+    """R36: release 0.1.0 named no order."""
+    hall = Hall()
+    hall.state.terms.level = 2
+    hall.say("node.n1", f.NodeStoppedV1(node="n1", through=7, at=START))
+    assert hall.state.nodes["n1"].stopped_through == 7
+    hall.state.terms.level = 1
+    hall.say("node.n1", f.NodeStoppedV1(node="n1", through=9, at=START))
+    assert hall.state.nodes["n1"].stopped_through == 0
+
+
+@pytest.mark.parametrize(("level", "outcome", "refusals"), [(2, "disputed", []), (1, "refused", ["j"])])
+def test_a_start_that_is_refused_for_another_lease_is_a_disagreement_and_counts_against_nobody(level, outcome, refusals):
+    """R36: until the level was raised it counted."""
+    hall = Hall()
+    hall.policy("p")
+    hall.state.terms.level = level
+    job = hall.grant(hall.admit("p", "j"), ("n1", 0, 1))
+    ended = {"job": job.key, "attempt": 1, "outcome": "refused", "held_by": "x/1/0", "exited_at": START, "at": START}
+    hall.say("node.n1", f.LeaseEndedV1(**ended))
+    assert [ending.outcome for ending in job.endings] == [outcome]
+    assert [key.rpartition(".")[2] for key in hall.state.nodes["n1"].refusals] == [job.key.rpartition(".")[2]] * len(refusals)
+
+
+def set_aside(until: int = START + 600) -> Hall:
+    hall = Hall()
+    hall.policy("p")
+    hall.say("allocator", f.NodeSetAsideV1(node="n1", reason="it refuses", until=until))
+    return hall
+
+
+def test_a_node_that_was_set_aside_and_has_checked_itself_is_given_one_job_and_is_free_once_that_runs():
+    """R36."""
+    hall = set_aside()
+    node = hall.state.nodes["n1"]
+    assert (node.grantable, node.probation) != (True, None)
+    hall.say("allocator", f.NodeCheckOrderedV1(node="n1"))
+    hall.say("node.n1", f.NodeCheckedV1(node="n1", ordered=hall.state.sequence, passed=True, at=START))
+    assert (node.cordoned, node.grantable) == ("", True)
+    job = hall.grant(hall.admit("p", "j"), ("n1", 0, 1))
+    assert (node.grantable, node.probation.job) == (False, job.key)
+    hall.say("node.n1", f.LeaseStartedV1(job=job.key, attempt=1, at=START))
+    assert (node.grantable, node.probation, hall.state.set_aside) == (True, None, {})
+
+
+def test_a_job_that_never_ran_on_a_node_on_probation_leaves_it_to_the_next():
+    hall = set_aside()
+    node = hall.state.nodes["n1"]
+    hall.say("allocator", f.NodeCheckOrderedV1(node="n1"))
+    hall.say("node.n1", f.NodeCheckedV1(node="n1", ordered=hall.state.sequence, passed=True, at=START))
+    job = hall.grant(hall.admit("p", "j"), ("n1", 0, 1))
+    ended = {"job": job.key, "attempt": 1, "outcome": "never_started", "exited_at": START, "at": START}
+    hall.say("node.n1", f.LeaseEndedV1(**ended))
+    assert (node.grantable, node.probation.stage) == (True, "tries")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        f.NodeUncordonedV1(author="default.admin", node="n1"),
+        f.NodeCordonedV1(author="default.admin", node="n1"),
+        f.NodeDrainOrderedV1(author="default.admin", node="n1"),
+    ],
+)
+def test_an_operators_word_ends_a_probation(word):
+    hall = set_aside()
+    hall.say("governance", word)
+    assert (hall.state.nodes["n1"].probation, hall.state.set_aside) == (None, {})
+
+
+def test_a_check_that_nobody_ordered_changes_nothing_and_one_that_fails_keeps_the_node_aside():
+    hall = set_aside()
+    node = hall.state.nodes["n1"]
+    hall.say("node.n1", f.NodeCheckedV1(node="n1", ordered=0, passed=True, at=START))
+    assert (node.cordoned, node.probation.stage) == ("it refuses", "waits")
+    hall.say("allocator", f.NodeCheckOrderedV1(node="n1"))
+    hall.say("node.n1", f.NodeCheckedV1(node="n1", ordered=1, passed=False, message="no disk", at=START))
+    assert (node.cordoned, node.probation.stage, node.probation.message) == ("it refuses", "failed", "no disk")

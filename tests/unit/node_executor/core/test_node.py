@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from headrace.contracts.facts import DeviceDrainedV1, DeviceReturnedV1, LeaseEndedV1, NodeRegisteredV1, NodeStoppedV1
+from headrace.contracts.facts import (
+    DeviceDrainedV1,
+    DeviceReturnedV1,
+    LeaseEndedV1,
+    NodeCheckedV1,
+    NodeRegisteredV1,
+    NodeStoppedV1,
+)
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import NodeAnswer, Orders, StartOrder, StopOrder
@@ -16,6 +23,7 @@ from headrace.node_executor.core.node import Node
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
 LEASE = f"{JOB}/1/0"
+SECOND_JOB = "acme.bob.01j9z3k4m5n6p7q8r9s0t1v2w4"
 LADDER = Ladder(cause="cancelled", callback_grace=0, term_grace=30)
 REGISTRATION = NodeRegisteredV1(
     node="gpu01",
@@ -53,6 +61,11 @@ def stop(lease: str = LEASE, ordered: int = 6, *, started: bool = False) -> Stop
 
 def ended(outcome: str, at: int, **fields: Any) -> v.State:
     return v.State(LeaseEndedV1(job=JOB, attempt=1, outcome=outcome, exited_at=at, at=at, **fields))
+
+
+def disputed(device: str, holder: str, at: int) -> v.State:
+    said = f"it is held for {holder}, which the ledger does not have there"
+    return v.State(DeviceDrainedV1(node="gpu01", device=device, cause="disputed", message=said, at=at))
 
 
 def finish(one: Node, lease: str = LEASE) -> None:
@@ -187,17 +200,20 @@ def test_a_lease_that_is_over_is_forgotten_once_no_order_can_name_it_any_more(ma
     assert one.closed == {}
 
 
-@pytest.mark.parametrize(
-    ("devices", "message"),
-    [
-        ((DeviceShare(device="gpu7", units=126_000),), "device gpu7 is not on this node"),
-        ((DeviceShare(device="gpu1", units=63_000), DeviceShare(device="gpu0", units=1)), "device gpu0 is not free"),
-    ],
-)
-def test_a_device_that_is_not_here_or_not_free_is_refused(make_order, devices, message) -> None:
+def test_a_device_that_is_not_here_is_refused(make_order) -> None:
+    order = make_order(devices=(DeviceShare(device="gpu7", units=126_000),))
+    assert node().step(push(11, order, at=7)) == [ended("refused", 7, message="device gpu7 is not on this node")]
+
+
+def test_of_several_devices_those_that_are_taken_are_disputed_and_none_is_touched(make_order) -> None:
     one = node()
-    one.step(push(10, make_order(job="acme.bob.01j9z3k4m5n6p7q8r9s0t1v2w4")))
-    assert one.step(push(11, make_order(devices=devices), at=7)) == [ended("refused", 7, message=message)]
+    one.step(push(10, make_order(SECOND_JOB)))
+    devices = (DeviceShare(device="gpu1", units=63_000), DeviceShare(device="gpu0", units=1))
+    assert one.step(push(11, make_order(devices=devices), at=7)) == [
+        disputed("gpu0", f"{SECOND_JOB}/1/0", 7),
+        v.Ask(),
+        ended("refused", 7, message="device gpu0 is not free", held_by=f"{SECOND_JOB}/1/0"),
+    ]
     assert {name: device.free for name, device in one.devices.items()} == {"gpu0": 0, "gpu1": 126_000}
 
 
@@ -241,8 +257,11 @@ def test_what_a_former_executor_left_running_goes_on(make_order) -> None:
     one, order = node(answered=False), make_order()
     one.carry(order, started=True, suspended=False, ladder=None, told_at=0)
     assert one.step(answer(7, order)) == [v.State(registered(0, LEASE))]
+    refused = {"outcome": "refused", "message": "device gpu0 is not free", "held_by": LEASE, "exited_at": 0, "at": 0}
     assert one.step(push(8, make_order(attempt=2))) == [
-        v.State(LeaseEndedV1(job=JOB, attempt=2, outcome="refused", message="device gpu0 is not free", exited_at=0, at=0))
+        disputed("gpu0", LEASE, 0),
+        v.Ask(),
+        v.State(LeaseEndedV1(job=JOB, attempt=2, **refused)),
     ]
     finish(one)
 
@@ -322,7 +341,7 @@ def test_a_halted_node_starts_nothing_ends_everything_and_says_that_it_goes(make
     assert one.step(v.DevicesFree(150, LEASE)) == [
         ended("lost", 150, exit_code=143, message="executor stopped"),
         v.Release(LEASE),
-        v.State(NodeStoppedV1(node="gpu01", at=150)),
+        v.State(NodeStoppedV1(node="gpu01", through=11, at=150)),
     ]
     assert one.finished
 
@@ -384,3 +403,44 @@ def test_what_fails_on_a_device_that_failed(make_order, code: int, outcome: str,
     one.step(v.Exited(6, LEASE, code))
     told = [action.fact for action in one.step(v.DevicesFree(7, LEASE)) if isinstance(action, v.State)]
     assert [(fact.outcome, fact.exit_code, fact.message) for fact in told] == [(outcome, code, message)]
+
+
+def test_an_order_for_a_device_that_another_lease_holds_is_disputed_and_the_node_asks_what_should_run(make_order) -> None:
+    """R36: it was never told to end the other one, so ledger and node differ; it is not its fault."""
+    one = node()
+    one.step(push(10, make_order()))
+    one.step(v.Started(1, LEASE, "simulated"))
+    refused = {"attempt": 1, "outcome": "refused", "message": "device gpu0 is not free", "exited_at": 4, "at": 4}
+    assert one.step(push(20, make_order(SECOND_JOB, granted=20), at=4)) == [
+        disputed("gpu0", LEASE, 4),
+        v.Ask(),
+        v.State(LeaseEndedV1(job=SECOND_JOB, held_by=LEASE, **refused)),
+    ]
+
+    told = one.step(answer(21, at=5))
+
+    assert told == [v.Tell(LEASE, "revoked", "", 5_000_005, 5_000_005)]  # the ledger does not have it
+    one.step(v.Told(6, LEASE, False))
+    one.step(v.Exited(7, LEASE, 143))
+    assert one.step(v.DevicesFree(8, LEASE))[-1] == v.State(registered(8))  # and so the device may be granted again
+
+
+def test_a_node_that_stops_says_which_orders_it_had_read(make_order) -> None:
+    """R36: what was granted after that is not meant."""
+    one = node()
+    one.step(push(17, make_order()))
+    finish(one)
+    assert one.step(v.Halted(20, 30)) == [v.State(NodeStoppedV1(node="gpu01", through=17, at=20))]
+
+
+def test_a_node_that_is_asked_to_checks_itself_once_for_each_order_and_says_what_it_found() -> None:
+    """R36."""
+    one = node()
+    asked = v.Answered(4, NodeAnswer(node="gpu01", through=9, last_record=0, check=8))
+    assert one.step(asked) == [v.Check()]
+    assert one.step(asked) == []
+    checked = NodeCheckedV1(node="gpu01", ordered=8, passed=False, message="the disk is full", at=6)
+    assert one.step(v.Checked(6, "the disk is full")) == [v.State(checked)]
+    again = v.Answered(7, NodeAnswer(node="gpu01", through=19, last_record=0, check=18))
+    assert one.step(again) == [v.Check()]
+    assert one.step(v.Checked(8)) == [v.State(NodeCheckedV1(node="gpu01", ordered=18, passed=True, at=8))]
