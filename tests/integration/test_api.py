@@ -58,6 +58,10 @@ DOCUMENTS = {
 }
 
 
+SUBMITTED = b'{"queue": "dev/half", "user": "alice", "jobs": [{"command": %s}]}'
+LISTS = ("jobs", "queues", "policies", "groups", "users", "serviceAccounts", "profiles", "tokens", "jobs:watch")
+
+
 class Said(NamedTuple):
     """An answer over HTTP."""
 
@@ -723,6 +727,18 @@ def test_the_gateway_is_strict_and_speaks_like_the_api(api: Api) -> None:
         ("PATCH", "/v1/pools/hq", b"[" * 10_000, 400),
         ("PATCH", "/v1/pools/hq", b'{"price": ', 400),
         ("PATCH", "/v1/pools/hq", b"\xff\xfe", 400),
+        ("POST", "/v1/tenants/acme/jobs:submit", SUBMITTED % b'"caf\xe9"', 400),
+        ("POST", "/v1/tenants/acme/jobs:submit", SUBMITTED % b'["caf\xe9"]', 400),
+        ("POST", "/v1/tenants/acme/jobs:submit", SUBMITTED % b'["a\\u0000b"]', 400),
+        ("POST", "/v1/tenants/acme/jobs:submit", SUBMITTED % b'"echo hello"', 400),
+        (
+            "POST",
+            "/v1/tenants/acme/jobs:submit",
+            {"queue": ["dev/half"], "user": "alice", "jobs": [{"command": ["true"]}]},
+            400,
+        ),
+        ("POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "user": "alice", "jobs": {"command": ["true"]}}, 400),
+        *(("GET", f"/v1/tenants/nobody/{many}", None, 404) for many in LISTS),
         ("GET", "/v1/pools/%2e%2e%2fhq", None, 400),
         ("POST", "/v1/documents:apply", b'{"reason": "' + b"x" * (5 * 1024 * 1024) + b'"}', 413),
     ):
@@ -730,6 +746,11 @@ def test_the_gateway_is_strict_and_speaks_like_the_api(api: Api) -> None:
         assert said.status == status, (verb, path, said)
         assert all((said.body["code"], said.body["message"], said.reason)), (verb, path, said)
         assert ("allow" in said.headers) == (status == 405), (verb, path, said)
+
+
+def test_a_text_in_place_of_a_list_is_refused_with_the_way_out(api: Api) -> None:
+    said = api.ask("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": [{"command": "echo hello"}]})
+    assert (said.status, said.body["message"]) == (400, 'jobs.command: write a list such as ["echo", "hello"], not one value')
 
 
 def test_it_describes_itself_to_everybody_and_tells_the_caller_who_they_are(api: Api) -> None:

@@ -124,7 +124,9 @@ class Client:
         `on_behalf_of`: whose job it is, where this is a service account that acts for them.
         """
         tenant, user, job_id = self._whose(job, on_behalf_of)
-        await self._publish(subjects.cancel(tenant, user, job_id), encode(CancelWish(reason=reason, on_behalf_of=on_behalf_of)))
+        await self._publish(
+            subjects.cancel(tenant, user, job_id), _written(CancelWish(reason=reason, on_behalf_of=on_behalf_of))
+        )
 
     async def cancel_many(self, jobs: Iterable[str], reason: str = "", *, on_behalf_of: str = "") -> None:
         """Wish that jobs end, otherwise as `cancel`: one message for up to 900 of one user's, and of them none starts meanwhile."""
@@ -136,13 +138,13 @@ class Client:
             for start in range(0, len(ids), CANCELS_MAX):
                 some = tuple(ids[start : start + CANCELS_MAX])
                 wish = CancelManyWish(jobs=some, reason=reason, on_behalf_of=on_behalf_of)
-                await self._publish(subjects.cancel_many(tenant, user), encode(wish))
+                await self._publish(subjects.cancel_many(tenant, user), _written(wish))
 
     async def requeue(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
         """Wish that a job leaves where it is and waits again (R29); otherwise as `cancel`. What waits or has ended is refused later."""
         tenant, user, job_id = self._whose(job, on_behalf_of)
         await self._publish(
-            subjects.requeue(tenant, user, job_id), encode(RequeueWish(reason=reason, on_behalf_of=on_behalf_of))
+            subjects.requeue(tenant, user, job_id), _written(RequeueWish(reason=reason, on_behalf_of=on_behalf_of))
         )
 
     async def job(self, job: str | SubmittedJob) -> JobView:
@@ -241,7 +243,7 @@ class Client:
         """The answer and the ledger sequence that it reflects."""
         subject = subjects.query(service, what, self.tenant, self.user)
         try:
-            payload = await self._link.ask(subject, b"" if request is None else encode(request), within=within)
+            payload = await self._link.ask(subject, b"" if request is None else _written(request), within=within)
             answer = decode(payload, Answer)
             if answer.error:
                 raise Refused(answer.code or "REFUSED", answer.error, bytes(answer.body))
@@ -280,6 +282,14 @@ class Client:
         except IdError:
             raise Refused("INVALID", f"job: {job!r} is no job id, which is a lower-case ULID of 26 characters") from None
         return (self.tenant, self.user, job_id) if on_behalf_of else (tenant, user, job_id)
+
+
+def _written(request: object) -> bytes:
+    """A request as it travels; `Refused` where a text of it is not UTF-8."""
+    try:
+        return encode(request)
+    except UnicodeEncodeError as error:
+        raise Refused("INVALID", f"{error.object[:80]!r} is not UTF-8; names and texts are written in UTF-8") from None
 
 
 def _see_stored(answer: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypedDict, Unpack
 
 import msgspec
@@ -45,6 +45,15 @@ class Wish(TypedDict, total=False):
     on_behalf_of: str
 
 
+LISTS = {
+    "command": "['python', 'train.py']",
+    "on_abort": "['python', 'save.py']",
+    "secret_env": "['HF_TOKEN']",
+    "after": "['01jd3v8k5w2m4x6z8b0c2e4g6h']",
+}
+"""Fields that are lists, each with an example."""
+
+
 def new_job_id() -> JobId:
     """A new id, of this moment."""
     return make_job_id(time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
@@ -57,8 +66,9 @@ def new_trace() -> str:
 
 def make_wish(command: Sequence[str], **said: Unpack[Wish]) -> JobWish:
     """The wish; `Refused` (`INVALID`) names the field that cannot be so."""
-    if isinstance(command, str):
-        raise _invalid("command", "write a list of words such as ['python', 'train.py'], not one text")
+    for field, words in (("command", command), *((name, said.get(name)) for name in ("on_abort", "secret_env", "after"))):
+        if isinstance(words, (str, bytes)):
+            raise _invalid(field, f"write a list of words such as {LISTS[field]}, not one text")
     fields: dict[str, object] = {"id": new_job_id(), "trace": new_trace(), **said, "command": list(command)}
     if "after" in said:
         fields["after"] = [_after(text) for text in said["after"]]
@@ -120,6 +130,8 @@ def _check(wish: JobWish) -> None:
             raise _invalid(field, f"at most {COMMAND_MAX} words, this has {len(words)}; put them into a script")
     if not wish.command or not wish.command[0]:
         raise _invalid("command", "write what is to run")
+    for field, text in _texts(wish):
+        _check_text(field, text)
     try:
         if wish.time_limit:
             parse_duration(wish.time_limit)
@@ -130,6 +142,29 @@ def _check(wish: JobWish) -> None:
             parse_amount(key, str(amount))
         except AmountError as error:
             raise _invalid(f"request.{key}", str(error)) from None
+
+
+def _texts(wish: JobWish) -> Iterator[tuple[str, str]]:
+    """Every text of a job, with its field."""
+    for field in ("name", "image", "workdir", "time_limit", "trace", "on_behalf_of"):
+        yield field, getattr(wish, field)
+    for field, words in (("command", wish.command), ("on_abort", wish.on_abort), ("secret_env", wish.secret_env)):
+        yield from ((field, word) for word in words)
+    for field, table in (("env", wish.env), ("labels", wish.labels)):
+        for name, value in table.items():
+            yield field, name
+            yield f"{field}.{name}", value
+
+
+def _check_text(field: str, text: str) -> None:
+    """Raise `Refused` where it could not travel, or not reach a process. The text is not repeated: it may be a secret."""
+    if "\0" in text:
+        raise _invalid(field, "a NUL character cannot stand here; leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        named = field.encode("utf-8", "backslashreplace").decode()
+        raise _invalid(named, "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads") from None
 
 
 def _invalid(field: str, text: str) -> Refused:

@@ -23,6 +23,8 @@ REASON_MAX = 300  # a complaint may quote what it complains of, and goes into fa
 
 _SEVERAL = re.compile(rb'\s*\{\s*"jobs"\s*:')
 
+_NO_LIST = re.compile(r"Expected `array`, got `str` - at `\$\.([^`]+)`")
+
 _encoder = msgspec.json.Encoder()
 _record_decoder = msgspec.json.Decoder(Record)
 _wish_decoder = msgspec.json.Decoder(JobWish)
@@ -105,7 +107,13 @@ def _decode(decoder: msgspec.json.Decoder[T], payload: bytes) -> T:
     except UnicodeDecodeError:
         raise Malformed("the text is not UTF-8") from None
     except msgspec.DecodeError as error:
-        raise Malformed(_one_line(str(error))) from None
+        raise Malformed(_one_line(_with_way_out(str(error)))) from None
+
+
+def _with_way_out(text: str) -> str:
+    """A complaint about one text in place of a list, which is the mistake that people make, with what to write."""
+    found = _NO_LIST.fullmatch(text)
+    return text if found is None else f'{found[1]}: write a list such as ["echo", "hello"], not one text'
 
 
 def _one_line(text: str) -> str:

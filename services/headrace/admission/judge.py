@@ -22,7 +22,7 @@ from headrace.domain.queueing.closings import GOING, pool_closing, queue_closing
 from headrace.domain.requests import asked_by, make_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import PolicyProfile, Profile
@@ -264,15 +264,31 @@ def _wrong_text(wish: JobWish) -> str:
         return "command: it is empty; give the program and its arguments as a list of strings"
     if len(wish.command) > COMMAND_MAX or sum(map(len, wish.command)) > TEXT_MAX:
         return f"command: at most {COMMAND_MAX} words and {TEXT_MAX} characters; put more into a script"
-    if any("\0" in word for word in (*wish.command, *wish.on_abort, *wish.env.values(), wish.workdir)):
-        return "command, on_abort, env, workdir: a NUL character cannot be passed to a process"
-    if any(not name or "=" in name or "\0" in name for name in (*wish.env, *wish.secret_env)):
+    if nul := next((field for field, words in _texts(wish) if any("\0" in word for word in words)), ""):
+        return f"{nul}: a NUL character cannot stand here; leave it out"
+    if any(not name or "=" in name for name in (*wish.env, *wish.secret_env)):
         return "env: a variable's name is not empty and has no '='"
     if sum(len(name) + len(value) for name, value in wish.env.items()) > TEXT_MAX:
         return f"env: at most {TEXT_MAX} characters in all"
     if len(encode(text_of(NO_RULES, wish))) > 3 * TEXT_MAX:
         return f"command, env, secret_env, image, workdir, on_abort: at most {3 * TEXT_MAX} bytes in all"
     return wrong_figures(wish.labels, wish.name, wish.priority, wish.retries)
+
+
+def _texts(wish: JobWish) -> tuple[tuple[str, Iterable[str]], ...]:
+    """The texts of a wish that stand in facts, or that a process gets, by field."""
+    return (
+        ("name", (wish.name,)),
+        ("labels", (*wish.labels, *wish.labels.values())),
+        ("command", wish.command),
+        ("on_abort", wish.on_abort),
+        ("env", (*wish.env, *wish.env.values())),
+        ("secret_env", wish.secret_env),
+        ("image", (wish.image,)),
+        ("workdir", (wish.workdir,)),
+        ("trace", (wish.trace,)),
+        ("on_behalf_of", (wish.on_behalf_of,)),
+    )
 
 
 def wrong_figures(labels: Mapping[str, str], name: str, priority: int, retries: int) -> str:

@@ -66,6 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if str(error):
             print(f"headrace: {error}", file=sys.stderr)
         return FAILED
+    except UnicodeEncodeError as error:
+        print(f"headrace: {error.object[:80]!r} is not UTF-8; names and texts are written in UTF-8", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever reads has seen enough

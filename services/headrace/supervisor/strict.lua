@@ -1,7 +1,8 @@
 -- Refuses fields that the API does not know, before the transcoder, which would leave them out in silence.
 --
 -- KNOWN, put in front of this by gateway.py, says for each pattern of a path and verb which fields its body may have: a table of names;
--- a name's value is the same for what is inside it, "any" where anything goes, "map" with the fields of its values.
+-- a name's value is the same for what is inside it, "any" where anything goes, `values` with the fields of a map's values, `list` with
+-- those of a list's elements: the transcoder would take one text for a list of one.
 
 local DEPTH_MAX = 64
 
@@ -71,6 +72,11 @@ end
 function value_at(text, at, known, path, depth)
   if depth > DEPTH_MAX then fail("the JSON is nested too deeply") end
   local mark = text:sub(at, at)
+  if known.list then
+    if mark ~= "[" then fail(path:sub(1, -2) .. ": write a list such as [\"echo\", \"hello\"], not one value") end
+    return list_at(text, at, known.list, path, depth)
+  end
+  if mark == "[" and known ~= "any" then fail(path:sub(1, -2) .. ": it is no list") end
   if mark == "{" then
     if known == "plain" then fail(path:sub(1, -2) .. ": it is no object") end
     return object_at(text, at, known, path, depth)

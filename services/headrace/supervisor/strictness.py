@@ -12,6 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from headrace.contracts import protocol
 
 DEPTH_MAX = 16
+_ANY_JSON = {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"}
 ANY, PLAIN = '"any"', '"plain"'
 
 
@@ -39,7 +40,7 @@ def _pattern(path: str) -> str:
 
 
 def _fields(message: Any, depth: int) -> str:
-    if message.full_name == "google.protobuf.Struct":
+    if message.full_name in _ANY_JSON:
         return ANY
     if message.full_name.startswith("google.protobuf.") or depth > DEPTH_MAX:
         return PLAIN
@@ -51,11 +52,10 @@ def _fields(message: Any, depth: int) -> str:
 
 
 def _known(field: Any, depth: int) -> str:
-    if field.type != FieldDescriptor.TYPE_MESSAGE:
-        return PLAIN
-    if field.message_type.GetOptions().map_entry:
+    if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.GetOptions().map_entry:
         return f"{{values={_known(field.message_type.fields_by_name['value'], depth)}}}"
-    return _fields(field.message_type, depth + 1)
+    one = PLAIN if field.type != FieldDescriptor.TYPE_MESSAGE else _fields(field.message_type, depth + 1)
+    return f"{{list={one}}}" if field.is_repeated else one
 
 
 def _lua(text: str) -> str:

@@ -184,9 +184,23 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(told):
         ({"command": ("",)}, "command: it is empty; give the program and its arguments as a list of strings"),
         ({"command": ("x",) * 257}, "command: at most 256 words and 65536 characters; put more into a script"),
         ({"command": ("x" * 65_537,)}, "command: at most 256 words and 65536 characters; put more into a script"),
-        ({"command": ("a\0b",)}, "command, on_abort, env, workdir: a NUL character cannot be passed to a process"),
-        ({"workdir": "\0"}, "command, on_abort, env, workdir: a NUL character cannot be passed to a process"),
-        ({"env": {"A": "\0"}}, "command, on_abort, env, workdir: a NUL character cannot be passed to a process"),
+        *(
+            (said, f"{field}: a NUL character cannot stand here; leave it out")
+            for field, said in (
+                ("name", {"name": "sweep\0"}),
+                ("labels", {"labels": {"a\0": "b"}}),
+                ("labels", {"labels": {"a": "\0"}}),
+                ("command", {"command": ("a\0b",)}),
+                ("on_abort", {"on_abort": ("a", "\0")}),
+                ("env", {"env": {"A": "\0"}}),
+                ("env", {"env": {"\0": "a"}}),
+                ("secret_env", {"secret_env": ("\0",)}),
+                ("image", {"image": "\0"}),
+                ("workdir", {"workdir": "\0"}),
+                ("trace", {"trace": "\0"}),
+                ("on_behalf_of", {"on_behalf_of": "eve\0"}),
+            )
+        ),
         ({"env": {"": "x"}}, "env: a variable's name is not empty and has no '='"),
         ({"secret_env": ("A=B",)}, "env: a variable's name is not empty and has no '='"),
         ({"env": {"A": "x" * 65_536}}, "env: at most 65536 characters in all"),

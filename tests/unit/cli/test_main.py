@@ -36,6 +36,11 @@ def test_every_reading_command_has_json(line):
         (InstallationError("the disk is full"), 1, "headrace: the disk is full\n"),
         (Failed("--env X: not here"), 1, "headrace: --env X: not here\n"),
         (Failed(), 1, ""),
+        (
+            UnicodeEncodeError("utf-8", "caf\udce9", 3, 4, "surrogates not allowed"),
+            1,
+            "headrace: 'caf\\udce9' is not UTF-8; names and texts are written in UTF-8\n",
+        ),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

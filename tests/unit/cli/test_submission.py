@@ -53,6 +53,19 @@ def test_of_several_the_last_is_told_and_where_the_others_are(headrace):
     ]
 
 
+def test_bytes_that_are_not_utf_8_are_told_by_their_field(headrace, monkeypatch):
+    monkeypatch.setenv("CAFE", "caf\udce9")
+    why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
+    for said, field in (
+        (["--name", "caf\udce9"], "name"),
+        (["--env", "CAFE"], "env.CAFE"),
+        (["--label", "a=\udce9"], "labels.a"),
+    ):
+        ran = headrace(["submit", "--queue", "a/b", *said, "--", "true"])
+        assert ran[:3] == (1, "", f"headrace: {field}: {why}\n")
+    assert headrace(["submit", "--queue", "a/b", "--", "caf\udce9"])[:3] == (1, "", f"headrace: command: {why}\n")
+
+
 def test_an_id_that_is_given_makes_a_submit_one_that_may_be_repeated(headrace):
     _, (wish,) = submitted(headrace(f"submit --queue a/b --id {OTHER} -- true", submit_many=(JOB,), judged=None))
     assert wish.id == OTHER

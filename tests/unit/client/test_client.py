@@ -190,6 +190,20 @@ async def test_a_requeue_is_such_a_wish_too(make, job, subject):
     assert hr._link.asked == [(subject, b'{"reason":"slow node"}', None)]
 
 
+async def test_what_is_not_utf_8_is_refused_before_it_travels(make):
+    for ask in (
+        lambda hr: hr.cancel(ID, "caf\udce9"),
+        lambda hr: hr.cancel_many([ID], "caf\udce9"),
+        lambda hr: hr.requeue(ID, "caf\udce9"),
+        lambda hr: hr.jobs(user="caf\udce9"),
+        lambda hr: hr.job("caf\udce9"),
+    ):
+        hr = make(ACK)
+        with pytest.raises(Refused, match=r"^'caf\\udce9' is not UTF-8; names and texts are written in UTF-8$") as caught:
+            await ask(hr)
+        assert (caught.value.code, hr._link.asked) == ("INVALID", [])
+
+
 async def test_what_is_no_job_is_refused_at_once(make):
     with pytest.raises(Refused, match="job: 'nonsense' is no job id"):
         await make(ACK).cancel("nonsense")

@@ -71,6 +71,9 @@ def test_everything_that_is_said_stands_in_the_wish():
     ("command", "said", "message"),
     [
         ("python train.py", {}, "command: write a list of words"),
+        (["x"], {"on_abort": "python save.py"}, "on_abort: write a list of words such as"),
+        (["x"], {"secret_env": "HF_TOKEN"}, "secret_env: write a list of words such as"),
+        (["x"], {"after": ID}, "after: write a list of words such as"),
         ([], {}, "command: write what is to run"),
         ([""], {}, "command: write what is to run"),
         (["x"] * 257, {}, "command: at most 256 words, this has 257"),
@@ -89,6 +92,33 @@ def test_what_cannot_be_is_refused_before_it_travels(command, said, message):
     with pytest.raises(Refused, match=message) as caught:
         make_wish(command, **said)
     assert caught.value.code == "INVALID"
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", "\0"], ids=["bytes that are not UTF-8", "NUL"])
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("name", lambda text: {"name": text}),
+        ("command", lambda text: {"command": ["echo", text]}),
+        ("on_abort", lambda text: {"on_abort": [text]}),
+        ("env", lambda text: {"env": {text: "x"}}),
+        ("env.A", lambda text: {"env": {"A": text}}),
+        ("secret_env", lambda text: {"secret_env": [text]}),
+        ("image", lambda text: {"image": text}),
+        ("workdir", lambda text: {"workdir": text}),
+        ("labels", lambda text: {"labels": {text: "x"}}),
+        ("labels.a", lambda text: {"labels": {"a": text}}),
+        ("on_behalf_of", lambda text: {"on_behalf_of": text}),
+    ],
+)
+def test_a_text_that_cannot_travel_or_reach_a_process_is_refused_by_its_field(field, said, text):
+    with pytest.raises(Refused) as caught:
+        make_wish(**({"command": ["true"]} | said(text)))
+    why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
+    assert (caught.value.code, str(caught.value)) == (
+        "INVALID",
+        f"{field}: {why if text != chr(0) else 'a NUL character cannot stand here; leave it out'}",
+    )
 
 
 def test_a_queue_is_a_policy_and_a_profile():

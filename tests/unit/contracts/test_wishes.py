@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 
@@ -44,7 +46,6 @@ def test_a_wish_says_all_that_the_command_line_can_ask_for():
         ("priority", -PRIORITY_MAX - 1),
         ("retries", RETRIES_MAX + 1),
         ("retries", -1),
-        ("command", "true"),
         ("env", {"A": 1}),
         ("preemptible", "yes"),
         ("request", {"gpu": [1]}),
@@ -57,3 +58,12 @@ def test_a_wish_of_the_wrong_form_is_refused_where_it_is_wrong(field, value):
 
 def test_the_sealed_text_of_a_job_tolerates_fields_of_a_newer_version():
     assert msgspec.json.decode(b'{"command":["true"],"new":1}', type=JobText) == JobText(command=("true",))
+
+
+@pytest.mark.parametrize("field", ["command", "on_abort", "secret_env", "after"])
+def test_a_text_for_a_list_is_refused_with_what_to_write(field):
+    said = json.dumps({"id": "x", "command": ["a"]} | {field: "echo hello"}).encode()
+    for payload, path in ((said, field), (b'{"jobs": [' + said + b"]}", f"jobs[0].{field}")):
+        with pytest.raises(Malformed) as caught:
+            decode_submit(payload)
+        assert str(caught.value) == f'{path}: write a list such as ["echo", "hello"], not one text'

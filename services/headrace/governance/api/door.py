@@ -20,7 +20,7 @@ from grpc import StatusCode
 from headrace.contracts import protocol
 from headrace.governance.api.calls import Call as Counting
 from headrace.governance.api.calls import Calls
-from headrace.governance.api.faults import Fault, invalid
+from headrace.governance.api.faults import Fault, invalid, not_found
 from headrace.governance.api.messages import sequence_of
 from headrace.governance.api.names import tenant_in
 from headrace.governance.api.office import Call, Office
@@ -50,6 +50,9 @@ OPEN = frozenset(
 
 PLACED_INSIDE = frozenset({"ApplyDocuments"})
 """Whose things it is about stands in each part of the request: the service asks the table for each of them."""
+
+LISTING = ("List", "Watch")
+"""How the names of methods begin that answer about whatever a tenant has; only the provider can name one that is not there."""
 
 WITHIN = 60.0
 """Seconds for a call whose caller names no deadline."""
@@ -122,7 +125,14 @@ class Door:
         wanted = getattr(request, "min_sequence", "")
         if wanted:
             await self._office.reach(sequence_of(wanted, "min_sequence"), call.within)
+        if tenant and caller.is_provider and name.startswith(LISTING):
+            self._check_tenant(tenant)
         return call
+
+    def _check_tenant(self, tenant: str) -> None:
+        """Raise `Fault` where there is no such tenant: an empty list would say that it has nothing. One that is gone has its jobs."""
+        if not self._office.state.has_tenant(tenant) and tenant not in self._office.roster.tenants:
+            raise not_found("tenant", tenant, "parent")
 
     async def _authenticate(self, context: Any) -> Caller:
         shown = [value for key, value in context.invocation_metadata() or () if key == "authorization"]

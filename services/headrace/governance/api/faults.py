@@ -36,9 +36,10 @@ def invalid(field: str, message: str, reason: str = "INVALID") -> Fault:
     return Fault(StatusCode.INVALID_ARGUMENT, reason, f"{field}: {message}", Violation(field, message))
 
 
-def not_found(what: str, name: str) -> Fault:
+def not_found(what: str, name: str, field: str = "name") -> Fault:
     """There is no such thing, or the caller may not know that there is."""
-    return Fault(StatusCode.NOT_FOUND, "NOT_FOUND", f"name: there is no {what} {shown(name)!r}", Violation("name", "not found"))
+    message = f"{field}: there is no {what} {shown(name)!r}"
+    return Fault(StatusCode.NOT_FOUND, "NOT_FOUND", message, Violation(field, "not found"))
 
 
 def shown(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from google.protobuf.message_factory import GetMessageClass
 from google.rpc import status_pb2
 from grpc import StatusCode
 
@@ -13,9 +14,11 @@ from headrace.contracts.api import jobs_pb2, pools_pb2, tenants_pb2
 from headrace.governance.api.door import DETAILS, OPEN, SEQUENCE, Door, tenant_of
 from headrace.governance.api.server import Methods, handlers
 from headrace.identity.caller import Caller, Role, Unauthenticated
-from headrace.identity.roles import TABLE
+from headrace.identity.roles import NOT_YOURS, TABLE
 
 ALICE = Caller(Role.TENANT_MEMBER, "acme", "alice")
+BOSS = Caller(Role.TENANT_ADMIN, "acme", "boss")
+ROOT = Caller(Role.PROVIDER_ADMIN, "default", "root")
 
 
 class Context:
@@ -57,7 +60,8 @@ class Office(SimpleNamespace):
 
 
 def office():
-    return Office(state=SimpleNamespace(sequence=7), reached=[])
+    state = SimpleNamespace(sequence=7, has_tenant={"default", "acme"}.__contains__)
+    return Office(state=state, roster=SimpleNamespace(tenants={"gone": None}), reached=[])
 
 
 async def through(method, request, context, caller=ALICE, serve=None, at=None):
@@ -177,3 +181,28 @@ async def test_every_method_is_behind_the_door_but_for_what_is_open_and_what_is_
             behind.add(protocol.path_of(method))
     assert {protocol.path_of(method) for method in protocol.methods()} - behind == {"/headrace.v1.System/GetOpenApi"}
     assert methods.service(SimpleNamespace(method="/headrace.v1.Jobs/Nothing")) is None
+
+
+LISTS = [
+    method
+    for method in protocol.methods()
+    if method.name.startswith(("List", "Watch")) and "parent" in method.input_type.fields_by_name
+]
+
+
+@pytest.mark.parametrize("method", LISTS, ids=lambda method: method.name)
+async def test_a_list_of_a_tenant_that_is_not_there_is_not_found_by_the_provider_and_not_allowed_to_others(method):
+    jobs = "/jobs/x" if method.name == "ListJobFacts" else ""
+    kind = GetMessageClass(method.input_type)
+    found = {}
+    for tenant, caller in (("nope", ROOT), ("nope", BOSS), ("gone", ROOT), ("acme", ROOT), ("acme", BOSS)):
+        context = Context(GOOD)
+        await through(method.name, kind(parent=f"tenants/{tenant}{jobs}"), context, caller)
+        found[tenant, caller.handle] = context.ended
+    assert found == {
+        ("nope", "root"): (StatusCode.NOT_FOUND, "parent: there is no tenant 'nope'"),
+        ("nope", "boss"): (StatusCode.PERMISSION_DENIED, NOT_YOURS),
+        ("gone", "root"): None,
+        ("acme", "root"): None,
+        ("acme", "boss"): None,
+    }
