@@ -16,7 +16,7 @@ from tests.architecture.test_operations import understood
 from tests.architecture.tree import ROOT, sources
 
 DEPLOY = Path(ROOT, "deploy")
-UNITS = sorted((DEPLOY / "systemd").iterdir())
+UNITS = sorted(path for path in (DEPLOY / "systemd").iterdir() if path.suffix != ".conf")
 SERVICE_UNITS = [unit for unit in UNITS if unit.suffix == ".service"]
 CHART = DEPLOY / "helm/headrace"
 OURS = {"headrace", "python", "envoy", "nats-server"}
@@ -27,7 +27,6 @@ HARDENED = {
     "PrivateTmp": "yes",
     "PrivateDevices": "yes",
     "CapabilityBoundingSet": "",
-    "SystemCallFilter": "@system-service",
     "UMask": "0077",
 }
 
@@ -77,7 +76,44 @@ def test_a_unit_runs_what_there_is_with_an_environment_that_is_written(unit, wri
     if unit.stem != "headrace-node":  # which gives jobs devices, accounts and limits
         own = dict(said)
         assert {key: own.get(key) for key in HARDENED} == HARDENED
-        assert own["User"] != "root"
+        envoy = unit.stem == "headrace-gateway"  # its allocator calls mincore, for which the kernel would end it
+        assert own["SystemCallFilter"] == ("@system-service mincore" if envoy else "@system-service")
+        assert own["User"] in accounts()
+        if "headrace.target" in own.get("WantedBy", ""):
+            assert own["PartOf"] == "headrace.target"  # so that stopping the target stops it
+        for path in own["ReadWritePaths"].split():
+            assert path in (
+                "/var/lib/nats",
+                "/var/lib/headrace",
+                "/var/lib/headrace/gateway",
+            )  # which are there before the start
+
+
+def accounts() -> set[str]:
+    return {
+        line.split()[1] for line in (DEPLOY / "systemd/sysusers.conf").read_text("utf-8").splitlines() if line.startswith("u ")
+    }
+
+
+def test_the_steps_of_the_readme_make_the_accounts_and_directories_that_the_units_need():
+    steps = (DEPLOY / "README.md").read_text("utf-8").partition("## In six steps")[2].partition("## What a process finds")[0]
+    made = {
+        tuple(line.split()[1:5])
+        for line in (DEPLOY / "systemd/tmpfiles.conf").read_text("utf-8").splitlines()
+        if line.startswith("d ")
+    }
+    assert made == {
+        ("/etc/headrace", "0750", "root", "headrace"),
+        ("/etc/nats", "0750", "root", "nats"),
+        ("/var/lib/headrace", "0700", "headrace", "headrace"),
+    }
+    assert accounts() == {"headrace", "nats"}
+    writing = [line.strip() for line in steps.splitlines() if line.strip().startswith(("headrace config", "runuser"))]
+    assert [line.partition(" -- ")[0] for line in writing] == [
+        "runuser -u headrace"
+    ] * 3  # what they write belongs to the services
+    for unit in UNITS:
+        assert unit.name == "nats-server.service" or unit.stem in steps or unit.suffix in steps, unit.name
 
 
 def test_every_environment_that_is_written_has_its_unit(written):
@@ -116,8 +152,9 @@ def test_every_container_of_compose_runs_what_there_is(written):
             assert f"http://127.0.0.1:{port_of(written[own])}/livez" in part["healthcheck"]["test"][-1]
             used.add(own)
     assert used == set(written)
-    gateway = parts["gateway"]["ports"]
-    assert (gateway, "--listen=0.0.0.0:8080" in parts["write"]["command"]) == (["127.0.0.1:8080:8080"], True)
+    published = {name: part["ports"] for name, part in parts.items() if "ports" in part}
+    assert published == {"gateway": ["127.0.0.1:8080:8080"], "nats": ["127.0.0.1:4222:4222"]}
+    assert {"--listen=0.0.0.0:8080", "--nats=nats://nats:4222"} <= set(parts["write"]["command"])
 
 
 def port_of(environment: dict[str, str]) -> int:

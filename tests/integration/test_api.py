@@ -755,7 +755,8 @@ def test_a_text_in_place_of_a_list_is_refused_with_the_way_out(api: Api) -> None
 
 def test_it_describes_itself_to_everybody_and_tells_the_caller_who_they_are(api: Api) -> None:
     assert api.done("", "GET", "/openapi.json")["openapi"] == "3.1.0"
-    assert api.ask("", "GET", "/healthz").status == 200
+    well = api.ask("", "GET", "/healthz")
+    assert (well.status, well.body) == (200, {"status": "SERVING"})
     me = api.done("alice", "GET", "/v1/me")
     groups = api.done("boss", "GET", "/v1/tenants/acme/groups")["groups"]
     assert {key: me.get(key) for key in ("role", "tenant", "handle", "groups")} == {

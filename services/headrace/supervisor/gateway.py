@@ -269,10 +269,15 @@ def _local_replies() -> Config:
         said = body(_CODES[http], _REASONS[http], message)
         return {"filter": detail(one), "status_code": http, "body_format_override": said, "headers_to_add": allow}
 
-    mappers = [silent(one, http, message) for one, (http, message) in _SILENT.items()] + [
-        {"filter": status(http), "body_format_override": body(code, _REASONS.get(http, "REFUSED"))}
-        for http, code in _CODES.items()
-    ]
+    well = {"filter": status(200), "body_format_override": {"json_format": {"status": "SERVING"}}}  # the answer of /healthz
+    mappers = (
+        [well]
+        + [silent(one, http, message) for one, (http, message) in _SILENT.items()]
+        + [
+            {"filter": status(http), "body_format_override": body(code, _REASONS.get(http, "REFUSED"))}
+            for http, code in _CODES.items()
+        ]
+    )
     return {"mappers": mappers, "body_format": body(2, "REFUSED")}
 
 
