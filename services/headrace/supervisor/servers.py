@@ -21,9 +21,13 @@ from headrace.supervisor.children import Child, Children, Vigil
 from headrace.supervisor.installation import CLUSTER_OF, NATS, Installation, Settings
 from headrace.supervisor.ports import LOOPBACK, choose_ports
 from headrace.supervisor.readiness import PATIENCE, listens, until_ready
+from headrace.supervisor.wishes import WishesLost, see_none_lost
 
 AGAIN = 0.1
 """Seconds between tries while the servers agree."""
+
+LOST_FOR = 5.0
+"""Seconds for which several servers have to say that a stream is gone before that is believed."""
 
 _NO_SUCH_STREAM = 10059
 
@@ -221,17 +225,25 @@ async def until_led(bus: Connection, patience: float = PATIENCE) -> None:
 
 
 async def until_streams(bus: Connection, replicas: int, patience: float = PATIENCE) -> None:
-    """Make the streams as soon as the servers can. Raises as `ensure_streams`."""
-    deadline = time.monotonic() + patience
+    """Make the streams as soon as the servers can. Raises as `ensure_streams`, and `WishesLost`: then nothing was made.
+
+    Several servers know of a stream one after the other: what is lost has to be so for a while.
+    """
+    deadline, lost_since = time.monotonic() + patience, 0.0
     while True:
         try:
+            await see_none_lost(bus)
             await ensure_streams(bus, replicas)
         except LogUnavailable:
             if time.monotonic() > deadline:
                 raise
-            await asyncio.sleep(AGAIN)
+        except WishesLost:
+            lost_since = lost_since or time.monotonic()
+            if replicas == 1 or time.monotonic() - lost_since > LOST_FOR:
+                raise
         else:
             return
+        await asyncio.sleep(AGAIN)
 
 
 async def _is_led(bus: Connection) -> bool:

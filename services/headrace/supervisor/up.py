@@ -14,18 +14,19 @@ from typing import Any, Self
 import msgspec
 
 from headrace.bus.connection import connect
-from headrace.bus.streams import STREAMS
+from headrace.bus.streams import STREAMS, StreamMismatch
 from headrace.contracts.trust import CA
-from headrace.supervisor import parts, refusing, servers
+from headrace.supervisor import extent, parts, refusing, servers
 from headrace.supervisor.children import Child, Children, Vigil
 from headrace.supervisor.full_disk import FullDisk
 from headrace.supervisor.installation import Installation, InstallationError, Settings
 from headrace.supervisor.leaderless import Leaderless
 from headrace.supervisor.ports import choose_port
-from headrace.supervisor.postgres import PostgresSettings, accepts, prepare
+from headrace.supervisor.postgres import PostgresSettings, accepts, heals, prepare
 from headrace.supervisor.readiness import WHO, Inspector, NotReady, is_well, until_ready
 from headrace.supervisor.replica import Replicas
 from headrace.supervisor.running import Lock, Running, write_running
+from headrace.supervisor.wishes import WishesLost
 
 API_PORT = 8080
 HEALTH_PATH = "/healthz"
@@ -115,9 +116,12 @@ class Up:
             inspector = await self._start_nats()
             try:
                 await servers.until_streams(inspector.core, self.settings.nats_servers)
+                tip = await inspector.tip()
+                await asyncio.to_thread(extent.see_archive, self.installation, tip)
                 self._say("streams", f"ready    {', '.join(STREAMS)}")
                 database = await preparing
                 await self._start_postgres(database)
+                await extent.see_copy(database.dsn, tip)
                 await self._start_services(inspector, database.dsn)
                 await self._start_gateway()
                 await self._start_nodes(inspector)
@@ -186,7 +190,10 @@ class Up:
 
     async def _start_postgres(self, database: PostgresSettings) -> None:
         (server,) = self.children.start(parts.postgres(database))
-        await until_ready(server, lambda: accepts(database.dsn))
+        try:
+            await until_ready(server, lambda: accepts(database.dsn))
+        except (NotReady, InstallationError) as error:
+            raise NotReady(f"{error}; if it is damaged, {heals(self.installation.postgres)}") from None
         self._say(parts.POSTGRES, "ready")
 
     async def _start_services(self, inspector: Inspector, dsn: str) -> None:
@@ -255,6 +262,9 @@ class Up:
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")
         try:
             await servers.until_streams(connection, self.settings.nats_servers, patience=math.inf)
+        except (WishesLost, StreamMismatch) as error:  # no stream was made, so nobody is told that it has his wish
+            self._nats[0].trouble = str(error)
+            self._write()
         finally:
             await connection.close()
 

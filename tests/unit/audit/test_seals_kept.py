@@ -32,6 +32,20 @@ def test_a_key_that_is_none_or_that_others_may_read_is_refused(tmp_path):
         SealKey.at(path / "key.pem")
 
 
+def test_a_key_that_is_gone_is_named_where_seals_were_signed_with_it_and_not_replaced(tmp_path, written):
+    kept = Kept(tmp_path / "seals")
+    kept.key()
+    kept.keep(seals_over(written, 4)[0])
+    (tmp_path / "seals" / KEY).unlink()
+    with pytest.raises(KeptWrong) as said:
+        kept.key()
+    assert str(said.value) == (
+        f"{tmp_path}/seals/key.pem is gone, and the seals in {tmp_path}/seals/.seals.jsonl were signed with it: put it back from a "
+        f"backup; where it is lost for good, move {tmp_path}/seals away, and a new key signs what comes"
+    )
+    assert not (tmp_path / "seals" / KEY).exists()
+
+
 def test_a_full_disk_leaves_no_part_of_a_key(tmp_path, monkeypatch):
     def full(_handle):
         raise OSError(28, "No space left on device")

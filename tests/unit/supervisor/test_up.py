@@ -108,9 +108,13 @@ async def test_after_the_bus_has_died_the_streams_are_made_again_as_soon_as_it_a
         if len(tries) < 3:
             raise LogUnavailable("not yet")
 
+    async def see(*_):
+        pass
+
     installation.prepare()
     monkeypatch.setattr(up_module, "connect", connect)
     monkeypatch.setattr(servers, "ensure_streams", ensure)
+    monkeypatch.setattr(servers, "see_none_lost", see)
     monkeypatch.setattr(servers, "AGAIN", 0.001)
     whole = Up(installation, installation.settings())
     server = SimpleNamespace(state="running", restarts=0)

@@ -1,0 +1,72 @@
+"""What was lost from the disk while nothing ran is named at the next start, with what to type, and nobody is acknowledged meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from tests.integration.test_up import Machine, machine  # noqa: F401 - a fixture
+
+STREAMS = "nats/store/jetstream/CORE/streams"
+
+
+def begun(machine: Machine) -> str:  # noqa: F811
+    """An installation that has run a job, and is down; the job."""
+    machine.up()
+    machine.done("apply", "-f", machine.documents)
+    job = machine.submit("exit 0", "--wait")
+    machine.until(lambda: machine.parts()["accounting"]["lag"] == 0)
+    machine.done("down", "--now")
+    return job
+
+
+def goes_on(machine: Machine, *before: str) -> None:  # noqa: F811
+    """It comes up, knows the jobs of before, and runs another one."""
+    machine.up()
+    after = machine.submit("exit 0", "--wait")
+    assert [machine.job(job)["state"] for job in (*before, after)] == ["succeeded"] * (len(before) + 1)
+
+
+def refused(machine: Machine, *said: str) -> None:  # noqa: F811
+    """It does not come up, and says why; and nothing is left running that could acknowledge a wish."""
+    ran = machine.run("up", "--detach", "--gpus", "2")
+    assert ran.returncode != 0
+    assert [words for words in said if words not in ran.stderr + ran.stdout] == [], ran.stderr + ran.stdout
+    assert [process.name() for process in machine.processes()] == []
+
+
+def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_for_an_old_one(machine: Machine) -> None:  # noqa: F811
+    job = begun(machine)
+    shutil.rmtree(machine.data / STREAMS / "SUBMIT")
+
+    refused(machine, "stream SUBMIT is gone, and wishes through 1 were judged", "`headrace repair`")
+    looked = json.loads(machine.run("repair", "--look", "--json").stdout)
+    assert [trouble.partition(":")[0] for trouble in looked["troubles"]] == [
+        "stream SUBMIT is gone, and wishes through 1 were judged"
+    ]
+    machine.done("repair")
+
+    assert json.loads(machine.done("repair", "--look", "--json"))["troubles"] == []
+    goes_on(machine, job)
+
+
+def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_left(machine: Machine) -> None:  # noqa: F811
+    job = begun(machine)
+    shutil.rmtree(machine.data / "nats/store")
+
+    refused(machine, "the ledger is empty, and the books' copy of it goes to record", "`headrace repair` puts it back")
+    machine.done("repair")
+
+    goes_on(machine, job)
+
+
+def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(machine: Machine) -> None:  # noqa: F811
+    job = begun(machine)
+    (machine.data / "postgres/data/PG_VERSION").unlink()
+
+    refused(machine, "PG_VERSION is missing", f"move {machine.data / 'postgres'} away and run `headrace up` again")
+    looked = machine.run("repair", "--look")
+    assert (looked.returncode, "the books' database cannot be read, and is left out" in looked.stdout) == (0, True), looked
+    (machine.data / "postgres").rename(machine.data / "damaged")
+
+    goes_on(machine, job)

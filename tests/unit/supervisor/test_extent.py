@@ -1,0 +1,56 @@
+"""The ledger's end beside that of its archive and its copy."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from headrace.accounting import copies
+from headrace.accounting.database import Database, DatabaseAway
+from headrace.archive import manifest as manifests
+from headrace.archive.manifest import ArchiveBroken, Manifest, Piece
+from headrace.supervisor.extent import see_archive, see_copy
+from headrace.supervisor.installation import Installation, InstallationError
+
+PIECE = Piece(month="2026-01", first=1, last=90, size=1, digest="", last_digest="")
+
+
+@pytest.mark.parametrize(("tip", "ends"), [(80, "ends at record 80"), (0, "is empty")])
+def test_an_archive_that_has_more_than_the_stream_is_told(tmp_path, monkeypatch, tip, ends) -> None:
+    monkeypatch.setattr(manifests, "read", lambda _directory: Manifest(pieces=(PIECE,)))
+    with pytest.raises(InstallationError) as said:
+        see_archive(Installation(tmp_path), tip)
+    assert str(said.value) == (
+        f"the ledger {ends}, and its archive goes to record 90: the end of the stream LEDGER was lost; "
+        "`headrace repair` puts it back"
+    )
+    see_archive(Installation(tmp_path), 90)
+
+
+def test_an_archive_that_cannot_be_read_is_no_matter_here(tmp_path, monkeypatch) -> None:
+    def read(_directory: object) -> Manifest:
+        raise ArchiveBroken("it is not what was written")
+
+    monkeypatch.setattr(manifests, "read", read)
+    see_archive(Installation(tmp_path), 0)
+
+
+async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away_is_no_matter_here(monkeypatch) -> None:
+    async def last(_connection: object) -> int:
+        return 12
+
+    async def once(self: Database, work):  # type: ignore[no-untyped-def]
+        return await work(cast("object", SimpleNamespace()))
+
+    async def away(self: Database, work):  # type: ignore[no-untyped-def]
+        raise DatabaseAway("not now")
+
+    monkeypatch.setattr(copies, "last", last)
+    monkeypatch.setattr(Database, "once", once)
+    await see_copy("postgresql://nowhere", 12)
+    with pytest.raises(InstallationError, match="ends at record 11, and the books' copy of it goes to record 12"):
+        await see_copy("postgresql://nowhere", 11)
+    monkeypatch.setattr(Database, "once", away)
+    await see_copy("postgresql://nowhere", 0)
