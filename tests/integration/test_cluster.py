@@ -6,14 +6,16 @@ import asyncio
 import json
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import nats
 import pytest
 from nats import errors
-from nats.aio.client import Client
+from nats.aio.client import Client as Nats
 
 from headrace.bus.connection import Connection, connect
 from headrace.bus.jetstream import JetStreamLog
@@ -21,9 +23,17 @@ from headrace.bus.log import LogUnavailable, WrongLast
 from headrace.bus.loop import patiently
 from headrace.bus.objects import JetStreamObjects
 from headrace.bus.streams import ensure_stream, ensure_streams
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM
+from headrace.client import Unreachable
+from headrace.client import client as client_module
+from headrace.client.client import Client
+from headrace.client.endpoint import Door, Login
+from headrace.client.wishing import make_wish
+from headrace.contracts import subjects
+from headrace.contracts.codec import decode_submit
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SNAPSHOT_BUCKET, SNAPSHOT_STREAM, SUBMIT_STREAM
 from headrace.feed.outgoing import Outgoing
 from headrace.feed.outlet import Outlet
+from headrace.governance.api.gathering import Gathering
 from headrace.supervisor import leaderless
 from headrace.supervisor.leaderless import MADE_ANEW, Leaderless
 from headrace.supervisor.servers import Standing, standing
@@ -74,7 +84,7 @@ def three_servers(tmp_path: Path) -> Iterator[dict[str, OneOfThree]]:
         yield servers
 
 
-async def asked(connection: Client, subject: str, said: bytes, headers: dict[str, str] | None = None) -> dict[str, object]:
+async def asked(connection: Nats, subject: str, said: bytes, headers: dict[str, str] | None = None) -> dict[str, object]:
     """The answer; asked again while nobody answers, or the servers have not found each other."""
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -133,6 +143,60 @@ async def said_of_itself(objects: JetStreamObjects) -> str:
                 if "(" in str(error):
                     return str(error)
             await asyncio.sleep(AGAIN)
+
+
+class Counted:
+    """What was tried while the bus was away."""
+
+    def __init__(self, honest: Callable[..., Awaitable[Any]], failure: type[Exception]) -> None:
+        self._honest, self._failure = honest, failure
+        self.failed = 0
+
+    async def __call__(self, *said: Any, **more: Any) -> Any:
+        try:
+            return await self._honest(*said, **more)
+        except self._failure:
+            self.failed += 1
+            raise
+
+
+async def test_submits_wait_within_their_deadline_for_servers_that_are_away(
+    three_servers: dict[str, OneOfThree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a client and by the gateway, which have no more to do with the outage than that they take longer."""
+    others = list(three_servers.values())[1:]
+    addresses = ",".join(server.address for server in three_servers.values())
+    door = Door(addresses, Login(name="alice", password="", tenant="acme", user="alice"))
+    monkeypatch.setattr(client_module, "find", lambda *_: door)
+    monkeypatch.setattr(client_module, "STORED_WITHIN", PATIENCE)
+    connection, gathering = await connect(addresses), Gathering()
+    log = JetStreamLog(connection, SUBMIT_STREAM)
+    gateway = SimpleNamespace(append=Counted(log.append, LogUnavailable))
+    try:
+        await patiently(lambda: ensure_stream(connection, SUBMIT_STREAM, 3))
+        async with Client("nats://") as client:
+            monkeypatch.setattr(client._link, "ask", Counted(client._link.ask, Unreachable))
+            for server in others:
+                server.kill()
+            wishes = [make_wish(["true"]) for _ in range(2)]
+            storing = asyncio.create_task(
+                gathering.store(gateway, subjects.submit("acme", "bob", "dev", "one"), wishes[:1], PATIENCE)
+            )
+            submitting = asyncio.create_task(client.submit_many("dev/one", wishes[1:]))
+            async with asyncio.timeout(PATIENCE):
+                while gateway.append.failed < 3 or client._link.ask.failed < 4:
+                    await asyncio.sleep(AGAIN)
+            for server in others:
+                server.start()
+            await asyncio.gather(storing, submitting)
+        reader = await log.read(0)
+        stored: set[str] = set()
+        async with asyncio.timeout(PATIENCE):
+            while stored != {wish.id for wish in wishes}:
+                stored |= {wish.id for message in await reader.batch() for wish in decode_submit(message.payload)}
+        await reader.close()
+    finally:
+        await connection.close()
 
 
 async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_told_what_it_has_missed(
