@@ -578,6 +578,38 @@ def test_a_job_is_its_owners_to_cancel_and_the_administrators(api: Api) -> None:
     assert any(fact["text"] == "acme.boss wants it to end: the budget" for fact in facts)
 
 
+def test_many_jobs_are_cancelled_in_one_request_and_those_that_wait_never_start(api: Api) -> None:
+    sweep = [job["name"] for job in api.submit("alice", "acme", *[["sleep", "60"]] * 20)]
+    (other,) = api.submit("ci", "acme", ["sleep", "60"])
+    eventually(lambda: sum(api.done("alice", "GET", f"/v1/{job}")["state"] == "running" for job in sweep) >= 2)
+    path = "/v1/tenants/acme/jobs:cancel"
+    for who, body, status in (
+        ("alice", {"jobs": [*sweep, other["name"]]}, 403),
+        ("alice", {"jobs": [*sweep, f"tenants/acme/jobs/{new_job_id()}"]}, 404),
+        ("eve", {"jobs": sweep}, 403),
+        ("root", {"jobs": [sweep[0].replace("acme", "emca")]}, 404),
+        ("alice", {"jobs": []}, 400),
+        ("alice", {"jobs": sweep[0]}, 400),
+    ):
+        assert api.ask(who, "POST", path, body).status == status, (who, body)
+    assert api.done("alice", "POST", path, {"jobs": sweep, "validate_only": True})["jobs"] == sweep
+    assert all(api.done("alice", "GET", f"/v1/{job}")["state"] in ("pending", "running") for job in sweep)
+
+    assert api.done("boss", "POST", path, {"jobs": [*sweep, other["name"]], "reason": "the budget"})["jobs"] == [
+        *sweep,
+        other["name"],
+    ]
+
+    for job in (*sweep, other["name"]):
+        api.until("boss", job, "cancelled")
+    attempts = [len(api.done("alice", "GET", f"/v1/{job}").get("attempts", ())) for job in sweep]
+    assert attempts == sorted(attempts, reverse=True), "a job behind the first that waited has started"
+    assert attempts[-1] == 0
+    facts = api.done("alice", "GET", f"/v1/{sweep[-1]}/facts")["facts"]
+    assert any(fact["text"] == "acme.boss wants it to end: the budget" for fact in facts)
+    assert "jobs" not in api.done("alice", "POST", path, {"jobs": sweep})  # they have ended already
+
+
 @contextmanager
 def watching(api: Api, who: str, path: str) -> Iterator[list[Any]]:
     """The lines of a stream, as they come."""

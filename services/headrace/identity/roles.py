@@ -90,6 +90,7 @@ TABLE: dict[str, Row] = {
     "ListJobFacts": _READ,
     "GetJobLogs": _WORK,
     "CancelJob": _WORK,
+    "CancelJobs": _WORK,
     "RequeueJob": _WORK,
     "PreemptJob": _PROVIDE,
     "GetUsage": _READ,

@@ -38,7 +38,7 @@ SORTS: dict[str, set[str]] = {
     },
     "inspect": {"ListRecords"},
     "oversee": {"ListTokens", "GetToken", "WhatIf"},
-    "work": {"GetJobLogs", "CancelJob", "RequeueJob"},
+    "work": {"GetJobLogs", "CancelJob", "CancelJobs", "RequeueJob"},
     "submit": {"SubmitJobs"},
 }
 CELLS = [

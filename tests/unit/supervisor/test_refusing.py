@@ -56,6 +56,6 @@ async def test_every_submit_that_waits_for_an_answer_is_answered_where_answers_g
         await hear(SimpleNamespace(reply=reply))
     task.cancel()
     await asyncio.wait({task})
-    no = {"seq": 0, "error": {"code": 500, "err_code": NO_STORAGE, "description": refusing.WHY}}
+    no = {"seq": 0, "duplicate": False, "error": {"code": 500, "err_code": NO_STORAGE, "description": refusing.WHY}}
     assert opened == [("nats://x", "operator", "p", "supervisor")]
     assert (connection.published, connection.closed) == ([("_R_.1", no), ("_INBOX_governance.2", no)], True)

@@ -235,6 +235,26 @@ class CancelJobResponse(_message.Message):
     sequence: str
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., sequence: _Optional[str] = ...) -> None: ...
 
+class CancelJobsRequest(_message.Message):
+    __slots__ = ("parent", "jobs", "reason", "validate_only")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    validate_only: bool
+    def __init__(self, parent: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class CancelJobsResponse(_message.Message):
+    __slots__ = ("jobs", "sequence")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    sequence: str
+    def __init__(self, jobs: _Optional[_Iterable[str]] = ..., sequence: _Optional[str] = ...) -> None: ...
+
 class ListJobFactsRequest(_message.Message):
     __slots__ = ("parent", "min_sequence")
     PARENT_FIELD_NUMBER: _ClassVar[int]

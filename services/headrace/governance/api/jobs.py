@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
@@ -13,7 +14,8 @@ from headrace.contracts.codec import decode, encode
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.queries import Answer, ForceRequest, JobRequest
 from headrace.contracts.why import WhyView
-from headrace.contracts.wishes import CancelWish, RequeueWish
+from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish, CancelWish, RequeueWish
+from headrace.domain.job_states import FINAL, JobState
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.applying import plan_message
 from headrace.governance.api.faults import invalid
@@ -193,6 +195,45 @@ async def cancel_job(request: Any, call: Call) -> pb.CancelJobResponse:
     return pb.CancelJobResponse(job=job, sequence=sequence)
 
 
+async def cancel_jobs(request: Any, call: Call) -> pb.CancelJobsResponse:
+    """Wish that several end; durable when this answers. Nothing is wished where any of them is unknown, or not the caller's to end."""
+    (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+    if not 1 <= len(request.jobs) <= CANCELS_MAX:
+        raise invalid("jobs", f"write 1 to {CANCELS_MAX} jobs, this has {len(request.jobs)}")
+    asked = [find(name, call, f"jobs[{index}]") for index, name in enumerate(request.jobs)]
+    for index, one in enumerate(asked):
+        if one.tenant != tenant:
+            raise invalid(f"jobs[{index}]", f"it is not a job of {names.tenant_name(tenant)}")
+        authorize_owner(one, call)
+    going = [one for one in asked if not isinstance(one.job, Rejected) and one.job.state not in FINAL]
+    if not request.validate_only:
+        await _cancel(going, request.reason[:REASON_MAX], call)
+    return pb.CancelJobsResponse(jobs=[names.job_name(one.key) for one in going], sequence=str(call.office.state.sequence))
+
+
+async def _cancel(going: list[Asked], reason: str, call: Call) -> None:
+    """The jobs of one owner are one message; of several owners those that wait come first, so that nothing is let go of before."""
+    owners: dict[tuple[str, bool], dict[str, None]] = {}
+    several = len({one.user for one in going}) > 1
+    for one in sorted(going, key=lambda one: not _waits(one)):
+        owners.setdefault((one.user, several and _waits(one)), {})[split_job_key(one.key)[2]] = None
+    for (owner, _), ids in owners.items():
+        tenant = going[0].tenant
+        subject, for_whom = spoken(partial(subjects.cancel_many, tenant), tenant, owner, call)
+        await _append(subject, encode(CancelManyWish(jobs=tuple(ids), reason=reason, on_behalf_of=for_whom)), call)
+
+
+def _waits(asked: Asked) -> bool:
+    return not isinstance(asked.job, Rejected) and asked.job.state is JobState.PENDING
+
+
+async def _append(subject: str, payload: bytes, call: Call) -> None:
+    """Store it in SUBMIT; while the bus is away it is tried again within the caller's deadline."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + min(call.within, STORED_WITHIN) - TRY_AGAIN
+    await append(call.office.submits, subject, payload, lambda: loop.time() < until)
+
+
 async def requeue_job(request: Any, call: Call) -> pb.RequeueJobResponse:
     """Wish that it goes back into line; durable when this answers."""
     job, sequence = await _wished(request, call, subjects.requeue, RequeueWish(reason=request.reason[:REASON_MAX]))
@@ -208,10 +249,7 @@ async def _wished(
     _, _, job_id = split_job_key(asked.key)
     subject, for_whom = spoken(lambda user: subject_of(asked.tenant, user, job_id), asked.tenant, asked.user, call)
     if not request.validate_only:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + min(call.within, STORED_WITHIN) - TRY_AGAIN
-        payload = encode(structs.replace(wish, on_behalf_of=for_whom))
-        await append(call.office.submits, subject, payload, lambda: loop.time() < until)
+        await _append(subject, encode(structs.replace(wish, on_behalf_of=for_whom)), call)
     sequence = call.office.state.sequence
     return job_message(view_of(asked.job, call.office), sequence), str(sequence)
 

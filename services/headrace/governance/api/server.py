@@ -64,6 +64,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetJobLogs": jobs.get_job_logs,
         "ExplainJob": jobs.explain_job,
         "CancelJob": jobs.cancel_job,
+        "CancelJobs": jobs.cancel_jobs,
         "RequeueJob": jobs.requeue_job,
         "PreemptJob": jobs.preempt_job,
         "WatchJobs": Watches().watch_jobs,
