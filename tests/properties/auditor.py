@@ -114,6 +114,7 @@ class Auditor:
         self.whole: dict[tuple[str, int], Lease] = {}
         self.nominations: dict[str, Nomination] = {}
         self.told: dict[str, list[Job]] = {}
+        self.amended = False
 
     def read_all(self, messages: Iterable[StoredMessage]) -> list[str]:
         for message in messages:
@@ -154,6 +155,9 @@ class Auditor:
 
     def _complain(self, what: str) -> None:
         self.violations.append(f"{self.sequence}: {what}")
+
+    def _installation_level(self, fact: Json) -> None:
+        self.amended = fact["level"] >= 2
 
     # What was written and what there is.
 
@@ -451,6 +455,15 @@ class Auditor:
         shares = [account for account in looked_at if account.policy is None]
         return shares if shares and policy[0] != other[0] else [account for account in looked_at if account.policy is not None]
 
+    def _lending(self, policy: tuple[str, str], other: tuple[str, str], pool: str) -> list[Account]:
+        """Where use of `policy` is borrowed as `other` sees it (R24): here, if it has a block for the pool, else everywhere.
+
+        Across tenants in the share. Below the level of the amendment: in all accounts of its side.
+        """
+        side = self._side(policy, other, pool)
+        here = [account for account in side if account.pool == pool]
+        return here if here and self.amended else side
+
     def _governed(self, pool: str) -> set[str]:
         return {"gpu", *self.pools[pool].get("capacity", {})}
 
@@ -465,6 +478,10 @@ class Auditor:
             for job, pool, amounts in (*held, *kept)
             if account.counts(job, pool) and not (firm and job.preemptible)
         )
+
+    def _held(self, account: Account, key: str) -> int:
+        """What leases hold, those that yield included: what a limit is held against at every moment (R17)."""
+        return sum(lease.amounts.get(key, 0) for lease in self.leases.values() if account.counts(lease.job, lease.pool))
 
     def _usable(self, pool: str, key: str) -> int:
         document = self.pools[pool]
@@ -538,7 +555,11 @@ class Auditor:
         return held + sum(min(units, GPU_UNITS) for units in cut.values())
 
     def _check_accounts(self, job: Job, pool: str, granted: set[str]) -> None:
-        """After a grant of these keys: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation."""
+        """After a grant of these keys: nobody is beyond the pool, a limit, or, where it cannot yield, a reservation.
+
+        What is held only grows by grants, so a limit that holds at each of them holds at every moment, during graces too; what will be held
+        once those who yield have left is within as well, but for one for whom it was kept (R17).
+        """
         governed = self._governed(pool)
         if not job.promised:  # what was kept for it was within when it was ordered (R27)
             self._check_firm(job, pool, granted, "is granted")
@@ -550,7 +571,8 @@ class Auditor:
         beyond = job.key.split(".")[1] in self.policies[job.policy].get("beyond_limit", ())
         for account in self._accounts(job.policy, pool):
             for key in governed & granted:
-                used = self._used(account, key)
+                used = 0 if job.promised and self.amended else self._used(account, key)
+                used = max(used, self._held(account, key)) if self.amended else used
                 if key in account.limit and used > account.limit[key] and not (beyond and account.policy is not None):
                     self._complain(f"{account} is granted {job.key} and uses {used} {key}")
 
@@ -641,8 +663,9 @@ class Auditor:
             waiting.remove(last)
 
     def _is_above(self, victim: Job, job: Job, pool: str, together: list[Job]) -> bool:
-        """Whether the victim's side is above its reservation on a key that the victim holds, with the others of the set gone."""
-        side = self._side(victim.policy, job.policy, pool)
+        """Whether the victim's side is above its reservation on a key that it holds and the preemptor asks for, with the others gone."""
+        side = self._lending(victim.policy, job.policy, pool)
+        asked = {key for key, value in (job if self.amended else victim).total.items() if value}
 
         def left(account: Account, key: str) -> int:
             gone = [other for other in together if other is not victim and account.counts(other, pool)]
@@ -650,7 +673,7 @@ class Auditor:
 
         return any(
             all(left(account, key) > account.reserved(key) for account in side)
-            for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
+            for key in self._governed(pool) & asked & {key for key, value in victim.total.items() if value}
         )
 
     def _check_priority(self, job: Job, victims: list[Job], pool: str) -> None:

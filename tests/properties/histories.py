@@ -165,16 +165,22 @@ def profiles(chance: Chance, pools: list[str], *, may_cut: bool) -> tuple[d.Prof
 def policies(
     chance: Chance, tenants: list[str], links: tuple[d.Profile, ...], has: dict[str, int]
 ) -> tuple[tuple[d.Policy, ...], dict[tuple[str, str], int]]:
-    """Policies, and what each tenant's policies have reserved in each pool. What is reserved is taken from `has`."""
+    """Policies, and what each tenant's policies have reserved in each pool. What is reserved is taken from `has`.
+
+    Policy-wide, in one pool, or `pinned`: in each pool, and as much policy-wide (R7).
+    """
     left, reserved, written = dict(has), {}, []
     for place in range(chance.number(2, 4)):
-        tenant, pool = chance.among(tenants), chance.among(sorted(left))
-        reservation = chance.among([0, left[pool] // 2 // QUARTER * QUARTER, left[pool] // 2 // QUARTER * QUARTER, left[pool]])
-        left[pool] -= reservation
-        reserved[tenant, pool] = reserved.get((tenant, pool), 0) + reservation
-        block = {GPU: reservation, JOB: chance.number(1, 4), CPU: chance.number(0, 4) * CPU_UNITS}
-        ceiling = chance.among([{}, {GPU: reservation + chance.number(0, 12) * QUARTER}, {JOB: 3 + block[JOB]}])
-        form = chance.among(["wide", "wide", "per pool", "none"])
+        tenant, form = chance.among(tenants), chance.among(["wide", "wide", "per pool", "pinned", "none"])
+        blocks = {}
+        for pool in sorted(left) if form == "pinned" else [chance.among(sorted(left))]:
+            half = left[pool] // 2 // QUARTER * QUARTER
+            reservation = chance.among([0, half, half, left[pool]])
+            left[pool] -= reservation
+            reserved[tenant, pool] = reserved.get((tenant, pool), 0) + reservation
+            blocks[pool] = {GPU: reservation, JOB: chance.number(1, 4), CPU: chance.number(0, 4) * CPU_UNITS}
+        block = {key: sum(one[key] for one in blocks.values()) for key in (GPU, JOB, CPU)}
+        ceiling = chance.among([{}, {GPU: block[GPU] + chance.number(0, 12) * QUARTER}, {JOB: 3 + block[JOB]}])
         written.append(
             d.Policy(
                 tenant=tenant,
@@ -183,14 +189,19 @@ def policies(
                 beyond_limit=chance.among([(), (), ("ann",)]),
                 priority=chance.number(0, 2),
                 weight=chance.number(1, 3),
-                reservation=block if form == "wide" else None,
+                reservation=block if form in ("wide", "pinned") else None,
                 limit=ceiling if form != "per pool" else {},
-                per_pool={pool: d.Scope(reservation=block, limit=ceiling)} if form == "per pool" else {},
+                per_pool=pinned(blocks, ceiling if form == "per pool" else {}) if form in ("per pool", "pinned") else {},
                 preemption=terms(chance),
                 **calendars(chance),
             )
         )
     return tuple(written), reserved
+
+
+def pinned(blocks: dict[str, dict[str, int]], limit: dict[str, int]) -> dict[str, d.Scope]:
+    """What a policy has reserved in each of some pools."""
+    return {pool: d.Scope(reservation=block, limit=limit) for pool, block in blocks.items()}
 
 
 def submits(chance: Chance, place: int, law: tuple[d.Policy, ...], links: tuple[d.Profile, ...]) -> Submit:

@@ -6,7 +6,7 @@ says who ought to be granted what (R15, R18, R19, R27), and for whom a search ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.allocator.resuming import Resuming
@@ -20,9 +20,9 @@ from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.holds import OutOfReach, as_seen_by, rank_in_line
-from headrace.domain.queueing.ranking import Rank, is_inside, rank
-from headrace.domain.reclaim.eligibility import RECLAIM, anybody_above, causes
-from headrace.domain.scopes import over_capacity, over_limit, scopes_of
+from headrace.domain.queueing.ranking import Rank, is_inside, may_hold_inside, rank
+from headrace.domain.reclaim.eligibility import RECLAIM, causes, lends, may_take_from
+from headrace.domain.scopes import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of
 from headrace.domain.searches import is_resting, is_worthwhile, was_searched
 from headrace.domain.snapshot import copy_of
 from headrace.domain.state import PoolState, State
@@ -49,6 +49,7 @@ class Oracle:
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
         self.opened: list[tuple[str, str, str]] = []
         self.resumed: list[str] = []
+        self.first: dict[str, JobRecord] = {}
         self.state.pending.ripen(now)
 
     def play(self, facts: Iterable[AnyFact], *, in_line: bool = True) -> Oracle:
@@ -85,7 +86,7 @@ class Oracle:
             if not may_start(self.state, job, preemption.pool):
                 continue
             capacity.lift(self.state, preemption)
-            if not self._limit(job.policy, job.request, job.beyond, pool) and self._fits(job, pool):
+            if not self._limit(job.policy, job.request, job.beyond, pool, IS_HELD) and self._fits(job, pool):
                 self._take(job, pool, inside=preemption.cause == RECLAIM)
             else:
                 capacity.nominate(self.state, preemption)
@@ -100,19 +101,36 @@ class Oracle:
         self.granted.append((job.key, pool.document.name, tuple(place.node for place in places), inside))
 
     def _grant(self, pool: PoolState) -> bool:
-        kept_from = self._kept_from(pool)
+        could = [
+            candidate
+            for candidate in self.candidates(pool)
+            if not candidate.limited and self._fits(candidate.job, pool) and not self._goes_elsewhere(candidate)
+        ]
         suspended = self._best_suspended(pool)
-        for candidate in self.candidates(pool):
-            if suspended is not None and suspended[0] < candidate.rank:
-                break
-            if kept_from is not None and candidate.rank > kept_from and not self._goes_beside(candidate.job, pool):
-                continue
-            if not candidate.limited and self._fits(candidate.job, pool) and not self._goes_elsewhere(candidate):
-                self._take(candidate.job, pool, inside=candidate.inside)
-                return True
-        if suspended is not None:
+        if suspended is not None and not (could and could[0].rank < suspended[0]) and not self._keeps_from(suspended[0], pool):
             self._resume(suspended[1], pool)
-        return suspended is not None
+            return True
+        if could and self._keeps_from(could[0].rank, pool):
+            could = [candidate for candidate in could if self._goes_beside(candidate.job, pool)]
+        if could:
+            self._take(could[0].job, pool, inside=could[0].inside or not could[0].job.preemptible)
+        return bool(could)
+
+    def _keeps_from(self, mine: Rank, pool: PoolState) -> bool:
+        """Whether what is free is kept for somebody who ranks before, because a search is under way or opens now (R19)."""
+        job = self._served(pool)
+        if job is None:
+            first = next((asking for asking in self._asking(pool) if not self._goes_now(asking)), None)
+            if first is None or not first.rank < mine:
+                return False
+            self.first[pool.document.name] = first.job
+            return True
+        theirs = rank_in_line(self.state, job, pool) if self.state.pending.group_of(job) is not None else None
+        return theirs is not None and mine > theirs
+
+    def _served(self, pool: PoolState) -> JobRecord | None:
+        """For whom what is free in the pool is kept."""
+        return self.first.get(pool.document.name) if pool.search is None else pool.search.job
 
     def _best_suspended(self, pool: PoolState) -> tuple[Rank, JobRecord] | None:
         """Who goes on first of those who could though what is kept for whoever ranks before them is not free for them (R18, R29)."""
@@ -145,19 +163,22 @@ class Oracle:
 
     def _goes_beside(self, job: JobRecord, pool: PoolState) -> bool:
         """Whether it only goes to nodes that do not help the job for which victims are looked for (R19)."""
-        mine, theirs = set(job.request.shape.models), set(pool.search.job.request.shape.models)
+        mine, theirs = set(job.request.shape.models), set(self._served(pool).request.shape.models)
         return bool(mine and theirs) and mine.isdisjoint(theirs)
 
-    def candidates(self, pool: PoolState) -> list[Candidate]:
-        """All heads that may start in a pool as far as their own accounts go, best first; and those whose tenant's limit is reached."""
+    def candidates(self, pool: PoolState, *, planned: bool = False) -> list[Candidate]:
+        """All heads that may start in a pool as far as their own accounts go, best first; and those whose tenant's limit is reached.
+
+        `planned`: as limits will be once those who yield have left (R17).
+        """
         found = []
         for group in self.state.pending.groups.values():
-            candidate = self._candidate(group, pool)
+            candidate = self._candidate(group, pool, planned=planned)
             if candidate is not None:
                 found.append(candidate)
         return sorted(found, key=lambda candidate: candidate.rank)
 
-    def _candidate(self, group: JobGroup, pool: PoolState) -> Candidate | None:
+    def _candidate(self, group: JobGroup, pool: PoolState, *, planned: bool = False) -> Candidate | None:
         job, document, name = group.head(), group.policy.document, pool.document.name
         profile = self.state.profile(document.tenant, group.profile)
         if job is None or job.key in self.skip or profile is None or name not in profile.pools or name == group.barred_from:
@@ -166,74 +187,92 @@ class Oracle:
             return None
         inside = is_inside(self.state, group, pool)
         borrows = next((link.borrow for link in document.profiles if link.name == group.profile), True)
-        limit = self._limit(group.policy, group.request, group.beyond, pool)
-        if limit == "policy" or (not inside and not (group.preemptible and borrows)):
+        limit = self._limit(group.policy, group.request, group.beyond, pool, WILL_BE if planned else BOTH)
+        may_hold = inside or borrows if group.preemptible else may_hold_inside(self.state, group, pool)
+        if limit == "policy" or not may_hold:
             return None
         return Candidate(rank(self.state, group, job, pool, inside=inside), group, job, pool, inside, limit == "tenant")
 
-    def _limit(self, policy, request, beyond: bool, pool: PoolState) -> str:
-        short = over_limit(scopes_of(self.state, policy, pool.document.name), pool.governed, request.total, beyond=beyond)
+    def _limit(self, policy, request, beyond: bool, pool: PoolState, against: int) -> str:
+        scopes = scopes_of(self.state, policy, pool.document.name)
+        short = over_limit(scopes, pool.governed, request.total, beyond=beyond, against=against)
         return "" if short is None else short.scope.kind
 
     def _fits(self, job: JobRecord, pool: PoolState) -> bool:
         with as_seen_by(self.state, job, pool):
             return over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
 
-    def _kept_from(self, pool: PoolState) -> Rank | None:
-        group = self.state.pending.group_of(pool.search.job) if pool.search is not None else None
-        if group is None:
-            return None
-        return rank(self.state, group, pool.search.job, pool, inside=is_inside(self.state, group, pool))
+    def _others(self, candidate: Candidate, *, earlier: bool) -> list[PoolState]:
+        """The pools of its order, or those of them that come before the one in which it stands here."""
+        names = list(self.state.profile(candidate.job.tenant, candidate.group.profile).pools)
+        place = names.index(candidate.pool.document.name)
+        names = names[:place] if earlier else [name for name in names if name != candidate.pool.document.name]
+        return [self.state.pools[name] for name in names if name in self.state.pools]
 
-    def _before(self, candidate: Candidate) -> list[Candidate]:
-        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
-        place = profile.pools.index(candidate.pool.document.name)
-        names = [name for name in profile.pools[:place] if name in self.state.pools]
-        found = [self._candidate(candidate.group, self.state.pools[name]) for name in names]
-        return [earlier for earlier in found if earlier is not None and not earlier.limited]
+    def _has_room_in(self, group: JobGroup, pool: PoolState) -> bool:
+        there = self._candidate(group, pool)
+        return there is not None and not there.limited and self._fits(there.job, pool)
 
     def _goes_elsewhere(self, candidate: Candidate) -> bool:
-        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
-        return self._is_searched_for_before(candidate) or any(
-            self._fits(earlier.job, earlier.pool)
-            or (earlier.inside and profile.reclaim_before_spill and self._may_search(earlier))
-            for earlier in self._before(candidate)
-        )
-
-    def _is_searched_for_before(self, candidate: Candidate) -> bool:
-        """Whether victims are looked for in an earlier pool of its order: then it does not spill (R19)."""
-        profile = self.state.profile(candidate.job.tenant, candidate.group.profile)
-        for name in profile.pools[: profile.pools.index(candidate.pool.document.name)]:
-            pool = self.state.pools.get(name)
-            if pool is None or pool.search is None or pool.search.job is not candidate.job:
+        """To an earlier pool of its order: it has room there, or does not spill from it (R18, R19)."""
+        first = self.state.profile(candidate.job.tenant, candidate.group.profile).reclaim_before_spill
+        for pool in self._others(candidate, earlier=True):
+            if self._has_room_in(candidate.group, pool):
+                return True
+            there = self._candidate(candidate.group, pool, planned=True)
+            if there is None:
                 continue
-            if self._candidate(candidate.group, pool) is not None and causes(self.state, candidate.job, pool):
+            if self._is_served(there) or (first and self._could_find(there, reclaiming=True)):
                 return True
         return False
 
-    def _may_search(self, candidate: Candidate) -> bool:
-        pool, job = candidate.pool, candidate.job
-        if pool.search is not None:
-            return pool.search.job is job and bool(causes(self.state, job, pool))
-        if not is_worthwhile(pool, job, self.now) or not anybody_above(self.state, job.policy, pool):
-            return False
-        return bool(causes(self.state, job, pool))
+    def _goes_now(self, asking: Candidate) -> bool:
+        """Whether it has room in a pool that it would rather take than wait for victims in this one."""
+        first = self.state.profile(asking.job.tenant, asking.group.profile).reclaim_before_spill
+        stays = first and self._could_take(asking, reclaiming=True)
+        return any(self._has_room_in(asking.group, pool) for pool in self._others(asking, earlier=stays))
 
-    def _search(self, pool: PoolState) -> None:
-        if pool.search is not None:
-            return
-        for candidate in self.candidates(pool):
+    def _is_served(self, candidate: Candidate) -> bool:
+        search = candidate.pool.search
+        is_its = search is not None and search.job is candidate.job
+        return is_its and bool(causes(self.state, candidate.job, candidate.pool))
+
+    def _could_find(self, candidate: Candidate, *, reclaiming: bool = False) -> bool:
+        is_new = is_worthwhile(candidate.pool, candidate.job, self.now)
+        return is_new and self._could_take(candidate, reclaiming=reclaiming)
+
+    def _could_take(self, candidate: Candidate, *, reclaiming: bool) -> bool:
+        """Whether somebody is above its reservation from whom it may take: back what is reserved for it, or by priority."""
+        job, pool = candidate.job, candidate.pool
+        by_priority = job.policy.document.preemption.preempt_lower_priority and not reclaiming
+        return any(
+            lends(self.state, other, job.policy, pool)
+            and (
+                may_take_from(self.state, job, other, pool, RECLAIM)
+                or (by_priority and other.document.tenant == job.policy.document.tenant)
+            )
+            for other in self.state.policies.values()
+        )
+
+    def _asking(self, pool: PoolState) -> Iterator[Candidate]:
+        """Those who find no room in the pool and might take something there, and in no earlier pool of their order; best first."""
+        for candidate in self.candidates(pool, planned=True):
             if is_resting(pool, self.now) and was_searched(pool, candidate.job):
                 continue
             if self._fits(candidate.job, pool) and not candidate.limited:
                 continue
-            if not self._may_search(candidate) or any(self._may_search(earlier) for earlier in self._before(candidate)):
+            before = [self._candidate(candidate.group, other, planned=True) for other in self._others(candidate, earlier=True)]
+            if any(one is not None and (self._is_served(one) or self._could_find(one)) for one in before):
                 continue
-            cause = causes(
-                self.causes_at_first, self.causes_at_first.jobs[candidate.job.key], pool_of(self.causes_at_first, pool)
-            )
-            self.opened.append((candidate.job.key, pool.document.name, cause[0]))
-            return
+            if self._could_find(candidate):
+                yield candidate
+
+    def _search(self, pool: PoolState) -> None:
+        best = next(self._asking(pool), None) if pool.search is None else None
+        if best is not None:
+            job = self.causes_at_first.jobs[best.job.key]
+            cause = causes(self.causes_at_first, job, pool_of(self.causes_at_first, pool))
+            self.opened.append((best.job.key, pool.document.name, cause[0]))
 
 
 def pool_of(state: State, pool: PoolState) -> PoolState:

@@ -88,6 +88,17 @@ class Oracle:
             return [(share.use, share.reservation)]
         return self.own(policy)
 
+    def lending(self, policy: PolicyState) -> Side:
+        """Where a policy's use here is borrowed if above (R24): in this pool where it has a block for the pool, else policy-wide."""
+        block = policy.document.per_pool.get(self.name)
+        return self.own(policy)[-1:] if block is not None and block.reservation is not None else self.own(policy)
+
+    def lends_as(self, policy: PolicyState) -> Side:
+        """The same as the preemptor sees it: across tenants the share."""
+        side = self.side(policy, self.job.policy)
+        share = self.state.shares.get((policy.document.tenant, self.name))
+        return side if share is not None and side[0][0] is share.use else self.lending(policy)
+
     def must_borrow(self) -> bool:
         """Whether a budget that is used up makes what its policy starts borrowed, whatever is reserved (R33)."""
         gate, budgets = self.job.policy.gate, self.job.policy.document.budgets
@@ -115,6 +126,34 @@ class Oracle:
             use.get(key, 0) + value <= reserved.get(key, 0) for use, reserved in side for key, value in self.asked.items()
         )
 
+    def may_begin(self) -> bool:
+        """Whether it could start if there were room: one that may not borrow, only inside its reservation.
+
+        That is attributed to what is not preemptible first (R17).
+        """
+        job = self.job
+        links = [link for link in job.policy.document.profiles if link.name == job.profile]
+        if job.preemptible and all(link.borrow for link in links):
+            return True
+        if job.preemptible:
+            return self.is_inside()
+        document, name = job.policy.document, self.name
+        accounts = [(job.policy.wide, document.reservation)]
+        block = document.per_pool.get(name)
+        if block is not None and name in job.policy.scopes:
+            accounts.append((job.policy.scopes[name], block.reservation))
+        if (document.reservation, block and block.reservation) == (None, None):
+            accounts = [(job.policy.wide, {})]
+        share = self.state.shares.get((job.tenant, name))
+        if share is not None:
+            accounts.append((share, share.reservation))
+        return not self.must_borrow() and all(
+            account.firm.get(key, 0) + value <= reserved.get(key, 0)
+            for account, reserved in accounts
+            if reserved is not None
+            for key, value in self.asked.items()
+        )
+
     # Who (R24, R25).
 
     def short(self) -> set[str]:
@@ -126,7 +165,7 @@ class Oracle:
                 short.add(key)
             if share is not None and key in share.limit and share.use.get(key, 0) + value > share.limit[key]:
                 short.add(key)
-        return short or self.governed
+        return short or set(self.asked)
 
     def idle(self, key: str) -> int:
         """What is free of a key on the nodes that the job may use; of a key of no node, any amount (R21)."""
@@ -150,7 +189,7 @@ class Oracle:
 
     def above(self, victim: JobRecord, gone: Jobs = ()) -> bool:
         """Whether the victim's side is above its reservation on a short key it holds, once `gone` are gone (R24)."""
-        side = self.side(victim.policy, self.job.policy)
+        side = self.lends_as(victim.policy)
         lost = [other for other in gone if self.same_side(other, victim)]
         return any(
             all(
@@ -164,7 +203,7 @@ class Oracle:
     def same_side(self, one: JobRecord, other: JobRecord) -> bool:
         if one.policy is other.policy:
             return True
-        mine, theirs = (self.side(victim.policy, self.job.policy) for victim in (one, other))
+        mine, theirs = (self.lends_as(victim.policy) for victim in (one, other))
         return one.tenant == other.tenant and all(
             use is its_use for (use, _), (its_use, _) in zip(mine, theirs, strict=False)
         )  # the same accounts: not two that happen to hold the same
@@ -193,7 +232,7 @@ class Oracle:
     def order(self, victim: JobRecord) -> tuple[object, ...]:
         """R24's shelter, then R25's order."""
         above_own = any(
-            all(use.get(key, 0) > reserved.get(key, 0) for use, reserved in self.own(victim.policy))
+            all(use.get(key, 0) > reserved.get(key, 0) for use, reserved in self.lending(victim.policy))
             for key, value in victim.request.total.items()
             if value and key in self.governed
         )
@@ -261,6 +300,9 @@ class Oracle:
             if share is not None and key in share.limit:
                 own = sum(lease.amounts.get(key, 0) for lease in freed if lease.job.tenant == self.job.tenant)
                 if share.use.get(key, 0) - own + value > share.limit[key]:
+                    return False
+                gone = sum(lease.amounts.get(key, 0) for lease in [*leases, *taken] if lease.job.tenant == self.job.tenant)
+                if share.leased.get(key, 0) - gone + value > share.limit[key]:
                     return False
         names = self.pool.nodes if nodes is None else nodes
         room = 0
@@ -376,7 +418,18 @@ class Oracle:
         if block is not None:
             limits.append((account.use if account is not None else {}, block.limit))
         return not self.job.beyond and any(
-            key in limit and use.get(key, 0) + value > limit[key] for use, limit in limits for key, value in self.asked.items()
+            key in limit and use.get(key, 0) + self.overdue(key, everywhere=use is policy.wide.use) + value > limit[key]
+            for use, limit in limits
+            for key, value in self.asked.items()
+        )
+
+    def overdue(self, key: str, *, everywhere: bool) -> int:
+        """What its own policy's jobs hold that yield and are overdue: nobody knows when they leave (R17, R28)."""
+        leases = [lease for job in self.job.policy.jobs.values() if job.yields_to for lease in job.leases.values()]
+        return sum(
+            0 if key == GPU and lease.suspended_at else lease.amounts.get(key, 0)
+            for lease in leases
+            if lease.overdue and (everywhere or lease.pool == self.name)
         )
 
     def is_of_nodes(self) -> bool:
@@ -391,6 +444,9 @@ class Oracle:
                 return False
             own = sum(lease.amounts.get(key, 0) for lease in leases if lease.job.tenant == self.job.tenant)
             if share is not None and key in share.limit and share.use.get(key, 0) - own + value > share.limit[key]:
+                return False
+            gone = sum(lease.amounts.get(key, 0) for lease in leaving if lease.job.tenant == self.job.tenant)
+            if share is not None and key in share.limit and share.leased.get(key, 0) - gone + value > share.limit[key]:
                 return False
         return self.job.request.replicas == 1
 

@@ -1,7 +1,7 @@
-"""A reservation is honoured whenever a sufficient victim set exists (R19, R26): at rest nobody inside its own waits for one.
+"""A reservation is honoured whenever a legal sufficient victim set exists (R19, R26): at rest nobody who may reclaim waits for one.
 
-What is kept for jobs of a better rank is not to be had (R16, R18). The oracle writes out every set; the product may only have missed what
-rests for a moment from searches that found nobody.
+Over reservations policy-wide, per pool and of tenants, for preemptible jobs and others. What is kept for jobs of a better rank is not to be
+had (R16, R18). The oracle writes out every set; the product may only have missed what rests for a moment from searches that found nobody.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Watched(World):
                 continue
             with as_seen_by(self.state, job, pool):
                 oracle = Oracle(self.state, job, pool, self.now)
-                if not oracle.is_inside() or oracle.is_at_own_limit() or oracle.is_sufficient(()):
+                if not oracle.may_begin() or oracle.is_at_own_limit() or oracle.is_sufficient(()):
                     continue
                 if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
                     return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"

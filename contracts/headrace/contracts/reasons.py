@@ -59,10 +59,10 @@ class WaitReason(StrEnum):
     DEPENDENCY = "DEPENDENCY"
     OUTSIDE_WINDOW = "OUTSIDE_WINDOW"
     BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
+    WAITING_FOR_PREEMPTION = "WAITING_FOR_PREEMPTION"
     AT_POLICY_LIMIT = "AT_POLICY_LIMIT"
     AT_TENANT_LIMIT = "AT_TENANT_LIMIT"
     RESERVED_SHARE_BUSY = "RESERVED_SHARE_BUSY"
-    WAITING_FOR_PREEMPTION = "WAITING_FOR_PREEMPTION"
     VICTIMS_PROTECTED = "VICTIMS_PROTECTED"
     KEPT_FOR_LARGER_JOB = "KEPT_FOR_LARGER_JOB"
     BEHIND_HIGHER_RANK = "BEHIND_HIGHER_RANK"
@@ -78,10 +78,10 @@ WAIT_SENTENCES: dict[WaitReason, str] = {
     WaitReason.DEPENDENCY: "it waits for another job to end",
     WaitReason.OUTSIDE_WINDOW: "the policy's window is closed",
     WaitReason.BUDGET_EXHAUSTED: "the policy's budget for this period is used up",
+    WaitReason.WAITING_FOR_PREEMPTION: "preempted jobs are saving their work and leaving for it",
     WaitReason.AT_POLICY_LIMIT: "the policy is at its limit",
     WaitReason.AT_TENANT_LIMIT: "the tenant is at its limit in this pool",
     WaitReason.RESERVED_SHARE_BUSY: "a non-preemptible job runs inside the reservation only, and that is in use",
-    WaitReason.WAITING_FOR_PREEMPTION: "preempted jobs are saving their work and leaving for it",
     WaitReason.VICTIMS_PROTECTED: "the jobs that could yield have not had their minimum run time",
     WaitReason.KEPT_FOR_LARGER_JOB: "free units are kept for a job that has waited longer",
     WaitReason.BEHIND_HIGHER_RANK: "a job that ranks higher goes first",

@@ -16,17 +16,16 @@ from headrace.allocator.searching import Searching
 from headrace.contracts import facts as f
 from headrace.domain import capacity
 from headrace.domain.job_states import JobState
-from headrace.domain.pending import place_in_line
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.reclaim.eligibility import RECLAIM
-from headrace.domain.scopes import over_capacity, over_limit, scopes_of, unbounded
+from headrace.domain.scopes import over_capacity, over_limit, scopes_of, to_start, unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
 
-    from headrace.allocator.lines import Board, Candidate
+    from headrace.allocator.lines import Board
     from headrace.allocator.standings import Standings
     from headrace.allocator.strands import Post
     from headrace.contracts.amounts import Amounts
@@ -55,7 +54,6 @@ class _Round:
         self.room = room
         self.is_full = False
         self.facts: list[AnyFact] = []
-        self.searching = Searching(now)
         self.resuming = Resuming(state, skip)
         self._unbounded = unbounded(state)
         self._tried: list[tuple[JobRecord, PoolState, Place, Amounts]] = []
@@ -63,6 +61,7 @@ class _Round:
         self._lifted: list[Preemption] = []
         self._on_probation: list[NodeState] = []
         self._rooms = Rooms(state, standings)
+        self.searching = Searching(state, standings, self._rooms, now, skip)
         self._idle: dict[str, int] = {}
 
     def grant_nominated(self) -> None:
@@ -127,26 +126,26 @@ class _Round:
             while name not in self.standings.boards and self._resume_before(self.state.pools[name], None):
                 pass
         for board in boards:
-            self.searching.open(board, self._rooms.room, self.skip)
+            self.searching.open(board)
 
     def _grant_best(self, board: Board) -> bool:
         """Grant the pool's best candidate; False when it has none that fits."""
         while True:
             found = self._rooms.best(board, self._allowed)
-            if self.state.suspended and self._resume_before(board.pool, None if found is None else found[0].rank):
+            if self.state.suspended and self._resume_before(board.pool, None if found is None else found[0].rank, board):
                 self._rooms.resumed(board)
                 return True
             if found is None:
                 self._idle[board.name] = self._rooms.moves
                 return False
-            if board.pool.search is not None and self._is_kept_from(found[0], board.pool):
+            if self.searching.keeps_from(board, found[0].rank):
                 found = self._rooms.best(board, self._beside_the_search(board))
                 if found is None:
                     return False
             best, stage = found
             job = best.job
-            places = self._rooms.find(board, stage, job)
-            if places is None or not self._hold(job, board.pool, places, inside=best.inside, rule="R15"):
+            places, inside = self._rooms.find(board, stage, job), best.inside or not job.preemptible  # R17
+            if places is None or not self._hold(job, board.pool, places, inside=inside, rule="R15"):
                 if self.is_full:
                     return False
                 self._rooms.fail(board, stage, best.number)
@@ -156,10 +155,12 @@ class _Round:
             self._rooms.granted(board, job)
             return True
 
-    def _resume_before(self, pool: PoolState, rank: Rank | None) -> bool:
+    def _resume_before(self, pool: PoolState, rank: Rank | None, board: Board | None = None) -> bool:
         """Let the best-ranked suspended job go on where it was, if it ranks before `rank`; False when there is none (R29)."""
         found = self._rooms.best_suspended(pool, self.resuming)
         if found is None or (rank is not None and rank < found[0]) or self.is_full:
+            return False
+        if board is not None and self.searching.keeps_from(board, found[0]):
             return False
         job = found[1]
         fact = resume(job)
@@ -185,26 +186,13 @@ class _Round:
             if not requests:
                 break
             requests &= ~self._rooms.room(earlier, requests)
-            if earlier.board.pool.search is not None:
-                requests &= ~self.searching.worthwhile(earlier, requests)
-            elif post.strand.reclaims_first:
-                requests &= ~self.searching.worthwhile(earlier, requests & earlier.inside)
+            requests &= ~self.searching.spills_not(earlier, requests)
         return requests
-
-    def _is_kept_from(self, candidate: Candidate, pool: PoolState) -> bool:
-        """While a search is under way, what is free is kept from everybody who ranks below the job it is for (R19)."""
-        if pool.search is None:
-            return False
-        found = self.standings.post_of(pool.search.job, pool.document.name)
-        if found is None:
-            return False
-        post, number = found
-        return candidate.rank > post.rank(number, place_in_line(pool.search.job))
 
     def _beside_the_search(self, board: Board) -> Callable[[Post, int], int]:
         """As `_allowed`, but only requests that go to other GPU models than the job may for which victims are looked for."""
-        search, beside = board.pool.search, 0
-        models = frozenset(search.job.request.shape.models) if search is not None else frozenset()
+        first, beside = self.searching.job_in(board), 0
+        models = frozenset(first.request.shape.models) if first is not None else frozenset()
         for number, request in enumerate(self.standings.needs.requests):
             if models and request.shape.models and models.isdisjoint(request.shape.models):
                 beside |= 1 << number
@@ -214,7 +202,8 @@ class _Round:
         total = job.request.total
         if over_capacity(pool, job.request.sums) is not None:
             return None
-        if over_limit(scopes_of(self.state, job.policy, pool.document.name), pool.governed, total, beyond=job.beyond):
+        scopes, against = scopes_of(self.state, job.policy, pool.document.name), to_start(self.state)
+        if over_limit(scopes, pool.governed, total, beyond=job.beyond, against=against):
             return None
         return find_places(self.state, job, pool)
 

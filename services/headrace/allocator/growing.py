@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.domain.places.growth import Ask, closed_for, due_at, may_hold, nodes_for, room_to_grow
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_borrow, may_start
-from headrace.domain.queueing.ranking import is_inside
+from headrace.domain.queueing.ranking import may_hold_inside
 from headrace.domain.scopes import scopes_of, with_reservation
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _asks_in(state: State, group: JobGroup, room: dict[str, int]) -> PoolState |
             continue
         if growth is not None and growth.open:
             return None
-        if room[name] and (may_borrow(group) or is_inside(state, group, pool)):
+        if room[name] and (may_borrow(group) or may_hold_inside(state, group, pool)):
             return pool
     return None
 

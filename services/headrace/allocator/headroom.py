@@ -112,51 +112,93 @@ class Ceiling:
         return fitting
 
 
-_LIMIT, _INSIDE, _FIRM = range(3)
+_PLANNED, _INSIDE, _FIRM = range(3)
 
 
 class Gauges:
     """Which requests fit the room that some accounts leave: under their limits, and inside their reservations (R7).
 
-    `inside` by all use, `firm` as non-preemptible jobs see it (R17). `above`: the keys on which all reserving accounts are above what is
-    reserved (R24). Of each account it is known between which uses no answer changes, so that mostly nothing has to be worked out.
+    `limit`: what may be granted; `planned`: what a reclaim may be planned for, once those who yield have left (R17). They differ while
+    leases hold more than will be used, and only where `holds`, for before the amendment limits looked at what will be alone.
+    `inside` by all use, `firm` by what cannot be preempted. `above`: the keys on which all `lending` accounts are above what is reserved
+    (R24). Of each account it is known between which uses no answer changes, so that mostly nothing has to be worked out.
     """
 
-    __slots__ = ("_bands", "_marks", "_version", "above", "firm", "inside", "limit")
+    __slots__ = (
+        "_bands",
+        "_governed",
+        "_limited",
+        "_marks",
+        "_version",
+        "_was_apart",
+        "above",
+        "firm",
+        "inside",
+        "limit",
+        "planned",
+    )
 
-    def __init__(self, limiting: Sequence[Scope], reserving: Sequence[Scope], governed: frozenset[str]) -> None:
+    def __init__(
+        self,
+        limiting: Sequence[Scope],
+        reserving: Sequence[Scope],
+        lending: Sequence[Scope],
+        governed: frozenset[str],
+        *,
+        holds: bool,
+    ) -> None:
         keys = sorted(governed)
-        limits = [(_LIMIT, one.use, key, one.limit[key]) for one in limiting for key in keys if key in one.limit]
+        limits = [(_PLANNED, one.use, key, one.limit[key], False) for one in limiting for key in keys if key in one.limit]
         reserved = [(one, key, (one.reservation or {}).get(key, 0)) for key in keys for one in reserving]
-        inside = [(_INSIDE, one.use, key, ceiling) for one, key, ceiling in reserved]
-        firm = [(_FIRM, one.firm, key, ceiling) for one, key, ceiling in reserved]
+        inside = [(_INSIDE, one.use, key, ceiling, one in lending) for one, key, ceiling in reserved]
+        firm = [(_FIRM, one.firm, key, ceiling, False) for one, key, ceiling in reserved]
         self._marks = (*limits, *inside, *firm)
+        self._limited = tuple(one for one in limiting if one.limit) if holds else ()
         self._bands: list[tuple[Amounts, str, int, int]] = []
         self._version = -1
-        self.limit = self.inside = self.firm = EVERY
+        self._was_apart = False
+        self._governed = governed
+        self.limit = self.planned = self.inside = self.firm = EVERY
         self.above = NO_KEYS
 
     def read(self, needs: Needs) -> int:
         """Look at the accounts again; the requests for which an answer has changed."""
-        if self._version == needs.version:
-            for use, key, over, most in self._bands:
-                if not over < use.get(key, 0) <= most:
-                    break
-            else:
-                return 0
-        self._version = needs.version
-        before = self.limit, self.inside, self.firm
-        self.limit, self.inside, self.firm = self._look(needs)
-        return (before[0] ^ self.limit) | (before[1] ^ self.inside) | (before[2] ^ self.firm)
+        is_apart = False
+        for one in self._limited:
+            if one.apart:
+                is_apart = True
+        before = self.limit, self.planned, self.inside, self.firm
+        if self._version != needs.version or not self._is_between():
+            self._version = needs.version
+            self.planned, self.inside, self.firm = self._look(needs)
+        elif not is_apart and not self._was_apart:
+            return 0
+        self._was_apart = is_apart
+        self.limit = self.planned & self._held(needs) if is_apart else self.planned
+        changed = (before[0] ^ self.limit) | (before[1] ^ self.planned)
+        return changed | (before[2] ^ self.inside) | (before[3] ^ self.firm)
+
+    def _is_between(self) -> bool:
+        """Whether all accounts are between the uses at which an answer changes."""
+        return all(over < use.get(key, 0) <= most for use, key, over, most in self._bands)
+
+    def _held(self, needs: Needs) -> int:
+        """The requests for which the limits have room beside all that leases hold now, those that yield included (R17)."""
+        fitting = EVERY
+        for one in self._limited:
+            for key, apart in one.apart.items():
+                if apart > 0 and key in one.limit and key in self._governed:
+                    fitting &= needs.fitting(key, one.limit[key] - one.use.get(key, 0) - apart)
+        return fitting
 
     def _look(self, needs: Needs) -> list[int]:
         found, left, bands = [EVERY, EVERY, EVERY], dict[str, int](), []
-        for kind, use, key, ceiling in self._marks:
+        for kind, use, key, ceiling, lends in self._marks:
             room = ceiling - use.get(key, 0)
             fitting, least, below = needs.around(key, room)
             found[kind] &= fitting
             bands.append((use, key, ceiling - below, ceiling - least))
-            if kind == _INSIDE:
+            if lends:
                 left[key] = max(room, left.get(key, room))
         self._bands = bands
         self.above = frozenset(key for key, room in left.items() if room < 0) if left else NO_KEYS

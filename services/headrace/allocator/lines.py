@@ -173,7 +173,7 @@ class Board:
 
     `due`: the requests of heads that have waited long enough for something to be kept for them (R16), or more than those. `asking`: posts
     that might take something back; `fresh`, those of them that may have requests that were never searched for (R23). `doubted`: borrowers,
-    here and elsewhere, that may have to stand in another place.
+    here and elsewhere, that may have to stand in another place. `lendings`: counts changes of who holds something that others might take.
     """
 
     __slots__ = (
@@ -194,6 +194,7 @@ class Board:
         "due",
         "fresh",
         "inside",
+        "lendings",
         "name",
         "pool",
         "version",
@@ -219,6 +220,7 @@ class Board:
         self._within: dict[str, dict[PolicyState, None]] = {}
         self._across: dict[str, dict[PolicyState, None]] = {}
         self._posts = 0
+        self.lendings = 0
 
     def number_post(self) -> int:
         """A number that no other post here has: for a moment, while a job goes from one group to another, two have the same head."""
@@ -314,6 +316,7 @@ class Board:
 
     def lend(self, policy: PolicyState, *, within: bool, across: bool) -> None:
         """Note whether a policy holds something that others of its tenant, or other tenants, might take back."""
+        self.lendings += 1
         for lenders, lends in ((self._within, within), (self._across, across)):
             of_tenant = lenders.setdefault(policy.document.tenant, {})
             if lends:
@@ -321,11 +324,15 @@ class Board:
             else:
                 of_tenant.pop(policy, None)
 
-    def lends_to(self, policy: PolicyState) -> bool:
-        """Whether some other policy's side is above its reservation here (R24): `anybody_above`. False: no search can succeed."""
+    def lends_within(self, policy: PolicyState) -> bool:
+        """Whether some other policy of its tenant is above its reservation here (R24). False: a search among them cannot succeed."""
+        own = self._within.get(policy.document.tenant, {})
+        return len(own) > (policy in own)
+
+    def lends_across(self, policy: PolicyState) -> bool:
+        """The same of other tenants."""
         tenant = policy.document.tenant
-        own = self._within.get(tenant, {})
-        return len(own) > (policy in own) or any(lenders for other, lenders in self._across.items() if other != tenant)
+        return any(lenders for other, lenders in self._across.items() if other != tenant)
 
     def best(self, feasible: int, allowed: Callable[[Post, int], int]) -> Candidate | None:
         """The best-ranked candidate whose request is in `feasible`; `allowed` narrows what a post may take."""

@@ -15,8 +15,8 @@ from headrace.domain import capacity
 from headrace.domain.dedication import may_use
 from headrace.domain.pending import place_in_line
 from headrace.domain.queueing.gates import may_borrow, may_start, must_borrow
-from headrace.domain.queueing.ranking import dominant_share, static_rank
-from headrace.domain.scopes import over_capacity, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.queueing.ranking import dominant_share, ranks_by_firm, static_rank
+from headrace.domain.scopes import over_capacity, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -89,16 +89,18 @@ class Resuming:
         if not self._could(job) or over_capacity(pool, asked) is not None:
             return None
         scopes = scopes_of(self._state, job.policy, pool.document.name)
-        if over_limit(scopes, pool.governed, asked, beyond=job.beyond) is not None:
+        if over_limit(scopes, pool.governed, asked, beyond=job.beyond, against=to_grant(self._state)) is not None:
             return None
-        looked_at = with_reservation(self._state, job.policy, pool.document.name)
-        inside = over_reservation(looked_at, pool.governed, asked, firm=not job.preemptible) is None and not must_borrow(
-            job.policy
-        )
-        if not inside and not may_borrow(job):
+        inside = self._fits(job, pool, asked, firm=ranks_by_firm(self._state, preemptible=job.preemptible))
+        if not inside and not (may_borrow(job) or self._fits(job, pool, asked, firm=not job.preemptible)):
             return None
         static = static_rank(self._state, job.policy, job.profile, pool)
         return (0 if inside else 1, *static, 0 if inside else dominant_share(self._state, job.policy), *place_in_line(job))
+
+    def _fits(self, job: JobRecord, pool: PoolState, asked: Amounts, *, firm: bool) -> bool:
+        """Whether what it is charged again fits in its unused reservation, by all use or by what cannot be preempted (R17)."""
+        looked_at = with_reservation(self._state, job.policy, pool.document.name)
+        return over_reservation(looked_at, pool.governed, asked, firm=firm) is None and not must_borrow(job.policy)
 
 
 def resumed(job: JobRecord) -> Amounts:

@@ -120,7 +120,10 @@ class Rooms:
 
     def room(self, post: Post, requests: int) -> int:
         """Of the requests of a post those that could be granted there now."""
-        requests &= post.inside | post.borrowing
+        return self.placeable(post, requests & (post.inside | post.borrowing))
+
+    def placeable(self, post: Post, requests: int) -> int:
+        """The same, whatever accounts say."""
         keeping = self.keeping.get(post.board.name)
         if keeping is None:
             return self._sure(post, (), requests)

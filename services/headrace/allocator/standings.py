@@ -16,7 +16,7 @@ from headrace.allocator.strands import Post, Share, Stand, Strand
 from headrace.domain.dedication import owners_named, reach
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.queueing.ranking import static_rank
+from headrace.domain.queueing.ranking import ranks_by_firm, static_rank
 
 if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
@@ -160,7 +160,8 @@ class Standings:
     def _make_strand(self, group: JobGroup, profile: Profile) -> Strand:
         policy = group.policy
         borrows = next((link.borrow for link in policy.document.profiles if link.name == group.profile), True)
-        strand = Strand(group, borrows=borrows, reclaims_first=profile.reclaim_before_spill)
+        by_firm = ranks_by_firm(self._state, preemptible=group.preemptible)
+        strand = Strand(group, borrows=borrows, reclaims_first=profile.reclaim_before_spill, by_firm=by_firm)
         for name in profile.pools:
             pool = self._state.pools.get(name)
             if pool is None or name == group.barred_from or not may_start(self._state, group, name):
@@ -185,8 +186,8 @@ class Standings:
         if board.name not in stands:
             key = (policy.document.tenant, board.name)
             if key not in self._shares:
-                self._shares[key] = Share(board.pool, self._state.shares.get(key))
-            stands[board.name] = Stand(policy, board, self._shares[key])
+                self._shares[key] = Share(board.pool, self._state.shares.get(key), amended=self._state.terms.amended)
+            stands[board.name] = Stand(self._state, policy, board, self._shares[key])
         return stands[board.name]
 
     def _line(self, policy: PolicyState, board: Board, static: tuple[int, int, int]) -> Line:

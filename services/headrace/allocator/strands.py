@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.allocator.headroom import EVERY, NO_KEYS, Gauges, Needs, bits_of
 from headrace.domain.pending import place_in_line
 from headrace.domain.queueing.gates import must_borrow
-from headrace.domain.scopes import policy_scope, policy_side
+from headrace.domain.scopes import lending_side, policy_scope, policy_side
 
 if TYPE_CHECKING:
     from headrace.allocator.lines import Board, InsideEntry, Line
     from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup, Place
     from headrace.domain.queueing.ranking import Rank, StaticRank
-    from headrace.domain.state import PolicyState, PoolState, Scope
+    from headrace.domain.state import PolicyState, PoolState, Scope, State
 
 
 LENDS_NOTHING = False, False
@@ -30,11 +30,12 @@ class Share:
 
     __slots__ = ("above", "fits", "is_reserved", "is_there", "stands")
 
-    def __init__(self, pool: PoolState, scope: Scope | None) -> None:
+    def __init__(self, pool: PoolState, scope: Scope | None, *, amended: bool) -> None:
         scopes = () if scope is None else (scope,)
         self.is_there = scope is not None
         self.is_reserved = scope is not None and scope.reservation is not None
-        self.fits = Gauges(scopes, scopes if self.is_reserved else (), pool.governed)
+        reserving = scopes if self.is_reserved else ()
+        self.fits = Gauges(scopes, reserving, reserving, pool.governed, holds=amended)
         self.above = NO_KEYS
         self.stands: list[Stand] = []
 
@@ -52,14 +53,20 @@ class Stand:
 
     __slots__ = ("_board", "_footings", "_lends", "_own", "fits", "policy", "share")
 
-    def __init__(self, policy: PolicyState, board: Board, share: Share) -> None:
+    def __init__(self, state: State, policy: PolicyState, board: Board, share: Share) -> None:
         self.policy = policy
         self.share = share
         self._footings: dict[Terms, Footing] = {}
         self._board = board
         self._own = policy_scope(policy, board.name)
         self._lends = LENDS_NOTHING
-        self.fits = Gauges((policy.wide, self._own), policy_side(policy, board.name), board.pool.governed)
+        self.fits = Gauges(
+            (policy.wide, self._own),
+            policy_side(policy, board.name),
+            lending_side(state, policy, board.name),
+            board.pool.governed,
+            holds=state.terms.amended,
+        )
         share.stands.append(self)
 
     def measure(self, needs: Needs) -> None:
@@ -99,10 +106,12 @@ class Stand:
 class Terms(NamedTuple):
     """What decides, besides accounts, where a strand's requests belong. Each holds for all requests, or for none of them.
 
-    `backed` by its policy's reservation are all, or none while a budget is used up (R33).
+    `backed` by its policy's reservation are all, or none while a budget is used up (R33). `by_firm`: whether non-preemptible use alone
+    decides who ranks inside the reservation.
     """
 
     preemptible: bool
+    by_firm: bool
     beyond: int
     backed: int
     borrows: int
@@ -112,28 +121,36 @@ class Terms(NamedTuple):
 class Footing:
     """Where requests on some terms belong at a stand, whether or not anybody waits for them. Sets of requests as in `Post`.
 
-    `fits`: those that fit in the unused reservation (R15 (1)).
+    `fits`: those that fit in the unused reservation (R15 (1)). `ready`: those that may be granted as far as accounts go, or could be
+    once those who yield have left (R17): nobody else has to be looked for. `within` and `across`: those that might take back from policies
+    of their tenant, and of others (R23); `lower`: those that might take from lower priorities.
     """
 
-    __slots__ = ("_terms", "asking", "borrowing", "fits", "inside", "posts")
+    __slots__ = ("_terms", "across", "asking", "borrowing", "fits", "inside", "lower", "posts", "ready", "within")
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self.posts: list[Post] = []
-        self.fits = self.inside = self.borrowing = self.asking = 0
+        self.fits = self.inside = self.borrowing = self.asking = self.ready = self.within = self.across = self.lower = 0
 
     def settle(self, stand: Stand) -> None:
         """Work it out anew, and put the strands that have a request of which it has changed where they now belong."""
-        preemptible, beyond, backed, borrows, takes_lower = self._terms
+        preemptible, by_firm, beyond, backed, borrows, takes_lower = self._terms
         own, share = stand.fits, stand.share.fits
-        fits = self.fits = backed & (own.inside & share.inside if preemptible else own.firm & share.firm)
-        aims = (own.limit | beyond) & (fits | borrows)
-        reclaims = backed & (own.inside | (share.inside if stand.share.is_reserved else 0))
-        opened, asking = aims & share.limit, aims & (reclaims | takes_lower)
-        inside, borrowing = opened & fits, opened & ~fits
+        by_use, firm = backed & own.inside & share.inside, backed & own.firm & share.firm
+        fits = self.fits = firm if by_firm else by_use
+        may_hold = by_use | borrows if preemptible else firm
+        opened, planned = (own.limit | beyond) & share.limit & may_hold, (own.planned | beyond) & may_hold
+        within = planned & backed & own.inside
+        across = planned & backed & share.inside if stand.share.is_reserved else within
+        lower = planned & takes_lower
+        self.ready = planned & share.planned
+        inside, borrowing, asking = opened & fits, opened & ~fits, within | across | lower
         moved = (inside ^ self.inside) | (borrowing ^ self.borrowing) | (asking ^ self.asking)
+        moved |= (within ^ self.within) | (across ^ self.across)
         if moved:
             self.inside, self.borrowing, self.asking = inside, borrowing, asking
+            self.within, self.across, self.lower = within, across, lower
             for post in self.posts:
                 if post.strand.present & moved:
                     post.settle()
@@ -144,10 +161,11 @@ class Strand:
 
     __slots__ = ("_since", "groups", "heads", "policy", "posts", "present", "reclaims_first", "terms")
 
-    def __init__(self, group: JobGroup, *, borrows: bool, reclaims_first: bool) -> None:
+    def __init__(self, group: JobGroup, *, borrows: bool, reclaims_first: bool, by_firm: bool) -> None:
         self.policy = group.policy
         self.terms = Terms(
             preemptible=group.preemptible,
+            by_firm=by_firm,
             beyond=EVERY if group.beyond else 0,
             backed=0 if must_borrow(group.policy) else EVERY,
             borrows=EVERY if borrows and group.preemptible else 0,
@@ -187,8 +205,8 @@ class Strand:
 class Post:
     """A strand in one pool. `earlier`: its posts in the pools before this one in its order.
 
-    Sets of requests: `inside` and `borrowing` may be granted there as far as accounts go; `asking` might take something back (R23);
-    the heads of those that are `due` have waited for so long that units may be kept for them (R16).
+    Sets of requests: `inside` and `borrowing` may be granted there as far as accounts go; `asking` might take something back, `reclaiming`
+    for its reservation (R23); the heads of those that are `due` have waited for so long that units may be kept for them (R16).
     """
 
     __slots__ = (
@@ -202,6 +220,7 @@ class Post:
         "inside",
         "line",
         "place",
+        "reclaiming",
         "serial",
         "static",
         "strand",
@@ -214,7 +233,7 @@ class Post:
         self.line = line
         self.static = static
         self.earlier = tuple(strand.posts)
-        self.inside = self.borrowing = self.asking = self.due = 0
+        self.inside = self.borrowing = self.asking = self.reclaiming = self.due = 0
         self.entries: dict[int, InsideEntry] = {}
         self.serial = board.number_post()
         strand.posts.append(self)
@@ -241,6 +260,10 @@ class Post:
         if asking != self.asking:
             self.asking = asking
             self.board.ask(self)
+            self.board.version += 1
+        reclaiming = present & (footing.within | footing.across)
+        if reclaiming != self.reclaiming:
+            self.reclaiming = reclaiming
             self.board.version += 1
 
     def move(self, number: int) -> None:

@@ -17,6 +17,11 @@ UNGOVERNED = frozenset({CPU, MEMORY, JOB})
 """Keys that bind nothing here unless the pool's `capacity` names them (R5); any other key then has capacity 0."""
 
 
+WILL_BE, IS_HELD, BOTH = range(3)
+"""What of an account a limit is held against (R17): what is used once those who yield have left and what is nominated is held; what leases
+hold now, those that yield included; the greater of the two."""
+
+
 class Shortfall(NamedTuple):
     """The first test that failed: in `scope`, key `key`: `used` + `asked` > `ceiling`."""
 
@@ -72,6 +77,19 @@ def policy_side(policy: PolicyState, pool: str) -> tuple[Scope, ...]:
     return own or (policy.wide,)
 
 
+def lending_side(state: State, policy: PolicyState, pool: str) -> tuple[Scope, ...]:
+    """The account in which a policy's use in the pool is borrowed where it is above the reservation (R24).
+
+    The pool's own where the policy has a reservation block for the pool, else the policy-wide one: what is inside a pool's own
+    reservation is never taken because of borrowing elsewhere, and what is beyond it may be taken whatever is unused elsewhere. Before the
+    amendment: all accounts of `policy_side`, and all of them had to be above.
+    """
+    here = policy_scope(policy, pool)
+    if not state.terms.amended:
+        return policy_side(policy, pool)
+    return (here,) if here.reservation is not None else (policy.wide,)
+
+
 def over_reservation(
     scopes: Iterable[Scope], governed: frozenset[str], asked: Amounts, *, firm: bool = False
 ) -> Shortfall | None:
@@ -88,15 +106,41 @@ def over_reservation(
     return None
 
 
-def over_limit(scopes: Iterable[Scope], governed: frozenset[str], asked: Amounts, *, beyond: bool = False) -> Shortfall | None:
-    """The first account whose limit would be exceeded. `beyond`: the member may exceed the policy's limits, never the tenant's (R12)."""
+def to_grant(state: State) -> int:
+    """What a grant to one in line holds a limit against (R17): both, so that it is not exceeded during a grace either."""
+    return BOTH if state.terms.amended else WILL_BE
+
+
+def to_start(state: State) -> int:
+    """What the start of a nominated job holds a limit against (R17): what is held; that it will fit was tested when it was ordered."""
+    return IS_HELD if state.terms.amended else WILL_BE
+
+
+def over_limit(
+    scopes: Iterable[Scope], governed: frozenset[str], asked: Amounts, *, beyond: bool = False, against: int = WILL_BE
+) -> Shortfall | None:
+    """The first account whose limit would be exceeded. `beyond`: the member may exceed the policy's limits, never the tenant's (R12).
+
+    `against`: which use counts (R17). To plan a reclaim it is what will be: the default.
+    """
     for scope in scopes:
         if not scope.limit or (beyond and scope.kind == "policy"):
             continue
         for key, amount in asked.items():
-            if amount and key in governed and key in scope.limit and scope.use.get(key, 0) + amount > scope.limit[key]:
-                return Shortfall(scope, key, scope.use.get(key, 0), amount, scope.limit[key])
+            if amount and key in governed and key in scope.limit:
+                used = counted_use(scope, key, against)
+                if used + amount > scope.limit[key]:
+                    return Shortfall(scope, key, used, amount, scope.limit[key])
     return None
+
+
+def counted_use(scope: Scope, key: str, against: int) -> int:
+    """What an account uses of a key, as far as it counts `against` a limit."""
+    used = scope.use.get(key, 0)
+    if against == WILL_BE or not scope.apart:
+        return used
+    held = used + scope.apart.get(key, 0)
+    return held if against == IS_HELD else max(used, held)
 
 
 def over_capacity(pool: PoolState, asked: Amounts) -> tuple[str, int] | None:

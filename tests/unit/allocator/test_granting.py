@@ -11,8 +11,11 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.durations import MINUTE, SECOND
+from headrace.contracts.facts.preemption import Victim
 from headrace.domain.fold.record_room import RecordRoom
-from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, terms
+from headrace.domain.pending import group_key
+from headrace.domain.searches import Fruitless
+from tests.unit.allocator.history import HALL, History, gpus, granted, place, policy, profile, stopped, terms
 from tests.unit.domain.snapshot import differences, snapshot
 
 
@@ -300,6 +303,39 @@ def test_while_a_search_is_open_nobody_who_ranks_lower_takes_what_is_free():
     better = told.admit("first/one")
 
     assert order(round_of(told)) == [(better.key, "hall")]
+
+
+def test_what_is_free_is_kept_in_the_same_look_for_one_who_ranks_before_and_may_take_something_back():  # R19
+    told = hall(policy("ml", 4), policy("other"), count=3)
+    told.run("other/two")
+    large, small, other = told.admit("ml/two"), told.admit("ml/one"), told.admit("other/one")
+
+    assert round_of(told) == [opened(large)]
+
+    told.state.pools["hall"].fruitless[group_key(large)] = Fruitless(told.state.pools["hall"].epoch, 0, None)
+    assert order(round_of(told)) == [(small.key, "hall")], "whose search has found nobody keeps nothing"
+    assert other.state == "pending"
+
+
+def test_a_job_that_yields_counts_under_its_policys_limit_until_it_has_left():  # R17
+    told = hall(policy("ml", 2), policy("other", limit=gpus(2)), count=6)
+    victim, waiting = told.run("other/two"), told.admit("other/two")
+    preemptor = told.admit("ml/two")
+    told.say(f.ReclaimOpenedV1(job=preemptor.key, pool="hall", cause="reclaim"), by="allocator")
+    ordered = f.PreemptionOrderedV1(
+        preemption=told.state.pools["hall"].search.id,
+        job=preemptor.key,
+        pool="hall",
+        cause="reclaim",
+        victims=(Victim(job=victim.key, attempt=1, policy="default/other", lost=0),),
+        places=(place("n1", 0, 1),),
+        rule="R26",
+    )
+    told.say(ordered, stopped(victim, "preempted"), by="allocator")
+
+    assert order(round_of(told)) == [(preemptor.key, "hall")], "there is room for the other too, and not under its limit"
+    told.end(victim)
+    assert order(round_of(told)) == [(preemptor.key, "hall"), (waiting.key, "hall")]
 
 
 def test_a_search_that_found_nobody_is_not_opened_again_before_something_has_changed():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.allocator.headroom import EVERY, Ceiling, Gauges, Needs, bits_of
 from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY
 from headrace.domain.requests import intern_request
-from headrace.domain.scopes import over_capacity, over_limit, over_reservation
+from headrace.domain.scopes import BOTH, over_capacity, over_limit, over_reservation
 from headrace.domain.state import PoolState, Scope
 
 KEYS = st.sampled_from([GPU, CPU, MEMORY, JOB, "license/x"])
@@ -58,7 +58,7 @@ def test_a_new_request_is_in_the_sets_that_are_worked_out_after_it():
 
 
 def test_where_nothing_is_limited_everything_fits():
-    gauges = Gauges((), (), frozenset({GPU}))
+    gauges = Gauges((), (), (), frozenset({GPU}), holds=True)
 
     assert gauges.read(Needs()) == 0
     assert (gauges.limit, gauges.inside, gauges.firm, gauges.above) == (EVERY, EVERY, EVERY, frozenset())
@@ -66,7 +66,7 @@ def test_where_nothing_is_limited_everything_fits():
 
 def test_what_was_read_is_read_again_when_use_or_the_requests_have_changed():
     known, needs, scope = {}, Needs(), Scope("policy", "a", limit={GPU: 4, CPU: 1}, use={GPU: 1})
-    gauges = Gauges((scope,), (), frozenset({GPU}))
+    gauges = Gauges((scope,), (), (), frozenset({GPU}), holds=True)
     needs.number(intern_request(known, {GPU: 3}, 1, None))
     seen = [(gauges.read(needs) & 1, gauges.limit)]
     scope.use[GPU] = 2
@@ -89,20 +89,48 @@ def test_what_was_read_is_read_again_when_use_or_the_requests_have_changed():
 )
 def test_on_which_keys_accounts_are_over_their_reservations(uses, over):  # R24
     scopes = [Scope("policy", "a", {GPU: 2}, use=use) for use in uses]
-    gauges = Gauges((), scopes, frozenset({GPU, CPU}))
+    gauges = Gauges((), scopes, scopes, frozenset({GPU, CPU}), holds=True)
     gauges.read(Needs())
 
     assert gauges.above == over
 
 
-@given(REQUESTS, SCOPES, SCOPES, GOVERNED)
-def test_accounts_are_tested_for_all_requests_as_for_each(asked, limiting, reserving, governed):  # R5, R7, R17
+def test_borrowed_is_what_is_above_in_the_lending_accounts_alone():  # R24
+    wide, here = Scope("policy", "a", {GPU: 9}, use={GPU: 3}), Scope("policy", "a here", {GPU: 2}, use={GPU: 3})
+    gauges = Gauges((), (wide, here), (here,), frozenset({GPU}), holds=True)
+    gauges.read(Needs())
+
+    assert gauges.above == {GPU}
+
+
+@pytest.mark.parametrize(
+    ("holds", "limits"), [pytest.param(True, [0, 1], id="as amended"), pytest.param(False, [1, 1], id="before the amendment")]
+)
+def test_what_yields_counts_until_it_has_left_for_a_grant_and_no_more_for_a_plan(holds, limits):  # R17
+    known, needs = {}, Needs()
+    needs.number(intern_request(known, {GPU: 2}, 1, None))
+    scope = Scope("policy", "a", limit={GPU: 4}, use={GPU: 2}, apart={GPU: 2})
+    gauges = Gauges((scope,), (), (), frozenset({GPU}), holds=holds)
+    gauges.read(needs)
+    seen = [gauges.limit & 1]
+    del scope.apart[GPU]
+    gauges.read(needs)
+
+    assert [*seen, gauges.limit & 1] == limits
+    assert gauges.planned & 1 == 1
+
+
+@given(REQUESTS, SCOPES, SCOPES, GOVERNED, st.lists(AMOUNTS, max_size=2))
+def test_accounts_are_tested_for_all_requests_as_for_each(asked, limiting, reserving, governed, apart):  # R5, R7, R17
     needs, requests = numbered(asked)
-    gauges = Gauges(limiting, reserving, governed)
+    for scope, amounts in zip(limiting, apart, strict=False):
+        scope.apart = amounts
+    gauges = Gauges(limiting, reserving, reserving, governed, holds=True)
     gauges.read(needs)
 
     for number, request in enumerate(requests):
-        assert has(gauges.limit, number) is (over_limit(limiting, governed, request.total) is None)
+        assert has(gauges.planned, number) is (over_limit(limiting, governed, request.total) is None)
+        assert has(gauges.limit, number) is (over_limit(limiting, governed, request.total, against=BOTH) is None)
         assert has(gauges.inside, number) is (over_reservation(reserving, governed, request.total) is None)
         assert has(gauges.firm, number) is (over_reservation(reserving, governed, request.total, firm=True) is None)
 

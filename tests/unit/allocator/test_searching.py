@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.allocator.rooms import Rooms
 from headrace.allocator.searching import Searching
+from headrace.allocator.strands import Post
 from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.domain.jobs import JobRecord
@@ -13,10 +15,21 @@ def opened(told: History, *, fitting: int = 0, skip: frozenset[str] = frozenset(
     """(job, cause) of the searches that a round would open if only `fitting` requests fitted."""
     standings = told.allocator.standings
     standings.refresh()
-    searching = Searching(told.now)
+    searching = Searching(told.state, standings, Fitting(told, fitting), told.now, skip)
     for board in standings.boards.values():
-        searching.open(board, lambda _post, requests: requests & fitting, skip)
+        searching.open(board)
     return [(fact.job, fact.cause) for fact in searching.facts(told.state)]
+
+
+class Fitting(Rooms):
+    """Pools in which only these requests fit."""
+
+    def __init__(self, told: History, fitting: int) -> None:
+        super().__init__(told.state, told.allocator.standings)
+        self.fitting = fitting
+
+    def placeable(self, post: Post, requests: int) -> int:
+        return requests & self.fitting
 
 
 def crowded(*policies: object) -> History:

@@ -24,10 +24,11 @@ def everything(standings: Standings) -> dict[str, object]:
         posts = {post for strand in standings._strands.values() for post in strand.posts if post.board is board}
         for post in posts:
             for number in bits_of(post.strand.present):
-                sets = [bool(found >> number & 1) for found in (post.inside, post.borrowing, post.asking)]
+                sets = [bool(found >> number & 1) for found in (post.inside, post.borrowing, post.asking, post.reclaiming)]
                 told[name, post.strand.heads[number][1].key] = (sets, post.rank(number))
         told[name] = order_of(board, (1 << len(standings.needs.requests)) - 1)
-        told[name, "lends"] = [board.lends_to(policy) for _, policy in sorted(standings._state.policies.items())]
+        policies = [policy for _, policy in sorted(standings._state.policies.items())]
+        told[name, "lends"] = [(board.lends_within(policy), board.lends_across(policy)) for policy in policies]
     return told
 
 

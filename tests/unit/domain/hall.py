@@ -9,9 +9,11 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.preemption import Victim
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
 from headrace.domain.state import State
+from headrace.domain.terms import Terms
 
 START = 1_800_000_000 * SECOND
 
@@ -24,7 +26,7 @@ class Hall:
     """A state, and the words to change it by."""
 
     def __init__(self, nodes: int = 1, devices: int = 8, **pool) -> None:
-        self.state = State()
+        self.state = State(terms=Terms(level=LEVEL))
         self.now = START
         self.sequence = 0
         document = Pool(name="hall", selector={"site": "hq"}, **pool)
@@ -54,6 +56,7 @@ class Hall:
                 devices=tuple(Device(device=f"g{number}", model=model, memory=81_920) for number in range(devices)),
                 cpu=cpu,
                 memory=262_144,
+                reads=LEVEL,
                 at=self.now,
             ),
         )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import CPU, GPU, JOB, MEMORY, take_from
+from headrace.contracts.levels import FIRST
 from headrace.domain import scopes
 from headrace.domain.scopes import Shortfall
 from headrace.domain.state import PolicyState, Scope
@@ -54,6 +55,47 @@ def test_the_accounts_that_are_touched_and_those_at_which_reservation_tests_look
     assert [scope.name for scope in scopes.scopes_of(site.state, dev, "hall")] == touched
     assert [scope.name for scope in scopes.with_reservation(site.state, dev, "hall")] == reserved
     assert [scope.name for scope in scopes.policy_side(dev, "hall")] == side
+
+
+@pytest.mark.parametrize(
+    ("blocks", "lends", "formerly"),
+    [
+        pytest.param((), [WIDE], [WIDE], id="no block at all"),
+        pytest.param(("wide",), [WIDE], [WIDE], id="a policy-wide block"),
+        pytest.param(("hall",), [HERE], [HERE], id="a block for the pool"),
+        pytest.param(("wide", "hall"), [HERE], [WIDE, HERE], id="the pool's own before the policy-wide one"),
+    ],
+)
+def test_where_use_in_a_pool_is_borrowed_when_it_is_above(blocks, lends, formerly):  # R24
+    site, dev = in_force(*blocks)
+    assert [scope.name for scope in scopes.lending_side(site.state, dev, "hall")] == lends
+    site.state.terms.level = FIRST
+    assert [scope.name for scope in scopes.lending_side(site.state, dev, "hall")] == formerly
+
+
+@pytest.mark.parametrize(
+    ("use", "leased", "used"),
+    [
+        pytest.param({GPU: 2}, {GPU: 2}, (2, 2, 2), id="nobody yields and nothing is nominated"),
+        pytest.param({GPU: 1}, {GPU: 3}, (1, 3, 3), id="what yields is held until it has left"),
+        pytest.param({GPU: 3}, {GPU: 1}, (3, 1, 3), id="what is nominated is not held yet"),
+    ],
+)
+def test_what_a_limit_is_held_against(use, leased, used):  # R17
+    asked = tuple(
+        scopes.counted_use(account(use=use, leased=leased), GPU, against)
+        for against in (scopes.WILL_BE, scopes.IS_HELD, scopes.BOTH)
+    )
+    assert asked == used
+    short = scopes.over_limit([account(limit={GPU: 3}, use=use, leased=leased)], GOVERNED, {GPU: 1}, against=scopes.BOTH)
+    assert (short and short.used) == (3 if max(used) == 3 else None)
+
+
+def test_below_the_level_of_the_amendment_limits_look_at_what_will_be_alone():  # R17
+    site = Site()
+    assert (scopes.to_grant(site.state), scopes.to_start(site.state)) == (scopes.BOTH, scopes.IS_HELD)
+    site.state.terms.level = FIRST
+    assert (scopes.to_grant(site.state), scopes.to_start(site.state)) == (scopes.WILL_BE, scopes.WILL_BE)
 
 
 def test_a_policy_with_a_block_for_one_pool_has_no_reservation_in_another():  # R7

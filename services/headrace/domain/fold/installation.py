@@ -25,8 +25,13 @@ def beyond_us(record: Record) -> str:
     return ""
 
 
-def _level(state: State, fact: f.InstallationLevelV1, _sequence: int, _place: int) -> None:
+def _level(state: State, fact: f.InstallationLevelV1, sequence: int, _place: int) -> None:
+    """Other rules may hold from here on: what was worked out by the former ones is looked at again."""
+    amended = state.terms.amended
     state.terms.level = max(state.terms.level, fact.level)
+    if state.terms.amended != amended:
+        state.documents_sequence = sequence
+        state.stir()
 
 
 HANDLERS: dict[type, Any] = {f.InstallationLevelV1: _level}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import DeviceShare
     from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.requests import Request, Shape
-    from headrace.domain.state import NodeState, PoolState, State
+    from headrace.domain.state import NodeState, PoolState, Scope, State
 
 
 UNBOUNDED = 1_000_000
@@ -90,8 +90,9 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
 
     Where sums do not bind before nodes do, geometry alone decides about slices (R4); else they count here with all that they are charged,
     which may be more than they will count. What victims hold that are overdue is in no account of use, and may stay: where leases would
-    hold more than is used, they are an account as well, since neither may exceed what is usable (R6).
+    hold more than is used, they are an account as well, since neither may exceed what is usable (R6), nor a tenant's limit (R17).
     """
+    stuck: list[Account] = []
     anyway = tuple(anyway)
     governed = [(key, asked) for key, asked in job.request.total.items() if asked and key in pool.governed]
     counts = job.request.total if job.request.shape.mig and sums_bind(pool) else job.request.sums
@@ -101,6 +102,8 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
     if share is not None:
         over = {key: share.use.get(key, 0) + asked - share.limit[key] for key, asked in governed if key in share.limit}
         accounts.append(Account({key: amount for key, amount in over.items() if amount > 0}, job.tenant, {}))
+        if share.apart and state.terms.amended:
+            stuck.append(_held_in_share(share, over, job, anyway))
     for lease in anyway:
         if not lease.job.yields_to:  # else it is out of these accounts already, and cannot free anything twice (R17)
             for account in accounts:
@@ -111,7 +114,15 @@ def accounts_of(state: State, job: JobRecord, pool: PoolState, anyway: Iterable[
         account.move(anyway, 1)
         account.lacks = {key: amount for key, amount in account.lacks.items() if amount > max(0, used.get(key, 0))}
         accounts.append(account)
-    return [account for account in accounts if account.lacks]
+    return [account for account in (*accounts, *stuck) if account.lacks]
+
+
+def _held_in_share(share: Scope, over: Amounts, job: JobRecord, anyway: Iterable[LeaseState]) -> Account:
+    """What leases hold beyond a tenant's limit, once what leaves has left: more than will be used where some are overdue (R17, R28)."""
+    account = Account({key: amount + share.apart.get(key, 0) for key, amount in over.items()}, job.tenant, {})
+    account.move(anyway, 1)
+    account.lacks = {key: amount for key, amount in account.lacks.items() if amount > max(0, over[key])}
+    return account
 
 
 class Clearing:

@@ -13,8 +13,8 @@ from headrace.domain.pending import JobGroup, place_in_line
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.closings import pool_closing, queue_closing
 from headrace.domain.queueing.gates import gated, must_borrow
-from headrace.domain.queueing.ranking import StaticRank, dominant_share, static_rank
-from headrace.domain.scopes import over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.queueing.ranking import StaticRank, dominant_share, ranks_by_firm, static_rank
+from headrace.domain.scopes import over_limit, over_reservation, scopes_of, to_grant, with_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +55,10 @@ class Ranks:
         if not queue.reaches or group.barred_from == self._pool.document.name or gated(group) is not None:
             return None
         rank = self._rank(queue, group)
-        if rank[0] and not (group.preemptible and queue.borrows):
+        if rank[0] and not (queue.borrows if group.preemptible else self._may_hold(queue, group)):
             return None
-        short = over_limit(queue.limited, self._pool.governed, group.request.total, beyond=group.beyond)
+        against, total = to_grant(self._state), group.request.total
+        short = over_limit(queue.limited, self._pool.governed, total, beyond=group.beyond, against=against)
         return rank if short is None else None
 
     def at_least(self, group: JobGroup) -> GroupRank:
@@ -65,10 +66,17 @@ class Ranks:
         return self._rank(self._queue(group.policy, group.profile), group)
 
     def _rank(self, queue: _Queue, group: JobGroup) -> GroupRank:
-        governed, firm = self._pool.governed, not group.preemptible
-        if over_reservation(queue.reserved, governed, group.request.total, firm=firm) is None and not must_borrow(group.policy):
+        if self._fits(queue, group, firm=ranks_by_firm(self._state, preemptible=group.preemptible)):
             return (0, *queue.static, 0)
         return (1, *queue.static, self._share(group.policy))
+
+    def _may_hold(self, queue: _Queue, group: JobGroup) -> bool:
+        """Whether one that is not preemptible may start, though it does not rank inside the reservation (R17)."""
+        return self._fits(queue, group, firm=True)
+
+    def _fits(self, queue: _Queue, group: JobGroup, *, firm: bool) -> bool:
+        short = over_reservation(queue.reserved, self._pool.governed, group.request.total, firm=firm)
+        return short is None and not must_borrow(group.policy)
 
     def _share(self, policy: PolicyState) -> int:
         share = self._shares.get(policy)

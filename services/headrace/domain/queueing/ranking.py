@@ -26,12 +26,30 @@ StaticRank = tuple[int, int, int]
 def is_inside(state: State, group: JobRecord | JobGroup, pool: PoolState) -> bool:
     """Whether the job, or one more of the group, fits in its unused reservation, in every account that is looked at (R7, R15 (1)).
 
-    Non-preemptible jobs see only what other non-preemptible ones use, because the reservation is attributed to those first (R17).
+    All use of the policy counts, for non-preemptible jobs as well (R17). Before the amendment those saw only what others of their kind use.
     """
+    return _fits(state, group, pool, firm=ranks_by_firm(state, preemptible=group.preemptible))
+
+
+def ranks_by_firm(state: State, *, preemptible: bool) -> bool:
+    """Whether a job's rank looks at non-preemptible use only (R15 (1)): before the amendment that of a non-preemptible one did."""
+    return not preemptible and not state.terms.amended
+
+
+def may_hold_inside(state: State, group: JobRecord | JobGroup, pool: PoolState) -> bool:
+    """Whether the job may start as far as its reservation goes, if it may not borrow.
+
+    A non-preemptible one sees only what others of its kind use, because the reservation is attributed to those first (R17): it may start
+    where it does not rank inside the reservation.
+    """
+    return _fits(state, group, pool, firm=not group.preemptible)
+
+
+def _fits(state: State, group: JobRecord | JobGroup, pool: PoolState, *, firm: bool) -> bool:
     if must_borrow(group.policy):  # R33
         return False
     scopes = with_reservation(state, group.policy, pool.document.name)
-    return over_reservation(scopes, pool.governed, group.request.total, firm=not group.preemptible) is None
+    return over_reservation(scopes, pool.governed, group.request.total, firm=firm) is None
 
 
 def rank(state: State, group: JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:

@@ -9,8 +9,8 @@ from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import SECOND
 from headrace.domain.job_states import JobState
 from headrace.domain.queueing.gates import may_borrow, must_borrow
-from headrace.domain.queueing.ranking import is_inside
-from headrace.domain.scopes import is_above, over_reservation, policy_side
+from headrace.domain.queueing.ranking import may_hold_inside
+from headrace.domain.scopes import is_above, lending_side, over_reservation, policy_side
 from headrace.domain.state import PolicyState
 from headrace.domain.supply import left_for
 
@@ -30,13 +30,15 @@ PRIORITY = "priority"
 class Kind:
     """Jobs of one policy with one request: what there is to ask before they are taken is asked once for all of them.
 
-    `held`: what one of them holds of governed keys. `side`: the accounts that have to be above their reservation (R23), on one of `keys`
-    (R24); `lends`: whether they are. `sheltered`: not above its policy's own reservation, while somebody of another tenant asks.
+    `held`: what one of them holds of governed keys. `side`: the account, or those, that has to be above its reservation on one of `keys`
+    (R24); `lends`: whether it is. `owed`: the accounts that all have to be within theirs before it could reclaim (R23). `sheltered`: not
+    above its policy's own reservation, while somebody of another tenant asks.
     """
 
     policy: PolicyState
     held: Amounts
     side: tuple[Scope, ...]
+    owed: tuple[Scope, ...]
     keys: tuple[str, ...]
     lends: bool
     sheltered: bool
@@ -49,7 +51,7 @@ def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
     None where it may run inside its reservation only and that is busy (R12, R13), whoever would yield to it: it could not start. A search
     opens for nobody who stands so, but while it lasts another job of the policy may have taken what was left, in another pool too.
     """
-    if not may_borrow(job) and not is_inside(state, job, pool):
+    if not may_borrow(job) and not may_hold_inside(state, job, pool):
         return ()
     allowed = []
     if may_reclaim(state, job, pool):
@@ -81,6 +83,12 @@ def side_below(state: State, policy: PolicyState, other: PolicyState, pool: Pool
     return (across and _share_side(state, policy, pool)) or policy_side(policy, pool.document.name)
 
 
+def _lends_as(state: State, policy: PolicyState, other: PolicyState, pool: PoolState) -> tuple[Scope, ...]:
+    """The account of `policy` that has to be above its reservation before `other` may take from it (R24)."""
+    across = policy.document.tenant != other.document.tenant
+    return (across and _share_side(state, policy, pool)) or lending_side(state, policy, pool.document.name)
+
+
 def _share_side(state: State, policy: PolicyState, pool: PoolState) -> tuple[Scope, ...]:
     share = state.shares.get((policy.document.tenant, pool.document.name))
     return (share,) if share is not None and share.reservation is not None else ()
@@ -88,14 +96,16 @@ def _share_side(state: State, policy: PolicyState, pool: PoolState) -> tuple[Sco
 
 def anybody_above(state: State, asking: PolicyState, pool: PoolState) -> bool:
     """A cheap necessary test: some other policy's side is above its reservation here. False: no search can succeed."""
-    for policy in state.policies.values():
-        held = policy.scopes.get(pool.document.name)
-        if policy is asking or not policy.jobs or held is None or not held.leased:
-            continue
-        side = side_below(state, policy, asking, pool)
-        if any(is_above(side, key) for key in held.leased if key in pool.governed):
-            return True
-    return False
+    return any(lends(state, policy, asking, pool) for policy in state.policies.values())
+
+
+def lends(state: State, policy: PolicyState, asking: PolicyState, pool: PoolState) -> bool:
+    """Whether a policy's side is above its reservation here, on a key of which it holds something, as `asking` sees it (R24)."""
+    held = policy.scopes.get(pool.document.name)
+    if policy is asking or not policy.jobs or held is None or not held.leased:
+        return False
+    side = _lends_as(state, policy, asking, pool)
+    return any(is_above(side, key) for key in held.leased if key in pool.governed)
 
 
 def short_keys(state: State, job: JobRecord, pool: PoolState) -> frozenset[str]:
@@ -164,19 +174,24 @@ def can_yield(victim: JobRecord, pool: str) -> bool:
     return False
 
 
-def keys_that_count(pool: PoolState, short: frozenset[str], held: Amounts) -> list[str]:
-    """The short keys it holds; when sums fit but places do not, any governed key it holds (R24)."""
+def keys_that_count(state: State, job: JobRecord, pool: PoolState, short: frozenset[str], held: Amounts) -> list[str]:
+    """The short keys it holds; when sums fit but places do not, any governed key that it holds and `job` asks for (R24).
+
+    Before the amendment any governed key that it holds.
+    """
     counted = short & pool.governed or pool.governed
-    return [key for key in held if held[key] and key in counted]
+    asked = job.request.total if state.terms.amended else held
+    return [key for key in held if held[key] and asked.get(key) and key in counted]
 
 
 def kind_of(
     state: State, job: JobRecord, pool: PoolState, short: frozenset[str], policy: PolicyState, request: Request
 ) -> Kind:
     """What there is to know of a policy's jobs with a request before they may be taken for `job`."""
-    own, side = policy_side(policy, pool.document.name), side_below(state, policy, job.policy, pool)
+    own, side = lending_side(state, policy, pool.document.name), _lends_as(state, policy, job.policy, pool)
+    owed = side_below(state, policy, job.policy, pool)
     held = {key: value for key, value in request.total.items() if key in pool.governed}
-    keys = tuple(keys_that_count(pool, short, request.total))
+    keys = tuple(keys_that_count(state, job, pool, short, request.total))
     lends = any(is_above(side, key) for key in keys)
     sheltered = policy.document.tenant != job.tenant and not any(is_above(own, key) for key in held)
-    return Kind(policy, held, side, keys, lends, sheltered, request.amounts.get(GPU, 0) * request.replicas)
+    return Kind(policy, held, side, owed, keys, lends, sheltered, request.amounts.get(GPU, 0) * request.replicas)

@@ -55,7 +55,7 @@ class Taken:
     def _add(self, kind: Kind) -> None:
         kinds = self._sides.setdefault(kind.side, {})
         kinds[kind] = kinds.get(kind, 0) + 1
-        for scope in kind.side:
+        for scope in _touched(kind):
             add_to(self._lost.setdefault(scope, {}), kind.held)
 
     def _drop(self, kind: Kind) -> None:
@@ -63,7 +63,7 @@ class Taken:
         kinds[kind] -= 1
         if not kinds[kind]:
             del kinds[kind]
-        for scope in kind.side:
+        for scope in _touched(kind):
             take_from(self._lost[scope], kind.held)
 
     def _is_legal(self, side: tuple[Scope, ...]) -> bool:
@@ -103,12 +103,23 @@ class Taken:
     def _is_safe(self, side: tuple[Scope, ...]) -> bool:
         """By priority: whether none of them could reclaim afterwards: with it, its policy is beyond its reservation (R26)."""
         return not self._by_priority or all(
-            any(self._left(scope, key) + amount > _reserved(scope, key) for scope in side for key, amount in kind.held.items())
+            any(
+                self._left(scope, key) + amount > _reserved(scope, key)
+                for scope in kind.owed
+                for key, amount in kind.held.items()
+            )
             for kind in self._sides[side]
         )
 
     def _left(self, scope: Scope, key: str) -> int:
         return scope.use.get(key, 0) - self._lost[scope].get(key, 0)
+
+
+def _touched(kind: Kind) -> tuple[Scope, ...]:
+    """The accounts that lose something by one of the kind: those of its side, and those that say whether it could reclaim."""
+    if kind.owed == kind.side:
+        return kind.side
+    return (*kind.side, *(scope for scope in kind.owed if scope not in kind.side))
 
 
 def _reserved(scope: Scope, key: str) -> int:

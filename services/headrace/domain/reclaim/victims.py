@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.amounts import GPU_UNITS, add_to, plus
 from headrace.contracts.facts.preemption import Victim
+from headrace.domain.capacity import held_by
 from headrace.domain.job_states import JobState
 from headrace.domain.places.placement import may_hold
 from headrace.domain.queueing.holds import as_seen_by, has_room_beside_holds
@@ -27,14 +28,15 @@ from headrace.domain.reclaim.eligibility import (
 )
 from headrace.domain.reclaim.sweeps import Ground, find
 from headrace.domain.reclaim.yielders import Yielders
-from headrace.domain.scopes import over_limit, scopes_of
+from headrace.domain.scopes import over_limit, policy_scope, scopes_of
 
 if TYPE_CHECKING:
+    from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.fact import Place
     from headrace.domain.jobs import JobRecord
     from headrace.domain.reclaim.eligibility import Kind
     from headrace.domain.reclaim.sweeps import Found
-    from headrace.domain.state import PoolState, State
+    from headrace.domain.state import PolicyState, PoolState, State
 
 VICTIMS_MAX = 3_000
 """Jobs that yield to one preemptor: they and its places stand in one record (R26)."""
@@ -80,7 +82,10 @@ def _both(first: NoPlan, second: NoPlan) -> NoPlan:
 
 
 def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
-    """Whether nobody has to yield: who opened the search has not been able to grant anything since somebody left."""
+    """Whether nobody has to yield: who opened the search has not been able to grant anything since somebody left.
+
+    Where a limit has no room before those have left who yield already (R17), it has only to wait for them.
+    """
     limits = scopes_of(state, job.policy, pool.document.name)
     if over_limit(limits, pool.governed, job.request.total, beyond=job.beyond) is not None:
         return False
@@ -88,9 +93,28 @@ def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
 
 
 def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
-    """A policy's own limit never preempts; under its tenant's, reclaim inside the tenant may make room (R23)."""
-    own = [scope for scope in scopes_of(state, job.policy, pool.document.name) if scope.kind == "policy"]
-    return over_limit(own, pool.governed, job.request.total, beyond=job.beyond) is not None
+    """A policy's own limit never preempts; under its tenant's, reclaim inside the tenant may make room (R23).
+
+    What its own jobs hold that yield and are overdue counts: nobody knows when it leaves, and the job could not start before (R17).
+    """
+    name, policy = pool.document.name, job.policy
+    for scope in (policy.wide, policy_scope(policy, name)):
+        asked = job.request.total
+        if scope.apart and state.terms.amended:
+            asked = plus(asked, _overdue(policy, "" if scope is policy.wide else name, asked))
+        if over_limit((scope,), pool.governed, asked, beyond=job.beyond) is not None:
+            return True
+    return False
+
+
+def _overdue(policy: PolicyState, pool: str, asked: Amounts) -> Amounts:
+    """What jobs of a policy that yield and are overdue hold of the keys that are asked for, in a pool; empty: in any."""
+    found: Amounts = {}
+    for job in policy.jobs.values():
+        for lease in job.leases.values() if job.yields_to else ():
+            if lease.overdue and pool in ("", lease.pool):
+                add_to(found, {key: amount for key, amount in held_by(lease).amounts.items() if asked.get(key)})
+    return found
 
 
 def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: int) -> Plan | NoPlan:

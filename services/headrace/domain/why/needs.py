@@ -15,7 +15,7 @@ from headrace.domain.pending import place_in_line
 from headrace.domain.places.placement import pick_now, suits
 from headrace.domain.queueing.ahead import groups_ahead
 from headrace.domain.queueing.holds import has_room
-from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.supply import left_for, sums_fit
 from headrace.domain.why.waits import wait_in
 
@@ -57,7 +57,7 @@ def shortfall(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Shor
     if wait.reason in _AT_A_LIMIT:
         kind = "tenant" if wait.reason is WaitReason.AT_TENANT_LIMIT else "policy"
         scopes = [scope for scope in scopes_of(state, job.policy, name) if scope.kind == kind]
-        return over_limit(scopes, pool.governed, total, beyond=job.beyond)
+        return over_limit(scopes, pool.governed, total, beyond=job.beyond, against=to_grant(state))
     if wait.reason in _BEYOND:
         firm = wait.reason is WaitReason.RESERVED_SHARE_BUSY and not job.preemptible
         return over_reservation(with_reservation(state, job.policy, name), pool.governed, total, firm=firm)

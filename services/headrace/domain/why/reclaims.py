@@ -10,7 +10,7 @@ from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.holds import has_room
 from headrace.domain.reclaim.eligibility import anybody_above, causes
 from headrace.domain.reclaim.victims import NoPlan, Plan, search
-from headrace.domain.scopes import over_limit, over_reservation, policy_side, scopes_of
+from headrace.domain.scopes import over_limit, over_reservation, policy_side, scopes_of, to_grant
 from headrace.domain.why.needs import shown_holders
 from headrace.domain.why.waits import numbers_of
 
@@ -52,7 +52,8 @@ def _forbidden(state: State, job: JobRecord, pool: PoolState) -> str:
     limit = over_limit(own, pool.governed, total, beyond=job.beyond)
     if limit is not None:
         return f"its policy's own limit is in the way, for which nobody has to yield: {numbers_of(limit, 'limit')}"
-    at_limit = over_limit(scopes_of(state, job.policy, name), pool.governed, total, beyond=job.beyond) is not None
+    scopes = scopes_of(state, job.policy, name)
+    at_limit = over_limit(scopes, pool.governed, total, beyond=job.beyond, against=to_grant(state)) is not None
     if not at_limit and has_room(state, job, pool):
         return HAS_ROOM
     if not causes(state, job, pool):

@@ -25,7 +25,7 @@ from headrace.domain.queueing.closings import pool_closing, queue_closing, sente
 from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
 from headrace.domain.queueing.holds import has_room, has_room_beside_holds, holds_before, rank_in_line
 from headrace.domain.reclaim.eligibility import anybody_above, causes, may_reclaim
-from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, with_reservation
+from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.state import PoolState, State
 from headrace.domain.supply import left_for, sums_fit
 
@@ -225,7 +225,8 @@ def _at_tenant_limit(case: Case) -> Grounds | None:
 
 def _at_limit(case: Case, kind: str) -> Grounds | None:
     scopes = [scope for scope in scopes_of(case.state, case.job.policy, case.name) if scope.kind == kind]
-    short = over_limit(scopes, case.pool.governed, case.job.request.total, beyond=case.job.beyond)
+    against = to_grant(case.state)
+    short = over_limit(scopes, case.pool.governed, case.job.request.total, beyond=case.job.beyond, against=against)
     return None if short is None else Grounds(numbers_of(short, "limit"), _own_holders(case.job, short.key))
 
 
@@ -373,10 +374,10 @@ OF_THE_JOB: tuple[tuple[WaitReason, JobTest], ...] = (
 """What keeps the job from starting anywhere."""
 
 OF_THE_POOL: tuple[tuple[WaitReason, PoolTest], ...] = (
+    (WaitReason.WAITING_FOR_PREEMPTION, _waiting_for_preemption),
     (WaitReason.AT_POLICY_LIMIT, _at_policy_limit),
     (WaitReason.AT_TENANT_LIMIT, _at_tenant_limit),
     (WaitReason.RESERVED_SHARE_BUSY, _reserved_share_busy),
-    (WaitReason.WAITING_FOR_PREEMPTION, _waiting_for_preemption),
     (WaitReason.VICTIMS_PROTECTED, _victims_protected),
     (WaitReason.KEPT_FOR_LARGER_JOB, _kept_for_larger_job),
     (WaitReason.BEHIND_HIGHER_RANK, _behind_higher_rank),

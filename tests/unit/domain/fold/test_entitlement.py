@@ -7,6 +7,7 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.codec import decode_record
 from headrace.contracts.durations import SECOND
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.records import Record
 from headrace.contracts.writers import LAWS
 from headrace.domain.fold.entitlement import objection
@@ -77,7 +78,7 @@ def test_a_node_speaks_of_itself_and_of_leases_on_itself_only():
     job = hall.run("p", "j", ("n1", 0, 1))
     started = f.LeaseStartedV1(job=job.key, attempt=1, at=START)
     saved = f.CheckpointRegisteredV1(job=job.key, attempt=1, uri="u", at=START)
-    registered = f.NodeRegisteredV1(node="n1", cpu=1, memory=1, at=START)
+    registered = f.NodeRegisteredV1(node="n1", cpu=1, memory=1, reads=LEVEL, at=START)
     drained = f.DeviceDrainedV1(node="n1", device="gpu0", cause="lost", at=START)
     overran = f.LeaseOverranV1(job=job.key, attempt=1, device="gpu0", limit=1, used=2, at=START)
     for fact in (started, saved, registered, drained, overran):

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from headrace.contracts import documents as d
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
+from headrace.contracts.levels import FIRST
 from headrace.domain.jobs import JobRecord
-from headrace.domain.queueing.ranking import SHARE_STEPS, Rank, dominant_share, is_inside, rank
+from headrace.domain.queueing.ranking import SHARE_STEPS, Rank, dominant_share, is_inside, may_hold_inside, rank
 from tests.unit.domain.site import PROFILES, Site, gpus, place, policy, pool, profile
 
 WHOLE = 1 << SHARE_STEPS
@@ -122,7 +123,7 @@ def test_7_a_job_that_was_requeued_keeps_its_time():  # R29
         pytest.param({"reservation": gpus(2)}, "dev/one", {}, True, id="equality is inside"),
         pytest.param({"reservation": gpus(2)}, "dev/two", {}, False, id="two more than one are three"),
         pytest.param({"reservation": gpus(1)}, "dev/one", {}, False, id="it is used up"),
-        pytest.param({"reservation": gpus(1)}, "dev/one", {"preemptible": False}, True, id="firm work sees firm use only"),
+        pytest.param({"reservation": gpus(1)}, "dev/one", {"preemptible": False}, False, id="for firm work all use counts"),
         pytest.param({}, "dev/one", {}, False, id="no block is a reservation of 0"),
         pytest.param({"per_pool": {"hall": d.Scope(reservation=gpus(2))}}, "dev/one", {}, True, id="in the pool"),
         pytest.param({"per_pool": {"annex": d.Scope(reservation=gpus(2))}}, "dev/one", {}, False, id="in another pool"),
@@ -139,6 +140,16 @@ def test_whether_one_more_job_fits_in_the_unused_reservation(written, queue, sai
     site.run("first", place("n1", 0))
     group = site.state.pending.group_of(site.admit("more", queue, **said))
     assert is_inside(site.state, group, site.state.pools["hall"]) is inside
+
+
+def test_firm_work_may_start_where_it_does_not_rank_inside_the_reservation():  # R15 (1), R17
+    site = Site(policy("dev", reservation=gpus(1)))
+    site.node(count=8)
+    site.run("first", place("n1", 0))
+    hall, group = site.state.pools["hall"], site.state.pending.group_of(site.admit("firm", preemptible=False))
+    assert (is_inside(site.state, group, hall), may_hold_inside(site.state, group, hall)) == (False, True)
+    site.state.terms.level = FIRST
+    assert is_inside(site.state, group, hall), "as release 0.1.0 ranked it"
 
 
 def test_the_share_of_the_tenant_has_to_have_room_as_well():  # R7

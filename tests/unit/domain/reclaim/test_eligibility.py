@@ -6,6 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import PreemptionTerms, Share, Tenant
 from headrace.contracts.durations import SECOND
+from headrace.contracts.levels import FIRST, LEVEL
 from headrace.domain.reclaim import eligibility as e
 from tests.unit.domain.hall import Hall, gpus
 
@@ -49,6 +50,16 @@ def test_somebody_lends_only_while_another_policy_is_above_its_reservation():
     hall, victims, owner = lending()
     assert e.anybody_above(hall.state, owner.policy, hall.pool)
     assert not e.anybody_above(hall.state, victims[0].policy, hall.pool)
+
+
+@pytest.mark.parametrize(("level", "counted"), [(LEVEL, ["gpu"]), (FIRST, ["gpu", "cpu"])])
+def test_where_sums_fit_only_keys_count_that_are_asked_for(level, counted):  # R24
+    hall, _, owner = lending()
+    hall.pool.governed = frozenset({"gpu", "cpu"})
+    hall.state.terms.level = level
+    held = {"gpu": 1, "cpu": 1, "memory": 1}
+    assert e.keys_that_count(hall.state, owner, hall.pool, frozenset(), held) == counted
+    assert e.keys_that_count(hall.state, owner, hall.pool, frozenset({"gpu"}), held) == ["gpu"]
 
 
 def test_lost_work_counts_from_the_last_checkpoint_of_this_attempt_else_from_the_start():

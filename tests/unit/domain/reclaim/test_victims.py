@@ -94,6 +94,23 @@ def test_a_job_at_its_own_limit_takes_nothing():
     assert isinstance(search(hall.state, job, hall.pool, hall.now), NoPlan)
 
 
+def test_what_its_policy_holds_and_is_overdue_counts_under_its_own_limit_until_it_has_left():  # R17, R28
+    hall = Hall(devices=8)
+    hall.policy("lender", size=2)
+    hall.policy("other", reservation=2, size=2)
+    hall.policy("owner", reservation=2, limit=2, size=2)
+    late = hall.run("owner", "late", ("n1", 0, 2))
+    for number in (2, 4, 6):
+        hall.run("lender", f"v{number}", ("n1", number, 2))
+    hall.order(hall.admit("other", "o"), [late], ("n1", 0, 2))
+    hall.stop(late, cause="preempted", then="requeue")
+    job = hall.admit("owner", "again")
+    assert taken(search(hall.state, job, hall.pool, hall.now)) == ["acme.u.v6"]
+
+    hall.say("preemption", f.LeaseOverdueV1(job=late.key, attempt=1, rank=0, node="n1"))
+    assert search(hall.state, job, hall.pool, hall.now) == NoPlan("its own limit is in the way")
+
+
 def test_by_priority_only_lower_ones_of_the_same_tenant_yield_and_none_that_could_reclaim():
     hall = Hall(devices=4)
     hall.policy("low", reservation=2, size=1, priority=1)
