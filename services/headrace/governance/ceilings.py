@@ -12,7 +12,7 @@ from headrace.domain.state import PolicyState, State
 from headrace.domain.supply import PolicyKey, capacity_of
 from headrace.governance.findings import Findings, listed
 from headrace.governance.objects import Name
-from headrace.governance.supply import pools_reached
+from headrace.governance.supply import governed_in, pools_reached
 
 Part = tuple[str | int, ...]
 
@@ -47,20 +47,18 @@ def check_share_limits(name: Name, tenant: Tenant, after: State, findings: Findi
 
 
 def check_policy(name: Name, policy: PolicyState, after: State, findings: Findings) -> None:
-    """Warn of what a policy says without effect: limits above the capacity, keys nobody governs, queues in which nothing can run."""
+    """Warn of what a policy says without effect: limits above the capacity, queues in which nothing can run."""
     document = policy.document
     reached = pools_reached(after, document)
     if not reached:
         return
     _limits_above_capacity(name, (), document.limit, reached, after, findings, policy.key)
-    _ungoverned(name, (), document.reservation, document.limit, reached, after, findings)
     _granularity(name, (), document.reservation, dict(_profiles(after, document)), after, findings)
     for pool, scope in document.per_pool.items():
         if pool in reached:
             part = ("per_pool", pool)
             leading_there = {link: profile for link, profile in _profiles(after, document) if pool in profile.pools}
             _limits_above_capacity(name, part, scope.limit, (pool,), after, findings, policy.key)
-            _ungoverned(name, part, scope.reservation, scope.limit, (pool,), after, findings)
             _granularity(name, part, scope.reservation, leading_there, after, findings)
     _never_runs(name, policy, after, findings)
 
@@ -78,31 +76,10 @@ def _limits_above_capacity(
     for key, ceiling in sorted(limit.items()):
         known = [capacity_of(after.pools[pool], key, policy) for pool in pools]
         has = sum(capacity for capacity in known if capacity is not None)
-        if None not in known and ceiling > has and _governed(after, pools, key):
+        if None not in known and ceiling > has and governed_in(after, pools, key):
             what = f"pool {pools[0]} has" if len(pools) == 1 else f"pools {listed(pools)} have"
             message = f"{what} {format_amount(key, has)}, so the limit of {format_amount(key, ceiling)} counts as that"
             findings.warn(findings.where(name, *part, "limit", key), "LIMIT_ABOVE_CAPACITY", message)
-
-
-def _governed(after: State, pools: tuple[str, ...], key: str) -> bool:
-    return any(key in after.pools[pool].governed for pool in pools)
-
-
-def _ungoverned(
-    name: Name,
-    part: Part,
-    reservation: Amounts | None,
-    limit: Amounts,
-    pools: tuple[str, ...],
-    after: State,
-    findings: Findings,
-) -> None:
-    for field, amounts in (("reservation", reservation or {}), ("limit", limit)):
-        for key in sorted(amounts):
-            if not _governed(after, pools, key):
-                where = f"pool {pools[0]}" if len(pools) == 1 else f"any of the pools {listed(pools)}"
-                message = f"{key} is not governed in {where}, so this has no effect; name it in the capacity of the pool (R5)"
-                findings.warn(findings.where(name, *part, field, key), "NOT_GOVERNED", message)
 
 
 def _granularity(

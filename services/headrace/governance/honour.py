@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.contracts.amounts import format_amount
+from headrace.contracts.documents import Documents
 from headrace.domain.dedication import COMMON, has_owners, reach_in
 from headrace.domain.queueing.honourable import Overbooked, Promise, overbooked
 from headrace.domain.state import PolicyState, State
 from headrace.domain.supply import capacity_of
 from headrace.governance.findings import Findings, listed
-from headrace.governance.objects import Name, name_of
+from headrace.governance.objects import Name, name_of, placed
 from headrace.governance.supply import parts, pools_reached
 
 WAY_OUT = "lower a reservation, add capacity, or set allow_overcommit on the pool (R8)"
@@ -51,6 +52,13 @@ def check_honourable(before: State, after: State, findings: Findings) -> None:
             for found in refused or network.broken(strictly=True):
                 _tell(after, key, found, findings, refused=bool(refused) and _is_worse(before, key, level, found))
     _warn_of_empty_pools(after, findings)
+
+
+def not_honourable(state: State, documents: Documents) -> tuple[str, ...]:
+    """What R8 refuses of documents that are in force already, with the nodes that are there now; a line each."""
+    findings = Findings(placed(documents))
+    check_honourable(State(), state, findings)
+    return tuple(findings.errors)
 
 
 def _is_worse(before: State, key: str, level: str, found: Overbooked) -> bool:

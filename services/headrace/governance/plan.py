@@ -15,6 +15,7 @@ from headrace.governance.calendars import Zones, calendars_for
 from headrace.governance.ceilings import check_policy, check_reservations, check_share_limits
 from headrace.governance.changes import changed_fields
 from headrace.governance.findings import Findings, shown
+from headrace.governance.governed import check_governed
 from headrace.governance.honour import check_honourable, warn_not_pinned
 from headrace.governance.objects import Name, Placed, applied, current, name_of, placed
 from headrace.governance.outlook import outlook
@@ -145,6 +146,7 @@ def _judge(before: State, after: State, changed: list[Placed], findings: Finding
     concerned = _policies_concerned(after, changed)
     for policy in concerned:
         check_policy(name_of(policy.document), policy, after, findings)
+    check_governed(before, after, [name for name, _, _ in changed], findings)
     check_honourable(before, after, findings)
     warn_not_pinned(after, concerned, findings)
 

@@ -21,6 +21,11 @@ def pools_reached(after: State, policy: Policy) -> tuple[str, ...]:
     return tuple(reached)
 
 
+def governed_in(state: State, pools: Iterable[str], key: str) -> list[str]:
+    """Those of the pools that govern a key (R5)."""
+    return [pool for pool in pools if key in state.pools[pool].governed]
+
+
 def parts(pool: PoolState, key: str) -> dict[str, int | None]:
     """Known capacity of a key (R6) by whom it counts for: what is dedicated to each owner (R21), and under COMMON what is anybody's.
 

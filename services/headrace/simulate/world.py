@@ -31,6 +31,7 @@ from headrace.domain.requests import asked_by
 from headrace.domain.snapshot import copy_of
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
+from headrace.governance.honour import not_honourable
 from headrace.governance.objects import applied, full_name, placed
 from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
@@ -156,6 +157,8 @@ class World:
         for nodes in self.scenario.nodes:
             for name in numbered(nodes.name, nodes.count):
                 self.append(node_writer(name), [self.machines.register(nodes, name, self.now)])
+        if self.judged and (errors := not_honourable(self.state, self.scenario.documents)):
+            raise Refused("\n".join(errors))
 
     def play(self, through: int | None = None) -> Iterator[tuple[int, Expect]]:
         """Go on along the timeline, to its end or through the moments up to `through` (microseconds since the start)."""

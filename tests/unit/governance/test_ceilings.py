@@ -71,28 +71,7 @@ def test_what_the_reader_lets_through_is_looked_at_across_scopes(site):
             "profiles: [both], per_pool: {east: {limit: {gpu: 5}}}",
             ("policies[0].per_pool.east.limit.gpu: LIMIT_ABOVE_CAPACITY: pool east has 4, so the limit of 5 counts as that",),
         ),
-        (
-            "profiles: [one], limit: {cpu: 4, job: 3}",
-            (
-                (
-                    "policies[0].limit.cpu: NOT_GOVERNED: cpu is not governed in pool west, so this has no effect; "
-                    "name it in the capacity of the pool (R5)"
-                ),
-                (
-                    "policies[0].limit.job: NOT_GOVERNED: job is not governed in pool west, so this has no effect; "
-                    "name it in the capacity of the pool (R5)"
-                ),
-            ),
-        ),
-        (
-            "profiles: [both], per_pool: {east: {reservation: {cpu: 1}}}",
-            (
-                (
-                    "policies[0].per_pool.east.reservation.cpu: NOT_GOVERNED: cpu is not governed in pool east, so this has no effect; "
-                    "name it in the capacity of the pool (R5)"
-                ),
-            ),
-        ),
+        ("profiles: [one], limit: {job: 3}", ()),
         ("profiles: [three, one], reservation: {gpu: 1}", ()),
         ("profiles: [three], reservation: {gpu: 3}", ()),
         ("profiles: [three], reservation: {gpu: 0}", ()),

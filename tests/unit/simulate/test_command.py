@@ -208,3 +208,14 @@ def test_what_governance_says_of_a_document_is_told_with_the_line_where_it_stand
     first, later = capsys.readouterr().err.splitlines()
     assert first.startswith("first.yaml: line 5: policies[0].profiles[0]: there is no profile none")
     assert later.startswith("later.yaml: line 8: timeline[0].apply.profiles[0].pools[0]: there is no pool nowhere")
+
+
+def test_reservations_that_the_nodes_of_a_scenario_cannot_honour_are_refused_as_governance_would(write, capsys):
+    assert command.main([write("more.yaml", "policies: [{name: q, profiles: [one], reservation: {gpu: 50}}]\n")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("more.yaml: line 5: policies[0].reservation.gpu: policy default/q (50) cannot be honoured together")
+
+
+def test_a_limit_of_a_key_that_nobody_governs_is_refused_in_a_scenario_too(write, capsys):
+    assert command.main([write("cpu.yaml", "policies: [{name: q, profiles: [one], limit: {cpu: 4}}]\n")]) == 1
+    assert "policies[0].limit.cpu: pool" in capsys.readouterr().err
