@@ -12,7 +12,7 @@ INSTALLING := tests/integration tests/end_to_end
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
-.PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-storm bench-trace bench-whatif
+.PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ bench-storm: $(INSTALLED) ## 39,000 preemptions at once
 
 bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation gradient descent, best fit, packing and random
 	@$(BIN)/python tests/bench/packing.py
+
+bench-slices: $(INSTALLED) ## MIG slices of four sizes on 800 GPUs, beside release 0.1.0, best fit and first fit
+	@$(BIN)/python tests/bench/slices.py $(if $(JSON),--json $(JSON))
 
 bench-whatif: $(INSTALLED) ## 100,000 jobs of a history played again as it was and with other policies
 	@$(BIN)/python tests/bench/whatif.py

@@ -41,6 +41,7 @@ from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile, Tenant
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
 from headrace.domain.places.fragmentation import Fragmentation
@@ -48,6 +49,7 @@ from headrace.domain.places.node_classes import NodeClass, Rating
 from headrace.domain.places.placement import find_places
 from headrace.domain.places.steering import Steering
 from headrace.domain.state import State
+from headrace.domain.terms import Terms
 from tests.replacing import is_compiled, replaced
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ class Cluster:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.state = State()
+        self.state = State(terms=Terms(level=LEVEL))
         self.learning = Learning()
         models = sorted({asked.models for asked in trace.requests})
         self.profiles = {allowed: f"profile-{number}" for number, allowed in enumerate(models)}

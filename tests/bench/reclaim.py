@@ -17,10 +17,12 @@ from headrace.contracts.durations import HOUR, MINUTE
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.records import Record
 from headrace.domain.fold.apply import apply
 from headrace.domain.reclaim.victims import NoPlan, Plan, search
 from headrace.domain.state import State
+from headrace.domain.terms import Terms
 
 TENANTS = 25
 SPAN = 72 * HOUR
@@ -45,7 +47,7 @@ class Lent:
     def __init__(self, nodes: int, seed: int, large: int = 0) -> None:
         self.random = random.Random(seed)
         self.nodes = nodes
-        self.state = State()
+        self.state = State(terms=Terms(level=LEVEL))
         self.now = 1_000_000_000_000
         self.made = 0
         self._law(large)

@@ -177,6 +177,12 @@ def best_start(family: str, layout: Layout, name: str) -> int | None:
     return max(starts, key=lambda start: (room(family, put(layout, start, name)), start)) if starts else None
 
 
+@lru_cache(maxsize=65_536)
+def idle_of(family: str, layout: Layout) -> int:
+    """Units of a GPU that what lies there is not charged for."""
+    return max(0, GPU_UNITS - sum(charge(name, (family,)) for _, name in layout))
+
+
 def placements_lost(family: str, layout: Layout, name: str) -> tuple[int, int] | None:
     """(placements no longer open, placements still open) once a slice lies at its best start; None where it does not fit."""
     start = best_start(family, layout, name)

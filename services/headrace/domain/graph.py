@@ -204,7 +204,7 @@ def rebuild(made: state.State) -> None:
     """The aids of a state whose truth is complete: the classes of nodes in each pool, the line of pending jobs, and what is due."""
     for pool in made.pools.values():
         pool.index = NodeIndex()
-        pool.index.weigh(pool.mix.stated)
+        pool.index.weigh(pool.mix.stated, amended=made.terms.amended)
     for node in made.nodes.values():
         if node.pool is not None:
             node.pool.index.put(node)

@@ -52,12 +52,10 @@ class Mix:
     stated_of: int = 0
 
     def count(self, request: Request) -> None:
-        """A job has been admitted that may come here. Slices are none of the mix: they are weighed by the placements they cost (R4).
+        """A job has been admitted that may come here.
 
         How well it is to be isolated is no part of it: that changes nothing in what it takes.
         """
-        if request.shape.mig:
-            return
         replicas = min(request.replicas, REPLICAS_COUNTED)
         shape = request.shape
         if shape.isolation or shape.contained:
@@ -71,15 +69,17 @@ class Mix:
 
     def learn(self, requests: Iterable[UsualRequest]) -> None:
         """The mix has been stated."""
-        self.stated = tuple((Shape(one.whole, one.fraction, one.cpu, one.memory, one.models), one.weight) for one in requests)
+        self.stated = tuple(
+            (Shape(one.whole, one.fraction, one.cpu, one.memory, one.models, one.mig), one.weight) for one in requests
+        )
         self.stated_at, self.stated_of = self.asked, self.counted
 
     def usual(self) -> tuple[UsualRequest, ...]:
         """The most frequent requests, as they are counted now."""
         by_weight = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(
-            UsualRequest(whole=whole, fraction=fraction, cpu=cpu, memory=memory, models=models, weight=weight)
-            for (whole, fraction, cpu, memory, models, *_), weight in by_weight[:STATED_MAX]
+            UsualRequest(whole=whole, fraction=fraction, cpu=cpu, memory=memory, models=models, mig=mig, weight=weight)
+            for (whole, fraction, cpu, memory, models, mig, *_), weight in by_weight[:STATED_MAX]
         )
 
     def holds_until(self) -> int:

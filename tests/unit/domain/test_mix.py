@@ -114,3 +114,15 @@ def test_until_it_may_be_due_it_is_not(seed):
         if due:
             mix.learn(mix.usual())
             until = 0
+
+
+def test_slices_are_part_of_it():
+    mix = Mix()
+    mix.counts = {Shape(0, 0, 1_000, 2, ("H100",), "1g.10gb"): 5, Shape(1, 0, 1, 2, ()): 2}
+    mix.counted = 7
+    assert mix.usual() == (
+        UsualRequest(cpu=1_000, memory=2, models=("H100",), mig="1g.10gb", weight=5),
+        UsualRequest(whole=1, cpu=1, memory=2, weight=2),
+    )
+    mix.learn(mix.usual())
+    assert dict(mix.stated) == mix.counts

@@ -143,8 +143,9 @@ class NodeCheckOrderedV1(Fact, frozen=True, kw_only=True, tag="node.check_ordere
 
 
 class UsualRequest(Value, frozen=True, kw_only=True):
-    """What one replica needs of a node: `whole` devices or `fraction` units of one, millicores, MiB, of these GPU models (none: any).
+    """What one replica needs of a node: devices or a part of one, millicores, MiB, of these GPU models (none: any).
 
+    `whole` devices, `fraction` units of one, or the slice `mig`, which is stated from level 2 on.
     `weight`: how often it is asked for beside the others.
     """
 
@@ -153,6 +154,7 @@ class UsualRequest(Value, frozen=True, kw_only=True):
     cpu: int = 0
     memory: int = 0
     models: tuple[str, ...] = ()
+    mig: str = ""
     weight: int
 
 

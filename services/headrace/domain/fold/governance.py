@@ -83,6 +83,7 @@ def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: in
     pool = state.pools.get(fact.pool.name)
     if pool is None:
         pool = state.pools[fact.pool.name] = PoolState(fact.pool, sequence)
+        pool.index.weigh((), amended=state.terms.amended)
     pool.document, pool.revision = fact.pool, sequence
     for node in state.nodes.values():
         join_pool(state, node)

@@ -31,6 +31,8 @@ def _level(state: State, fact: f.InstallationLevelV1, sequence: int, _place: int
     state.terms.level = max(state.terms.level, fact.level)
     if state.terms.amended != amended:
         state.documents_sequence = sequence
+        for pool in state.pools.values():
+            pool.index.weigh(pool.mix.stated, amended=True)
         state.stir()
 
 

@@ -63,7 +63,9 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
 
 
 def _count(state: State, job: JobRecord, profile: Profile | None) -> None:
-    """It is part of what the pools that it may go to are asked for (R20)."""
+    """It is part of what the pools that it may go to are asked for (R20); slices are since the rules were amended."""
+    if job.request.shape.mig and not state.terms.amended:
+        return
     for name in profile.pools if profile is not None else ():
         pool = state.pools.get(name)
         if pool is not None:
@@ -302,7 +304,7 @@ def _mix_learned(state: State, fact: f.MixLearnedV1, _sequence: int, _place: int
     pool = state.pools.get(fact.pool)
     if pool is not None:
         pool.mix.learn(fact.requests)
-        pool.index.weigh(pool.mix.stated)
+        pool.index.weigh(pool.mix.stated, amended=state.terms.amended)
 
 
 HANDLERS: dict[type, Any] = {

@@ -19,6 +19,7 @@ from operator import floordiv, mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.domain.places.slices import SliceMix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,10 @@ class _Model:
 
 
 class Fragmentation:
-    """Fragmentation for one mix: requests and their weights. With an empty mix nothing is fragmented, and all places are alike."""
+    """Fragmentation for one mix: requests and their weights. With an empty mix nothing is fragmented, and all places are alike.
+
+    It speaks of whole devices and fractions; `slices` does of slices, and is None where they are compared by placements lost alone.
+    """
 
     __slots__ = (
         "_by_cpu",
@@ -95,9 +99,12 @@ class Fragmentation:
         "_ways",
         "_weights",
         "_whole",
+        "slices",
     )
 
-    def __init__(self, mix: Sequence[tuple[Shape, int]] = ()) -> None:
+    def __init__(self, mix: Sequence[tuple[Shape, int]] = (), *, amended: bool = False) -> None:
+        self.slices = SliceMix(mix) if amended else None
+        mix = [(shape, weight) for shape, weight in mix if not shape.mig]
         asked = [(shape, weight) for shape, weight in mix if shape.whole or shape.fraction]
         self._shapes = tuple(shape for shape, _ in asked)
         self._weights = tuple(weight for _, weight in asked)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.isolation import UNPROVED, Ranks
-from headrace.contracts.mig import charge, open_starts, placements_lost
+from headrace.contracts.mig import idle_of, open_starts, placements_lost
 from headrace.domain.places.expected_use import Site
 from headrace.domain.places.fragmentation import Room
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.mig import Layout
     from headrace.domain.places.fragmentation import Fragmentation
+    from headrace.domain.places.slices import SliceMix
     from headrace.domain.requests import Shape
 
 CPU_WEIGHT, GPU_WEIGHT = 126, 16
@@ -122,7 +123,7 @@ class NodeClass:
         self.tag = tag
         self.key = key
         self.whole = key.opens.count(GPU_UNITS)
-        self.free = key.cpu * CPU_WEIGHT + (sum(key.opens) + sum(_idle(*device) for device in key.mig)) * GPU_WEIGHT
+        self.free = key.cpu * CPU_WEIGHT + (sum(key.opens) + sum(idle_of(*device) for device in key.mig)) * GPU_WEIGHT
         self.names: list[str] = []
         self.mask = 0
         self.known = 0
@@ -158,11 +159,10 @@ class NodeClass:
         return not shape.models or self.tag.site.model in shape.models or not shape.needs_device
 
     def rating(self, number: int, shape: Shape, mix: Fragmentation) -> Rating:
-        """How good a place this is for a shape that fits; the number is the shape's. For a slice: where it costs the fewest placements."""
+        """How good a place this is for a shape that fits; the number is the shape's."""
         rating = self.ratings.get(number)
         if rating is None and shape.mig:
-            lost, left = min(cost for device in self.key.mig if (cost := placements_lost(*device, shape.mig)) is not None)
-            rating = self.ratings[number] = (lost, self.free, left)
+            rating = self.ratings[number] = self._rating_of_slice(shape.mig, mix.slices)
         elif rating is None:
             key = self.key
             room = Room(self.tag.site.model, key.cpu, key.memory, key.opens)
@@ -172,11 +172,17 @@ class NodeClass:
             rating = self.ratings[number] = (-score, self.free, device)
         return rating
 
+    def _rating_of_slice(self, name: str, mix: SliceMix | None) -> Rating:
+        """Where it costs the least of what else could be placed; before the rules were amended: the fewest placements."""
+        if mix is None:
+            lost, left = min(cost for device in self.key.mig if (cost := placements_lost(*device, name)) is not None)
+            return lost, self.free, left
+        model, devices = self.tag.site.model, self.key.mig
+        cuts = [(cut.loss, cut.idle) for one in devices if (cut := mix.cut(model, *one, name)) is not None]
+        loss, idle = min(cuts)
+        return loss, self.free, idle
+
     def forget(self) -> None:
         """Another mix is in force."""
         self.ratings.clear()
         self._amount = None
-
-
-def _idle(family: str, layout: Layout) -> int:
-    return max(0, GPU_UNITS - sum(charge(name, (family,)) for _, name in layout))

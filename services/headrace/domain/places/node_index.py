@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.places.expected_use import Site
+    from headrace.domain.places.slices import SliceMix
     from headrace.domain.requests import Shape
     from headrace.domain.state import NodeState
 
@@ -127,12 +128,17 @@ class NodeIndex:
         seat = self._seats.get(name)
         return seat.group if seat is not None else None
 
-    def weigh(self, mix: Sequence[tuple[Shape, int]]) -> None:
-        """From now on places are compared for this mix of requests, each with its weight (R20)."""
-        self._mix = Fragmentation(mix)
-        self._steering.weigh(mix)
+    def weigh(self, mix: Sequence[tuple[Shape, int]], *, amended: bool) -> None:
+        """From now on places are compared for this mix of requests, each with its weight, and by R20 as it was `amended` or before that."""
+        self._mix = Fragmentation(mix, amended=amended)
+        self._steering.weigh(mix, amended=amended)
         for section in self._sections.values():
             section.weigh(self._mix)
+
+    @property
+    def slices(self) -> SliceMix | None:
+        """How slices are compared; None: by placements lost alone."""
+        return self._mix.slices
 
     def device(self, name: str, shape: Shape) -> int:
         """What is open on the device that a fraction takes on this node, which has been found for it."""

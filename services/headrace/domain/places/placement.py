@@ -115,8 +115,26 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int
 def pick_slice(node: NodeState, layouts: Sequence[Layout | None], name: str, units: int) -> tuple[DeviceShare, ...] | None:
     """The slice one replica takes and its charge, given what lies on each device; None in `layouts`: it takes no slices (R4).
 
-    Of the devices on which it fits, the one that loses the fewest open placements by it, then the fullest, then the first (R20).
+    Of the devices on which it fits, the one where it costs the least of what else could be placed, then the fullest, then the first (R20).
     """
+    mix = node.pool.index.slices if node.pool is not None else None
+    if mix is None:
+        return _pick_slice_formerly(node, layouts, name, units)
+    best: tuple[tuple[int, int, int], DeviceShare] | None = None
+    for number, (device, layout) in enumerate(zip(node.devices, layouts, strict=True)):
+        cut = mix.cut(node.model, device.family, layout, name) if layout is not None else None
+        if cut is None:
+            continue
+        merit = (cut.loss, cut.idle, number)
+        if best is None or merit < best[0]:
+            best = (merit, DeviceShare(device=device.name, units=units, mig=name, start=cut.start))
+    return None if best is None else (best[1],)
+
+
+def _pick_slice_formerly(
+    node: NodeState, layouts: Sequence[Layout | None], name: str, units: int
+) -> tuple[DeviceShare, ...] | None:
+    """The same before the rules were amended: the device that loses the fewest open placements, then the fullest, then the first."""
     best: tuple[tuple[int, int, int], DeviceShare] | None = None
     for number, (device, layout) in enumerate(zip(node.devices, layouts, strict=True)):
         start = best_start(device.family, layout, name) if layout is not None else None

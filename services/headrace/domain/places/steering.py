@@ -42,18 +42,21 @@ class _Planned(NamedTuple):
 class Steering:
     """One pool's plan, and what of each kind each site holds now."""
 
-    __slots__ = ("_cells", "_held", "_mix", "_planned")
+    __slots__ = ("_amended", "_cells", "_held", "_mix", "_planned")
 
     def __init__(self) -> None:
+        self._amended = False
         self._mix: tuple[tuple[Shape, int], ...] = ()
         self._held: dict[tuple[Kind, Site], list[int]] = {}
         self._cells: dict[tuple[Shape, str, int, int], list[int]] = {}
         self._planned: _Planned | None = None
 
-    def weigh(self, mix: Sequence[tuple[Shape, int]]) -> None:
-        """Another mix is in force."""
+    def weigh(self, mix: Sequence[tuple[Shape, int]], *, amended: bool) -> None:
+        """Another mix is in force; slices are not planned."""
+        mix = tuple((shape, weight) for shape, weight in mix if not shape.mig)
         choosy = any(shape.models for shape, _ in mix)
-        self._mix, self._planned = tuple(mix) if choosy else (), None
+        self._amended = amended
+        self._mix, self._planned = mix if choosy else (), None
 
     def hold(self, node: NodeState, shape: Shape, amounts: Amounts, sign: int) -> None:
         """A replica holds these amounts on the node now, or with sign -1 no more."""
@@ -68,12 +71,17 @@ class Steering:
     def choose(self, shape: Shape, sites: Collection[Site], supply: Mapping[Site, Amount]) -> Collection[Site]:
         """Of the sites that could take the shape now, where it should go: one that is furthest behind, or all if none is behind.
 
+        A shape that names its models may go to any site that is behind: the plan is coarse, and sent to the very furthest those that need
+        many cpus end where the cpus run out before the GPUs do. Slices may go anywhere: where they lie well is a matter of geometry.
         `supply`: what all sites have; another object when that has changed.
         """
-        if not self._mix:
+        if not self._mix or (shape.mig and self._amended):
             return sites
         kind = kind_of(shape)
         wanted = planned(self._plan(supply), kind)
+        if kind.models and self._amended:
+            behind = [site for site in sites if self._held.get((kind, site), _NONE)[0] < wanted.get(site, 0)]
+            return behind or sites
         best, furthest = _STEPS, None
         for site in sites:
             plan = wanted.get(site, 0)

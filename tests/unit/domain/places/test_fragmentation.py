@@ -16,8 +16,16 @@ from headrace.domain.requests import Shape
 HALF, THIRD = GPU_UNITS // 2, GPU_UNITS // 3
 FREE = st.sampled_from([0, 1, THIRD, HALF, GPU_UNITS - 1, GPU_UNITS])
 SHAPES = st.builds(
-    Shape, st.integers(0, 3), st.just(0), st.integers(0, 4), st.integers(0, 4), st.sampled_from([(), ("A100",), ("H100",)])
-) | st.builds(Shape, st.just(0), st.sampled_from([1, THIRD, HALF]), st.integers(0, 4), st.integers(0, 4), st.just(()))
+    Shape,
+    st.integers(0, 3),
+    st.just(0),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.sampled_from([(), ("A100",), ("H100",)]),
+    st.just(""),
+) | st.builds(
+    Shape, st.just(0), st.sampled_from([1, THIRD, HALF]), st.integers(0, 4), st.integers(0, 4), st.just(()), st.just("")
+)
 MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 9)), max_size=6, unique_by=lambda entry: entry[0])
 ROOMS = st.builds(
     lambda model, cpu, memory, opens: Room(model, cpu, memory, tuple(sorted(opens))),
@@ -112,3 +120,12 @@ def test_what_is_remembered_has_an_end(kept, monkeypatch):
         max(len(memo) for memo in (judge._ways, judge._by_cpu, judge._models["H100"].usable, judge._models["H100"].amounts))
         <= kept
     )
+
+
+@given(ROOMS, MIXES, SHAPES)
+def test_slices_in_the_mix_are_no_matter_to_who_wants_none(room, mix, asked):
+    if not fits(room, asked):
+        return
+    others, both = Fragmentation(mix), Fragmentation([*mix, (Shape(0, 0, 1, 1, (), "1g.10gb"), 5)], amended=True)
+    amount = others.amount(room)
+    assert (both.amount(room), both.score(room, amount, asked)) == (amount, others.score(room, amount, asked))

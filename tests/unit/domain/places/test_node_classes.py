@@ -114,9 +114,24 @@ def test_slices_fit_on_devices_that_are_cut_and_nothing_else_does(asked, fits): 
     assert CUT.fits(asked) is fits
 
 
-def test_a_slice_goes_where_it_costs_the_fewest_placements():  # R20
+@pytest.mark.parametrize("amended", [True, False])
+def test_a_slice_goes_where_it_costs_the_others_least(amended):  # R20
     used = NodeClass(Tag(Site("H100-80GB", 8), ""), ClassKey(8, 8, (), (("H100-80GB", ((0, "4g.40gb"),)),)))
     empty = NodeClass(Tag(Site("H100-80GB", 8), ""), ClassKey(8, 8, (), (("H100-80GB", ()),)))
     asked = Shape(0, 0, 0, 0, (), "1g.10gb")
-    assert used.rating(0, asked, Fragmentation()) < empty.rating(0, asked, Fragmentation())
+    judge = Fragmentation(amended=amended)
+    assert used.rating(0, asked, judge) < empty.rating(0, asked, judge)
     assert (used.free, empty.free) == (8 * CPU_WEIGHT + 54_000 * GPU_WEIGHT, 8 * CPU_WEIGHT + GPU_UNITS * GPU_WEIGHT)
+
+
+def test_two_halves_share_a_device_which_they_did_not_before():  # R20
+    half = NodeClass(Tag(Site("H100-80GB", 8), ""), ClassKey(8, 8, (), (("H100-80GB", ((4, "3g.40gb"),)),)))
+    empty = NodeClass(Tag(Site("H100-80GB", 8), ""), ClassKey(8, 8, (), (("H100-80GB", ()),)))
+    asked = Shape(0, 0, 0, 0, (), "3g.40gb")
+    better = []
+    for amended in (True, False):
+        judge = Fragmentation(amended=amended)
+        better.append(min((half, empty), key=lambda one: one.rating(0, asked, judge)))
+        half.forget()
+        empty.forget()
+    assert better == [half, empty]

@@ -141,6 +141,7 @@ SHAPES = st.builds(
     st.sampled_from([(), ("H100",), ("A100", "H100")]),
     st.just(""),
     st.sampled_from([0, 0, 3]),
+    st.just(value=False),
 ) | st.builds(
     Shape,
     st.integers(0, 3),
@@ -150,6 +151,7 @@ SHAPES = st.builds(
     st.sampled_from([(), ("A100",)]),
     st.just(""),
     st.sampled_from([0, 0, 3]),
+    st.just(value=False),
 )
 MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 3)), max_size=3, unique_by=lambda entry: entry[0])
 STEPS = st.lists(
@@ -199,7 +201,7 @@ def steered(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, int]], 
             gpu, cpu = supply.get(site_of(one), (0, 0))
             supply[site_of(one)] = Amount(gpu + len(one.devices) * GPU_UNITS, cpu + one.cpu)
     fresh = Steering()
-    fresh.weigh(mix)
+    fresh.weigh(mix, amended=True)
     return fresh.choose(asked, sites, supply)
 
 
@@ -217,7 +219,7 @@ def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack,
                     known[one] = index.number(one)
                     assert index.find(one) == find_among_all([nodes[name] for name in there], one, mix)
                 case "weigh", mix:
-                    index.weigh(mix)
+                    index.weigh(mix, amended=True)
                 case "remove", name:
                     index.remove(nodes[name])
                     there.discard(name)
@@ -256,7 +258,7 @@ def test_each_shape_has_a_bit_of_its_own_from_when_it_was_first_named():
 
 def test_what_is_held_counts_for_who_comes_next():  # R20
     index = index_of(node("a", GPU_UNITS, GPU_UNITS), node("b", GPU_UNITS, GPU_UNITS, model="A100"))
-    index.weigh([(shape(1), 99), (shape(1, 0, 0, 0, "H100"), 1)])
+    index.weigh([(shape(1), 99), (shape(1, 0, 0, 0, "H100"), 1)], amended=True)
     first = index.find(shape(1))
     held = {"a": node("a", 0, 0), "b": node("b", 0, 0, model="A100")}
     index.hold(held[first], shape(1), {GPU: GPU_UNITS}, 1)

@@ -311,8 +311,29 @@ def cut(*layouts: tuple[tuple[int, str], ...] | None) -> NodeState:
         pytest.param([((3, "1g.10gb"), (4, "1g.10gb"))], "3g.40gb", None, id="no four in a row"),
     ],
 )
-def test_the_slice_one_replica_takes(layouts, name, picked):  # R4, R20
+def test_the_slice_one_replica_took_before_the_rules_were_amended(layouts, name, picked):  # R4, R20
     one = cut(*layouts)
+    share = None if picked is None else (DeviceShare(device=f"gpu{picked[0]}", units=7, mig=name, start=picked[1]),)
+    assert pick_slice(one, [device.layout for device in one.devices], name, 7) == share
+
+
+@pytest.mark.parametrize(
+    ("layouts", "name", "picked"),
+    [
+        pytest.param([()], "1g.10gb", (0, 6), id="from the right"),
+        pytest.param([(), ((6, "1g.10gb"),)], "1g.10gb", (1, 5), id="on a device that is cut before a whole one"),
+        pytest.param([(), ((4, "3g.40gb"),)], "3g.40gb", (1, 0), id="the other half of a device"),
+        pytest.param([((4, "3g.40gb"),), ((0, "4g.40gb"),)], "3g.40gb", (1, 4), id="where nothing larger fits"),
+        pytest.param([(), ()], "3g.40gb", (0, 4), id="of equal ones the first"),
+        pytest.param([None, ((4, "3g.40gb"),)], "4g.40gb", (1, 0), id="a device that is not cut takes none"),
+        pytest.param([((3, "1g.10gb"), (4, "1g.10gb"))], "3g.40gb", None, id="no four in a row"),
+    ],
+)
+def test_the_slice_one_replica_takes(layouts, name, picked):  # R4, R20
+    site = Site(pools=(pool(),))
+    site.node("n1", 0)
+    one = cut(*layouts)
+    one.pool = site.state.pools["hall"]
     share = None if picked is None else (DeviceShare(device=f"gpu{picked[0]}", units=7, mig=name, start=picked[1]),)
     assert pick_slice(one, [device.layout for device in one.devices], name, 7) == share
 

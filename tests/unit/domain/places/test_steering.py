@@ -14,6 +14,7 @@ from headrace.domain.state import DeviceState, NodeState
 ANY, ONLY_T4 = Shape(1, 0, 0, 0, ()), Shape(1, 0, 0, 0, ("T4",))
 T4, G2 = Site("T4", 3), Site("G2", 3)
 SUPPLY = {T4: Amount(8 * GPU_UNITS, 96_000), G2: Amount(8 * GPU_UNITS, 96_000)}
+SLICE = Shape(0, 0, 1_000, 0, ("T4", "G2"), "1g.10gb")
 MIX = [(ANY, 1), (ONLY_T4, 1)]
 
 
@@ -24,7 +25,7 @@ def node(model: str, gpus: int = 8, cpu: int = 96_000) -> NodeState:
 
 def weighed() -> Steering:
     steering = Steering()
-    steering.weigh(MIX)
+    steering.weigh(MIX, amended=True)
     return steering
 
 
@@ -34,7 +35,7 @@ def test_before_anything_is_learnt_it_goes_anywhere():
 
 def test_where_nobody_asks_for_a_model_nothing_is_scarce():
     steering = Steering()
-    steering.weigh([(ANY, 1)])
+    steering.weigh([(ANY, 1)], amended=True)
     assert steering.choose(ANY, [T4, G2], SUPPLY) == [T4, G2]
 
 
@@ -54,13 +55,40 @@ def test_when_it_holds_all_that_was_planned_it_goes_anywhere():
 
 def test_of_two_planned_the_one_furthest_behind_comes_next():
     steering, went = Steering(), []
-    steering.weigh([(ANY, 99), (ONLY_T4, 1)])
+    steering.weigh([(ANY, 99), (ONLY_T4, 1)], amended=True)
     for _ in range(8):
         (site,) = steering.choose(ANY, [T4, G2], SUPPLY)
         steering.hold(node(site.model), ANY, {GPU: GPU_UNITS}, 1)
         went.append(site.model)
     assert sorted(went[:2]) == ["G2", "T4"]
     assert went.count("G2") == went.count("T4") == 4
+
+
+EITHER = Shape(1, 0, 0, 0, ("G2", "T4"))
+
+
+@pytest.mark.parametrize(
+    ("amended", "held", "sites"),
+    [
+        pytest.param(True, {}, ["T4", "G2"], id="to any that is behind"),
+        pytest.param(True, {"T4": 9}, ["G2"], id="not to one that holds what was planned"),
+        pytest.param(True, {"T4": 9, "G2": 9}, ["T4", "G2"], id="anywhere when none is behind"),
+        pytest.param(False, {"G2": 2}, ["T4"], id="to the very furthest, before the rules were amended"),
+    ],
+)
+def test_a_job_that_names_its_models_may_go_to_any_that_is_behind(amended, held, sites):
+    steering = Steering()
+    steering.weigh([(EITHER, 1)], amended=amended)
+    for model, count in held.items():
+        steering.hold(node(model), EITHER, {GPU: count * GPU_UNITS}, 1)
+    assert [site.model for site in steering.choose(EITHER, [T4, G2], SUPPLY)] == sites
+
+
+def test_a_slice_is_not_steered_and_no_part_of_the_plan():
+    steering, plain = Steering(), weighed()
+    steering.weigh([*MIX, (SLICE, 100)], amended=True)
+    assert steering.choose(SLICE, [T4, G2], SUPPLY) == [T4, G2]
+    assert list(steering.choose(ANY, [T4, G2], SUPPLY)) == list(plain.choose(ANY, [T4, G2], SUPPLY))
 
 
 def test_what_was_held_and_is_given_back_leaves_no_trace():
