@@ -3,6 +3,9 @@ configuration that a test has set up goes with the test."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +17,17 @@ from tests.replacing import CheckedPatch
 
 settings.register_profile("headrace", deadline=None, derandomize=True, database=None)
 settings.load_profile("headrace")
+
+
+TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Jobs of an installation that root started run as others, who have to reach its directory; where several sessions share one, each
+    new one closes it again for all of them. So root has one of its own for each session."""
+    if os.geteuid() == 0 and not os.environ.get(TEMPORARY) and not hasattr(config, "workerinput"):
+        os.environ[TEMPORARY] = made = tempfile.mkdtemp(prefix="headrace-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 
 @pytest.fixture(autouse=True)

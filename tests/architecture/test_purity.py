@@ -28,6 +28,7 @@ SHELLS = (
     "headrace.client",  # runs in other people's programs
     "headrace.node_executor",  # runs processes; its core is pure, see PURE_AGAIN
     "headrace.contracts.durations",  # writes moments as dates; never asks what time it is
+    "headrace.contracts.own_accounts",  # looks whether this machine can use them
     "headrace.contracts.trust",  # reads the certificates of authorities
     "headrace.contracts.document_file",  # reads documents and scenarios
     "headrace.contracts.protos",  # runs protoc

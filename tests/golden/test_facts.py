@@ -56,6 +56,7 @@ LATER_FIELDS: dict[str, set[str]] = {
     "node.set_aside.v1": {"until"},
     "node.stopped.v1": {"through"},
     "preemption.ordered.v1": {"ladders"},
+    "user.applied.v1": {"vouched"},
 }
 """Fields, all with defaults, that a fact got after its golden record was written."""
 

@@ -21,7 +21,8 @@ from nats.aio.client import Client
 
 from headrace.bus.log import LogRefused
 from headrace.contracts import facts as f
-from headrace.contracts.tokens import TokenRole
+from headrace.contracts.documents import Group
+from headrace.contracts.tokens import TokenRole, inbox_prefix
 from tests.integration.doors import Site, site
 from tests.patience import PATIENCE
 
@@ -155,7 +156,7 @@ async def test_nobody_listens_where_it_is_not_theirs(tmp_path: Path) -> None:
                 complaints.append(str(error))
 
             client = await nats.connect(
-                here.server.url, user=name, password=token, inbox_prefix=f"_INBOX_{name}", error_cb=complain
+                here.server.url, user=name, password=token, inbox_prefix=inbox_prefix(name, token), error_cb=complain
             )
             try:
                 for subject in HEARD.get(who, ()):
@@ -165,6 +166,35 @@ async def test_nobody_listens_where_it_is_not_theirs(tmp_path: Path) -> None:
                 await client.close()
             told = {line.rpartition("to ")[2].strip('"') for line in complaints}
             assert told == {subject.lower() for subject in HEARD.get(who, ())}
+
+
+async def test_a_users_token_for_an_administrators_handle_does_not_hear_what_the_administrator_is_answered(
+    tmp_path: Path,
+) -> None:
+    """Whoever runs the tenant `default` may give a user's token for any handle of it, and so for that of the provider's people."""
+    async with site(tmp_path) as here:
+        await here.say(
+            f.InstallationLevelV1(level=2, release="0.2.0"),
+            f.GroupAppliedV1(author="a.b", group=Group(tenant="default", name="all", members=("ops",))),
+        )
+        admin, user = await here.token("ops", "default", TokenRole.ADMIN), await here.token("ops", "default")
+        inboxes = {f"{inbox_prefix('default_ops', shown)}.>" for shown in (admin, "")}
+        refused: set[str] = set()
+
+        async def complain(error: Exception) -> None:
+            refused.add(str(error).rpartition("to ")[2].strip('"'))
+
+        spy = await nats.connect(
+            here.server.url, user="default_ops", password=user, inbox_prefix=inbox_prefix("", user), error_cb=complain
+        )
+        try:
+            for inbox in inboxes:
+                await spy.subscribe(inbox)
+            await here.until(lambda: refused == {inbox.lower() for inbox in inboxes})
+        finally:
+            await spy.close()
+        asking = await here.enter("default_ops", admin)
+        assert json.loads((await asking.ask("hr.submit.acme.bob.rnd.one", b"{}")).data)["stream"] == "SUBMIT"
 
 
 async def enters(here: Site, token: str, name: str = "acme_alice", **more: Any) -> bool:

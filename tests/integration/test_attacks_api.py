@@ -18,6 +18,7 @@ import pytest
 from nats.aio.client import Client
 
 from headrace.client.wishing import new_job_id
+from headrace.contracts.tokens import inbox_prefix
 from tests.integration.test_api import DOCUMENTS, HEADRACE, Api
 from tests.patience import PATIENCE
 
@@ -234,7 +235,7 @@ HOSTILE = (
 async def test_no_payload_on_the_bus_ends_a_service_and_the_next_good_job_runs(api: Api) -> None:
     url = json.loads((api.data / "endpoint.json").read_text())["url"]
     nats = Client()
-    await nats.connect(url, user="acme_alice", password=api.tokens["alice"], inbox_prefix="_INBOX_acme_alice")
+    await nats.connect(url, user="acme_alice", password=api.tokens["alice"], inbox_prefix=inbox_prefix("", api.tokens["alice"]))
     try:
         for payload in HOSTILE:
             said = payload.replace(b"JOB", new_job_id().encode())

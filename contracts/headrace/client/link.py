@@ -21,6 +21,7 @@ from headrace.client.endpoint import Door
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.wire import Wire
 from headrace.contracts.reach import ping_interval, servers
+from headrace.contracts.tokens import inbox_prefix
 from headrace.contracts.trust import Distrust, trust
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Link:
                 name=login.name,
                 user=login.name,
                 password=login.password,
-                inbox_prefix=f"_INBOX_{login.name}",
+                inbox_prefix=inbox_prefix(login.name, login.password),
                 tls=_trusted(url, ca),
                 connect_timeout=CONNECT_WITHIN,
                 error_cb=self._complained,

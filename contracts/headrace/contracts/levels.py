@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from headrace.contracts.facts import NodeCheckedV1, NodeCheckOrderedV1, fact_type
+from headrace.contracts.facts import AccountNumberedV1, NodeCheckedV1, NodeCheckOrderedV1, fact_type
 from headrace.contracts.upcasters import current
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ FIRST = 1
 AMENDED = 2
 """The level from which the rules hold as release 0.2.0 has them."""
 
-SINCE: dict[type[AnyFact], int] = {NodeCheckOrderedV1: 2, NodeCheckedV1: 2}
+SINCE: dict[type[AnyFact], int] = {AccountNumberedV1: 2, NodeCheckOrderedV1: 2, NodeCheckedV1: 2}
 """From which level on a fact may be stated; those that are not named, from the first."""
 
 DOWNCASTERS: dict[type[AnyFact], Callable[[AnyFact], AnyFact]] = {}

@@ -21,6 +21,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: what the group's rules have it find.
     `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. `started`: the ledger has its
     start. None of these starts anything anew: where such a lease is not there any more, it is lost (R32).
+    `account`: the number of the user's account (`account.numbered`); 0 below level 2, where the node makes it from the user's name.
     """
 
     lease: str
@@ -46,6 +47,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     suspended: bool = False
     secrets: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
+    account: int = 0
 
 
 class StopOrder(Value, frozen=True, kw_only=True):

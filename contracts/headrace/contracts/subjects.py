@@ -53,7 +53,8 @@ def by(subject: str, tenant: str, handle: str) -> str:
 def split_by(subject: str) -> tuple[str, str]:
     """A subject of SUBMIT as its user would have it, and who published for that user, as facts name them; empty: the user."""
     parts = subject.split(".")
-    if len(parts) > 5 and parts[-3] == "by" and is_token(parts[-2]) and is_token(parts[-1]):
+    of_the_user = 6 if parts[1:2] == ["submit"] else 5  # parts; somebody may be called `by`
+    if len(parts) == of_the_user + 3 and parts[-3] == "by" and is_token(parts[-2]) and is_token(parts[-1]):
         return ".".join(parts[:-3]), f"{parts[-2]}.{parts[-1]}"
     return subject, ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from enum import StrEnum
+from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
@@ -112,6 +113,17 @@ class _Payload(msgspec.Struct):
     role: str = TokenRole.USER
     tenant: str = ""
     handle: str = ""
+
+
+def inbox_prefix(login: str, shown: str) -> str:
+    """Below which subject the answers to a connection come. `login`: its name; `shown`: the password, or the bearer's token.
+
+    A login of the servers' own configuration has an inbox by its name, and a bearer one by the token: so nobody hears what is answered to
+    another token, one of the same handle and another role included. (A token is three parts, and the first begins as JSON in base64.)
+    """
+    if shown.startswith("e") and shown.count(".") == 2:
+        return f"_INBOX_t_{blake2b(shown.encode(), digest_size=16).hexdigest()}"
+    return f"_INBOX_{login}" if login else "_INBOX"
 
 
 def spoken_for(token: str) -> Spoken | None:

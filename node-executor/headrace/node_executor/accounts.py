@@ -1,7 +1,9 @@
 """Whom a job runs as: an account of its user's own where the executor may choose, else the executor's.
 
-Strategy: the number of a user's account is made from tenant and handle, so it is the same on every node and for every attempt: a checkpoint
-on a shared path can be read by the attempt after, and by nobody else. No such account has to exist anywhere.
+Strategy: the ledger hands the number of a user's account out, once, and the order to start carries it, so it is the same on every node and
+for every attempt: a checkpoint on a shared path can be read by the attempt after, and by nobody else. No such account has to exist
+anywhere. Below level 2 there is no number in the order, and it is made from tenant and handle as release 0.1.0 did. Either way a number
+that this node knows as somebody else's is refused (`numbers`).
 """
 
 from __future__ import annotations
@@ -11,13 +13,12 @@ import os
 import pwd
 import stat
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import NamedTuple
 
+from headrace.contracts.accounts import COUNT, FIRST, former_number
 from headrace.contracts.ids import split_job_key
-
-FIRST, COUNT = 0x70000000, 0x0FFFFFFF
-"""The numbers of users' own accounts: above what systems and containers hand out, below what programs take for negative."""
+from headrace.contracts.own_accounts import why_shared
+from headrace.node_executor.numbers import Numbers
 
 AUTO, OWN, SELF = "auto", "own", "self"
 _OF_GROUP, _OF_OTHERS = stat.S_IRGRP | stat.S_IWGRP, stat.S_IROTH | stat.S_IWOTH
@@ -49,11 +50,16 @@ class Account(NamedTuple):
         return self._replace(groups=tuple(sorted(found)))
 
 
-class Accounts:
-    """How `choice` (`own`, `self`, or the name of an account) is carried out. Raises `AccountUnknown`."""
+class NotTheirs(ValueError):
+    """The number is another person's here; the message says so."""
 
-    def __init__(self, choice: str) -> None:
+
+class Accounts:
+    """How `choice` (`own`, `self`, or the name of an account) is carried out. `numbers`: whose this node knows. Raises `AccountUnknown`."""
+
+    def __init__(self, choice: str, numbers: Numbers | None = None) -> None:
         self._own = choice == OWN
+        self._numbers = numbers
         self._fixed: Account | None = None
         if choice not in {OWN, SELF}:
             self._fixed = _named(choice)
@@ -65,14 +71,25 @@ class Accounts:
         """Whether jobs run as somebody else than we."""
         return self._own or self._fixed is not None
 
-    def of(self, job: str) -> Account | None:
-        """Whom this job runs as; None: as we do."""
+    def of(self, job: str, number: int = 0) -> Account | None:
+        """Whom this job runs as; None: as we do. `number`: what the order says, 0 where it says nothing."""
         if not self._own:
             return self._fixed
         tenant, user, _ = split_job_key(job)
-        digest = blake2b(f"{tenant}.{user}".encode(), digest_size=8).digest()
-        number = FIRST + int.from_bytes(digest) % COUNT
+        number = number or former_number(tenant, user)
         return Account(number, number, user)
+
+    def claim(self, job: str, account: Account | None) -> None:
+        """Note whose this number is, before anything of the job is there. Raises `NotTheirs`, `OSError`."""
+        if account is None or not self._own:
+            return
+        tenant, user, _ = split_job_key(job)
+        if not FIRST <= account.uid < FIRST + COUNT:
+            raise NotTheirs(f"{account.uid} is no number of a user's account; these begin at {FIRST}")
+        if self._numbers is not None and not self._numbers.claim(account.uid, f"{tenant}.{user}"):
+            raise NotTheirs(
+                f"this node knows the number {account.uid} as that of somebody else, so {tenant}.{user} may not run under it"
+            )
 
 
 def chosen(choice: str, directory: str) -> tuple[str, str]:
@@ -81,31 +98,8 @@ def chosen(choice: str, directory: str) -> tuple[str, str]:
         return choice, ""
     if os.geteuid() != 0:
         return SELF, ""
-    if not _mapped():
-        return SELF, "the numbers of users' own accounts are not mapped into this user namespace"
-    closed = _closed_to_others(directory)
-    return (SELF, f"others cannot pass through {closed}") if closed else (OWN, "")
-
-
-def _mapped() -> bool:
-    """Whether all of the accounts can be used, as they cannot in some containers."""
-    try:
-        with open("/proc/self/uid_map", encoding="ascii") as file:
-            ranges = [tuple(map(int, line.split())) for line in file]
-    except OSError:
-        return True
-    return any(inside <= FIRST and inside + count >= FIRST + COUNT for inside, _, count in ranges)
-
-
-def _closed_to_others(directory: str) -> str:
-    """The first directory above `directory` that others may not pass through; empty if there is none."""
-    path = os.path.dirname(os.path.abspath(directory))
-    while True:
-        if not os.stat(path).st_mode & stat.S_IXOTH:
-            return path
-        if path == os.path.dirname(path):
-            return ""
-        path = os.path.dirname(path)
+    why = why_shared(directory)
+    return (SELF, why) if why else (OWN, "")
 
 
 def _named(name: str) -> Account:

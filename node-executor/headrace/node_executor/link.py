@@ -21,6 +21,7 @@ from headrace.contracts import subjects
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.orders import Heartbeat, LogsAnswer, LogsRequest, NodeAnswer, Orders
 from headrace.contracts.reach import ping_interval, servers
+from headrace.contracts.tokens import inbox_prefix
 from headrace.contracts.trust import trust
 from headrace.node_executor.ledger import Ledger, Unavailable, WrongLast
 
@@ -160,7 +161,7 @@ class Link:
                     user=self._address.user or None,
                     password=self._address.password or None,
                     tls=trust(self._address.url),
-                    inbox_prefix=f"_INBOX_{self._address.user}" if self._address.user else "_INBOX",
+                    inbox_prefix=inbox_prefix(self._address.user, self._address.password),
                     error_cb=self._complained,
                     disconnected_cb=self._lost,
                     reconnected_cb=self._back,

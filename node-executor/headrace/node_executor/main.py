@@ -23,7 +23,7 @@ from headrace.contracts.subjects import node_writer
 from headrace.health.health import Health
 from headrace.health.place import BadPlace, place_of, shown
 from headrace.node_executor import native
-from headrace.node_executor.accounts import Accounts, chosen
+from headrace.node_executor.accounts import OWN, Accounts, chosen
 from headrace.node_executor.arguments import END, Settings, parse
 from headrace.node_executor.cgroups import CONTROLLERS, Groups, group_name
 from headrace.node_executor.checking import SelfCheck
@@ -40,6 +40,7 @@ from headrace.node_executor.executor import Executor
 from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
 from headrace.node_executor.link import Hears, Link, Pace
+from headrace.node_executor.numbers import Numbers
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
 from headrace.node_executor.retention import Kept
@@ -282,7 +283,11 @@ def _bounds(settings: Settings) -> Bounds:
     choice, why = chosen(settings.run_as, settings.data)
     if why:
         _log.warning("jobs_run_as_we_do", reason=why, help="give --run-as self to say that this is meant")
-    accounts, groups = Accounts(choice), None
+    numbers = None
+    if choice == OWN:
+        folders = (f"{settings.data}/leases", settings.checkpoints or f"{settings.data}/checkpoints")
+        numbers = Numbers(f"{settings.data}/numbers.json", folders)
+    accounts, groups = Accounts(choice, numbers), None
     if settings.limits != "off":
         try:
             groups = Groups(group_name(settings.name, settings.data))

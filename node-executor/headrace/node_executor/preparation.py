@@ -10,7 +10,7 @@ from headrace.contracts.amounts import CPU, GPU_UNITS, MEMORY
 from headrace.contracts.documents import Mount
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.orders import StartOrder
-from headrace.node_executor.accounts import Account, Accounts
+from headrace.node_executor.accounts import Account, Accounts, NotTheirs
 from headrace.node_executor.cgroups import Group, Groups, Limits
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.environment import account_environment, job_environment
@@ -60,7 +60,14 @@ class Preparation:
         secrets = self._values(order)
         prepared = self._prepared(order, secrets, traceparent)
         try:
+            self._bounds.accounts.claim(order.job, prepared.account)
+        except NotTheirs as error:
+            raise CannotStart(str(error)) from None
+        except OSError as error:
+            raise CannotStart(f"the node cannot note whose number this is: {error.strerror}") from None
+        try:
             self._workspace.make(prepared.paths, prepared.account)
+            self._workspace.hand_over(order, prepared.account)
         except OSError as error:
             raise CannotStart(f"the node cannot make the job's directories: {error.strerror}") from None
         if prepared.group is not None:
@@ -96,7 +103,7 @@ class Preparation:
 
     def _prepared(self, order: StartOrder, secrets: Mapping[str, str], traceparent: str = "") -> Prepared:
         paths, groups = self._workspace.paths(order), self._bounds.groups
-        account = self._bounds.accounts.of(order.job)
+        account = self._bounds.accounts.of(order.job, order.account)
         if account is not None and order.devices:
             account = account.with_devices(self._devices.nodes(order.devices))
         base = self._base if account is None else {**self._base, **account_environment(account, paths)}

@@ -42,14 +42,35 @@ class Files:
 
 
 class Environment:
-    """Variables of the executor: `HEADRACE_SECRET_<TENANT>__<NAME>`, the tenant in capitals and with `_` for `-`."""
+    """Variables of the executor: `HEADRACE_SECRET_<TENANT>__<NAME>`, the tenant in capitals and with `_` for `-`.
+
+    Two pairs of tenant and name may come to one variable that way (`acme--dev` with `KEY`, `acme` with `DEV__KEY`): such a variable is
+    given to nobody. `exact_variable` says what to write instead; that form is right for every pair.
+    """
 
     def __init__(self, own: Mapping[str, str]) -> None:
         self._own = own
 
     def value(self, tenant: str, name: str) -> str | None:
         """What the variable says."""
+        exact = self._own.get(exact_variable(tenant, name))
+        if exact is not None or _may_be_anothers(tenant, name):
+            return exact
         return self._own.get(f"{FROM_ENVIRONMENT}{tenant.upper().replace('-', '_')}__{name}")
+
+
+def exact_variable(tenant: str, name: str) -> str:
+    """The variable that has this secret of this tenant and no other: `HEADRACE_SECRET__ACMEddDEV__KEY`.
+
+    Two underscores, the tenant in capitals with a small `d` for each `-`, two underscores, the name. A tenant has no underscore then, so
+    the second pair of them ends it.
+    """
+    return f"{FROM_ENVIRONMENT}_{tenant.upper().replace('-', 'd')}__{name}"
+
+
+def _may_be_anothers(tenant: str, name: str) -> bool:
+    """Whether the short form can be read in two ways: where the first two underscores in a row need not be those behind the tenant."""
+    return "--" in tenant or tenant.startswith("-") or tenant.endswith("-") or "__" in name or name.startswith("_")
 
 
 class References:
@@ -69,6 +90,7 @@ class References:
         value = provider.value(tenant, name)
         if value is None:
             where = f" (from {reference})" if reference else ""
+            where += f", which would be the variable {exact_variable(tenant, name)} of its executor," if kind == "env" else ""
             raise CannotStart(f"this node has no secret {variable}{where} of tenant {tenant}", COMMAND_UNUSABLE)
         return value
 

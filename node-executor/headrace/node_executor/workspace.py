@@ -24,6 +24,7 @@ import stat
 import time
 from typing import NamedTuple
 
+from headrace.contracts.accounts import COUNT, FIRST
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.accounts import Account
 from headrace.node_executor.spares import CHECKPOINTS as SAVED
@@ -34,6 +35,8 @@ _CONTROL_FILES = frozenset({PREEMPT, FINISHED, HOOK, CHECKPOINTS})
 _TICK = 0.02
 """Seconds in which the clock of every file system has gone on."""
 
+HANDED_OVER_MAX = 20_000
+"""Files and directories that are given to another account before a start; the executor does nothing else meanwhile."""
 OPEN, CLOSED = 0o755, 0o700
 """Of directories of jobs that run as we do, and as accounts of their own."""
 
@@ -141,6 +144,21 @@ class Workspace:
         if paths.shared or paths.elsewhere or not self._spares.take(SAVED, uid, mode, paths.checkpoints):
             _make(paths.checkpoints, account)
 
+    def hand_over(self, order: StartOrder, account: Account | None) -> None:
+        """Give what earlier attempts of this job saved to the account that it has now, if that is another number than it had. Never raises.
+
+        A job is one person's for ever, so nobody else's files come along; what has a second name elsewhere is left as it is.
+        """
+        if account is None or not order.resume_from:
+            return
+        left = HANDED_OVER_MAX
+        for attempt in range(1, order.attempt):
+            path = f"{self.checkpoints}/{order.job}.{attempt}"
+            with contextlib.suppress(OSError):
+                found = os.lstat(path)
+                if stat.S_ISDIR(found.st_mode) and found.st_uid != account.uid and FIRST <= found.st_uid < FIRST + COUNT:
+                    left = _hand_over(path, found.st_uid, account, left)
+
     def tidy(self, paths: Paths) -> None:
         """The lease is over: remove what is empty, and our own files. Never raises."""
         if not paths.shared and (paths.elsewhere or not self._spares.keep(SAVED, paths.checkpoints)):
@@ -194,6 +212,19 @@ def used(directory: str) -> int:
         except OSError:
             continue
     return total
+
+
+def _hand_over(path: str, before: int, account: Account, most: int) -> int:
+    """Give the directory and what is below it to an account, as far as it was `before`'s; how many entries more may be given away."""
+    for _, folders, files, here in os.fwalk(path, follow_symlinks=False):
+        for name in (*folders, *files, "."):
+            if most <= 0:
+                return 0
+            most -= 1
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if found.st_uid == before and (found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)):
+                os.chown(name, account.uid, account.gid, dir_fd=here, follow_symlinks=False)
+    return most
 
 
 def _make(directory: str, account: Account | None) -> None:

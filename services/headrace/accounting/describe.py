@@ -57,6 +57,7 @@ def _document_name(document: Any) -> str:
 _ABOUT: dict[type[Fact], Callable[[Any], str]] = {
     f.WishRefusedV1: lambda fact: ".".join(filter(None, asker_of(fact.subject))),
     f.RefusalsCountedV1: lambda fact: f"{fact.tenant}.{fact.user}",
+    f.AccountNumberedV1: lambda fact: f"{fact.tenant}.{fact.user}",
 }
 
 

@@ -19,9 +19,10 @@ from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
 from headrace.contracts.records import RECORD_FACTS_MAX
 from headrace.contracts.subjects import asker_of, is_cancel_many, parse_cancel, parse_cancel_many, parse_requeue, split_by
 from headrace.contracts.wishes import JobText, JobWish
+from headrace.domain.accounts import next_number
 from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.job_states import FINAL, JobState
-from headrace.domain.known_ids import known_digest
+from headrace.domain.known_ids import ID_OF_ANOTHER, is_of_another, known_digest
 from headrace.domain.queueing.access import may_act
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Admission:
         self._facts: list[AnyFact] = []
         self._admitted: dict[str, int] = {}
         self._known: dict[str, str] = {}
+        self._ids: dict[tuple[str, str], str] = {}  # (tenant, id) of those to the key
+        self._numbers: dict[tuple[str, str], int] = {}
         self._refused: Counter[tuple[str, str]] = Counter()
         self._counted: Counter[tuple[str, str, str]] = Counter()
 
@@ -117,8 +120,10 @@ class Admission:
                 )
                 continue
             whose = acting(self.state, asker, wish.on_behalf_of, now)
-            known = self._known_digest(job_key(whose.tenant, whose.user, wish.id))
-            if known is None:
+            known = self._known_digest(key := job_key(whose.tenant, whose.user, wish.id))
+            if self._is_of_another(key):
+                refused.setdefault(RejectReason.ID_REUSED, []).append(f"{wish.id}: {ID_OF_ANOTHER}")
+            elif known is None:
                 if not self._judge_new(whose, wish, now):
                     return False
             elif known != submission_digest(whose.policy, whose.profile, wish):
@@ -134,12 +139,28 @@ class Admission:
         if isinstance(fact, f.JobRejectedV1):
             if not self._state_refusal((asker.tenant, asker.user), fact):
                 return False
-        elif not self._state_all((fact,)):
+        elif not self._state_all((*(numbered := self._numbered(asker)), fact)):
             return False
         else:
+            self._numbers.update({(one.tenant, one.user): one.number for one in numbered})
             self._admitted[policy], self._admitted[asker.tenant] = pending + 1, fresh + 1
         self._known[fact.job] = fact.digest
+        self._ids.setdefault((asker.tenant, wish.id), fact.job)
         return True
+
+    def _numbered(self, asker: Asker) -> tuple[f.AccountNumberedV1, ...]:
+        """Which number the user's jobs run under, with the first of them."""
+        user = (asker.tenant, asker.user)
+        if not self.state.terms.amended or user in self.state.accounts or user in self._numbers:
+            return ()
+        number = next_number(self.state, self._numbers.values())
+        return (f.AccountNumberedV1(tenant=asker.tenant, user=asker.user, number=number),)
+
+    def _is_of_another(self, key: str) -> bool:
+        """Whether another user of the tenant has a job of this id, in this record or before it (R14)."""
+        tenant, _, job_id = key.split(".")
+        other = self._ids.get((tenant, job_id), key)
+        return is_of_another(self.state, key) or (other != key and self.state.terms.amended)
 
     def _known_digest(self, key: str) -> str | None:
         """The digest of the wish that first had this key (R14)."""

@@ -36,8 +36,9 @@ from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import IdError, job_key
 from headrace.contracts.reasons import RejectReason
 from headrace.contracts.subjects import asker_of, parse_cancel, parse_requeue, split_by
+from headrace.domain.accounts import next_number
 from headrace.domain.job_states import FINAL
-from headrace.domain.known_ids import known_digest
+from headrace.domain.known_ids import is_of_another, known_digest
 from headrace.domain.queueing.admissible import Rejection
 from headrace.domain.requests import asked_by
 
@@ -83,6 +84,8 @@ class Review:
         self._state = state
         self._now = record.now
         self._known: set[str] = set()
+        self._ids: dict[tuple[str, str], str] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self._fresh: Counter[str] = Counter()
         self._refused: Counter[tuple[str, str]] = Counter()
         self._kinds: dict[tuple[object, ...], Turned | _Made] = {}
@@ -94,6 +97,8 @@ class Review:
     def _judge(self, fact: AnyFact) -> None:
         before = sum(self.untold.values())
         match fact:
+            case f.AccountNumberedV1():
+                self._numbered(fact)
             case f.JobAdmittedV1():
                 self._admitted(fact)
             case f.JobRejectedV1():
@@ -119,11 +124,31 @@ class Review:
     def _is_known(self, key: str) -> bool:
         return key in self._known or known_digest(self._state, key) is not None
 
+    def _numbered(self, fact: f.AccountNumberedV1) -> None:
+        user, number = (fact.tenant, fact.user), next_number(self._state, self._numbers.values())
+        if user in self._state.accounts or user in self._numbers:
+            self._object(fact, f"{fact.tenant}.{fact.user} had the number {self._state.accounts.get(user, number)} already")
+        elif fact.number != number:
+            instead = structs.replace(fact, number=number)
+            self._object(fact, f"{fact.tenant}.{fact.user} is given {fact.number}, and {number} would be next", instead)
+        self._numbers.setdefault(user, fact.number)
+
+    def _is_of_another(self, fact: f.JobAdmittedV1 | f.JobRejectedV1) -> bool:
+        """Object where the id is that of another user's job of the tenant."""
+        tenant, _, job_id = fact.job.split(".")
+        first = self._ids.setdefault((tenant, job_id), fact.job)
+        found = is_of_another(self._state, fact.job) or (first != fact.job and self._state.terms.amended)
+        if found:
+            self._object(fact, f"the id of job {fact.job} names a job of somebody else in {tenant} (R14)")
+        return found
+
     def _admitted(self, fact: f.JobAdmittedV1) -> None:
         tenant, user, job_id = fact.job.split(".")
         asker = Asker(tenant, user, fact.policy, fact.profile, fact.submitted_by)
         if self._is_known(fact.job):
             self._object(fact, f"job {fact.job} had been judged already (R14)")
+            return
+        if self._is_of_another(fact):
             return
         again = self._admitted_again(fact, asker, job_id)
         if isinstance(again, Turned):
@@ -201,6 +226,8 @@ class Review:
         self._refuse((tenant, user), fact)
         if self._is_known(fact.job):
             self._object(fact, f"job {fact.job} had been judged already (R14)")
+            return
+        if self._is_of_another(fact):
             return
         self._known.add(fact.job)
         again = self._verdict(fact, asker, job_id)

@@ -12,7 +12,7 @@ from headrace.contracts.digests import submission_digest
 from headrace.contracts.ids import is_job_id, job_key
 from headrace.contracts.queries import TrialAnswer, Verdict
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.known_ids import known_digest
+from headrace.domain.known_ids import ID_OF_ANOTHER, is_of_another, known_digest
 
 if TYPE_CHECKING:
     from headrace.contracts.queries import TrialRequest
@@ -24,6 +24,7 @@ def tried(state: State, request: TrialRequest, now: int) -> TrialAnswer:
     asker = asker_of_submit(request.subject)
     admitted: Counter[str] = Counter()
     batch: dict[str, str] = {}
+    ids: dict[str, str] = {}  # of the message, to whose key came first
     verdicts: list[Verdict] = []
     for wish in decode_submit(bytes(request.message)):
         if not is_job_id(wish.id):
@@ -32,6 +33,9 @@ def tried(state: State, request: TrialRequest, now: int) -> TrialAnswer:
             continue
         whose = acting(state, asker, wish.on_behalf_of, now)
         key, digest = job_key(whose.tenant, whose.user, wish.id), submission_digest(whose.policy, whose.profile, wish)
+        if is_of_another(state, key) or (ids.setdefault(wish.id, key) != key and state.terms.amended):
+            verdicts.append(Verdict(job=key, reason=RejectReason.ID_REUSED, message=ID_OF_ANOTHER))
+            continue
         known = known_digest(state, key) or batch.get(key)
         if known is not None:
             reason = "" if known == digest else RejectReason.ID_REUSED

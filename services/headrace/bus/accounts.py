@@ -27,6 +27,7 @@ from headrace.contracts.subjects import (
     presence,
     turn,
 )
+from headrace.contracts.tokens import inbox_prefix
 
 HEADER_ROOM = 16 * 1024
 MAX_CONNECTIONS = 16_384
@@ -154,8 +155,8 @@ _OF_NODES = ("hr.logs.*",)
 
 
 def rights(credential: Credential) -> Rights:
-    """What this login may do, its own inbox included."""
-    inbox = f"_INBOX_{credential.name}.>"
+    """What this login may do, its own inbox included: a bearer's, where the password is a token."""
+    inbox = f"{inbox_prefix(credential.name, credential.password)}.>"
     tenant, user, node = credential.tenant, credential.user, credential.node
     match credential.kind:
         case "operator":

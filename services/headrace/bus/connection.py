@@ -19,6 +19,7 @@ from nats import errors
 from headrace.bus.guard import GuardedClient
 from headrace.bus.log import LogError, LogRefused, LogUnavailable
 from headrace.contracts.reach import ping_interval, servers
+from headrace.contracts.tokens import inbox_prefix
 from headrace.contracts.trust import trust
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Connection(GuardedClient):
             name=name or user,
             user=user or None,
             password=password or None,
-            inbox_prefix=f"_INBOX_{user}" if user else "_INBOX",
+            inbox_prefix=inbox_prefix(user, password),
             tls=trust(url),
             error_cb=self._complained,
             disconnected_cb=self._lost,

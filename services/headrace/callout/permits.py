@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from headrace.bus.accounts import Credential, Kind, Rights, rights
+from headrace.contracts.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
 
 LIFETIME = 15 * 60
@@ -27,7 +28,6 @@ class Permit(NamedTuple):
     """
 
     account: str
-    name: str
     rights: Rights
     until: int
     tag: str
@@ -54,27 +54,32 @@ def read_tag(text: str) -> Tag | None:
     return Tag(parts[0], parts[1], parts[3], int(parts[2]))
 
 
-def login_name(caller: Caller) -> str:
-    """What a caller is called on the bus: `acme_alice`, `node_gpu01`. Names have no underscore, so no two callers share one."""
+def former_name(caller: Caller) -> str:
+    """What a caller was called on the bus by release 0.1.0: `acme_alice`, `node_gpu01`. Two roles, or two tokens, may share it."""
     return f"node_{caller.handle}" if caller.role is Role.NODE else f"{caller.tenant}_{caller.handle}"
 
 
-def permit(caller: Caller, issued_at: int, now: int) -> Permit:
-    """What a caller may do. `now` in seconds since 1970; `issued_at` see `Tag`."""
-    name = login_name(caller)
+def permit(caller: Caller, shown: str, issued_at: int, now: int, *, former: bool = False) -> Permit:
+    """What a caller may do. `shown`: the token; `now` in seconds since 1970; `issued_at` see `Tag`.
+
+    `former`: programs of release 0.1.0 may be about, which await answers at an inbox by name. The provider's people are never let hear
+    there: what is answered to them may be a secret.
+    """
     is_node = caller.role is Role.NODE
     login = Credential(
-        name,
-        "",
+        former_name(caller),
+        shown,
         _KINDS[caller.role],
         tenant=caller.tenant,
         user="" if is_node else caller.handle,
         node=caller.handle if is_node else "",
     )
+    may = rights(login)
+    if former and not caller.is_provider:
+        may = may._replace(subscribe=(*may.subscribe, f"{inbox_prefix(login.name, '')}.>"))
     return Permit(
         account="NODES" if is_node else "USERS",
-        name=name,
-        rights=rights(login),
+        rights=may,
         until=min(now + LIFETIME, caller.expires_at // 1_000_000),
         tag=str(Tag(caller.tenant, caller.handle, caller.token, issued_at)),
     )

@@ -198,7 +198,7 @@ class Door:
             caller = await self._verifier.caller(state, question.token)
         if not is_stated(state, caller):
             await self._claim(caller, question.token)
-        return permit(caller, issued_at, now)
+        return permit(caller, question.token, issued_at, now, former=not state.terms.amended)
 
     async def _claim(self, caller: Caller, token: str) -> None:
         """Have it written down what a provider's token says of groups; where nobody does, what is known already counts."""

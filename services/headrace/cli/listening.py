@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +14,12 @@ from headrace.supervisor.certificates import Certificates
 from headrace.supervisor.ports import LOOPBACK, WILDCARDS
 
 if TYPE_CHECKING:
-    import argparse
-
     from headrace.cli.arguments import Parser
     from headrace.supervisor.installation import Settings
 
 
 def add_listening(parser: Parser) -> None:
-    """Where it listens, and with which certificates."""
+    """Where it listens, with which certificates, and whether others are let in although jobs can read everything."""
     secure = parser.add_mutually_exclusive_group()
     secure.add_argument(
         "--dev-ca", action="store_true", help="TLS with certificates of an own authority, in DATA/tls (development)"
@@ -31,6 +30,12 @@ def add_listening(parser: Parser) -> None:
     parser.add_argument("--tls-ca", metavar="FILE", help="the authority that clients are to believe (default: those they know)")
     parser.add_argument(
         "--listen", metavar="ADDRESS", help="where to listen (default: 127.0.0.1); beyond the loopback takes TLS"
+    )
+    parser.add_argument(
+        "--jobs-are-trusted",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="let others in (--listen, tokens for them, an OpenID provider) although jobs here run as you do (default: no)",
     )
     parser.add_argument("--reached-as", metavar="NAME", help="the name in the URLs (default: 127.0.0.1)")
 

@@ -91,7 +91,8 @@ async def status(args: argparse.Namespace) -> int:
         print(as_json(_whole(installation, running, said) | {"parts": rows}))
     else:
         print(f"Headrace in {installation.directory}, up since {ago(running.since)} (pid {running.pid})")
-        print(f"API {running.api}/v1, NATS {running.url}\n")
+        print(f"API {running.api}/v1, NATS {running.url}")
+        print(f"jobs: {running.jobs}\n" if running.jobs else "")
         shown = [row | {"since": ago(count_in(row["since"])).removesuffix(" ago"), "pid": row["pid"] or None} for row in rows]
         print(table(tuple(COLUMNS), ([row.get(key) for key in COLUMNS.values()] for row in shown)))
         if followers:
@@ -117,6 +118,7 @@ def _whole(installation: Installation, running: Running, said: Answers) -> Row:
         "url": running.url,
         "api": running.api,
         "ready": running.ready,
+        "jobs": running.jobs,
         "tip": said.tip,
         **level,
     }

@@ -53,7 +53,10 @@ def add(nouns: Nouns) -> None:
 
         Whoever starts it gets a login (credentials/owner.json in the data directory) that is an admin's: tenant `default`, user as the
         system calls you. Further users are written as documents (`headrace apply`), and that login may act for any of them with
-        --user NAME. What is not said is as it was the last time. A second `up` on the same data continues where the first ended.""",
+        --user NAME. What is not said is as it was the last time. A second `up` on the same data continues where the first ended.
+
+        Started by root, jobs of each user run as an account of their own. Otherwise they run as you do and can read all that you can: then
+        nobody else is let in (--listen, tokens, an OpenID provider) unless you say --jobs-are-trusted; `headrace status` shows it.""",
     )
     add_place(parser)
     parser.add_argument("--nodes", type=natural, metavar="N", help="so many simulated nodes (default: 1)")
@@ -110,7 +113,7 @@ def up(args: argparse.Namespace) -> int:
 def _settings(last: Settings, args: argparse.Namespace) -> Settings:
     said = {
         name: getattr(args, name)
-        for name in ("nodes", "gpus", "gpu_model", "currency", "standby", "nats_servers", "hold_level")
+        for name in ("nodes", "gpus", "gpu_model", "currency", "standby", "nats_servers", "hold_level", "jobs_are_trusted")
         if getattr(args, name) is not None
     }
     labels = {"labels": dict(args.labels)} if args.labels is not None else {}
@@ -212,6 +215,8 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
     words += [flag for flag, value in (("--dev-ca", args.dev_ca), ("--no-tls", args.no_tls)) if value]
     words += [] if args.standby is None else ["--standby" if args.standby else "--no-standby"]
     words += [] if args.hold_level is None else ["--hold-level" if args.hold_level else "--no-hold-level"]
+    trusted = {True: ["--jobs-are-trusted"], False: ["--no-jobs-are-trusted"], None: []}
+    words += trusted[args.jobs_are_trusted]
     words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends the one that waits means both, as with Ctrl-C
     process = subprocess.Popen(parts.python("headrace.cli", *words), stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603

@@ -41,6 +41,7 @@ class Tokens:
     given up to (sequence, time). A bearer is (tenant, handle); a node ("", its name); everybody of a tenant (tenant, "").
     `claims`: what the newest token of a provider says of its bearer's groups.
     `erased`: people of whom nothing is known any more, with the name in the place of theirs.
+    `vouched`: users of whom the provider has said which subject of an issuer they are.
     """
 
     known: dict[str, Token] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Tokens:
     outdated: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     claims: dict[tuple[str, str], Claims] = field(default_factory=dict)
     erased: dict[tuple[str, str], str] = field(default_factory=dict)
+    vouched: set[tuple[str, str]] = field(default_factory=set)
 
     def is_outdated(self, bearer: tuple[str, str], sequence: int, issued_at: int) -> bool:
         """Whether what a bearer was given by the record `sequence` (0: by another issuer, at the time `issued_at`) counts no more."""

@@ -108,6 +108,7 @@ HIDDEN = frozenset(
     {
         f.CalendarStatedV1,
         f.InstallationLevelV1,
+        f.AccountNumberedV1,
         f.WishesJudgedV1,
         f.PreemptionProposedV1,
         f.MixLearnedV1,

@@ -195,6 +195,7 @@ def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None
         suspended=lease.suspended_at > 0,
         secrets=text.secrets if text is not None else {},
         mounts=text.mounts if text is not None else (),
+        account=state.accounts.get((job.tenant, job.user), 0),
     )
 
 

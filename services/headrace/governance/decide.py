@@ -92,11 +92,12 @@ def applying(
     reason: str = "",
     revisions: Mapping[str, int] | None = None,
     dry_run: bool = False,
+    vouches: bool = False,
 ) -> Wish:
-    """The wish that `documents` be in force, all or none of them."""
+    """The wish that `documents` be in force, all or none of them. `vouches`: the author is the provider (`plan`)."""
 
     def wish(state: State, now: int) -> Decision:
-        plan = make_plan(state, documents, author, reason=reason, revisions=revisions, zones=zones, now=now)
+        plan = make_plan(state, documents, author, reason=reason, revisions=revisions, zones=zones, now=now, vouches=vouches)
         answer = ApplyAnswer(
             changes=plan.changes,
             warnings=plan.warnings,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from headrace.contracts.codec import encode
-from headrace.contracts.documents import Documents, Policy, Profile, Tenant
+from headrace.contracts.documents import Document, Documents, Policy, Profile, Tenant, User
 from headrace.contracts.facts import AnyFact, UserAppliedV1
 from headrace.contracts.queries import Change
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX
@@ -20,6 +22,7 @@ from headrace.governance.honour import check_honourable, warn_not_pinned
 from headrace.governance.objects import Name, Placed, applied, current, name_of, placed
 from headrace.governance.outlook import outlook
 from headrace.governance.references import References, shut_out
+from headrace.governance.subjects import check_subjects
 from headrace.governance.supply import check_selectors, pools_reached
 from headrace.governance.touched import Touched, touched_jobs
 
@@ -55,16 +58,18 @@ def make_plan(
     groups: bool = True,
     zones: Zones | None = None,
     now: int = 0,
+    vouches: bool = False,
 ) -> Plan:
     """The plan of applying `documents` to `state`, all or nothing.
 
     `revisions`: those on which the author's documents are based, by `objects.Name.key`; an object that has another by now is
     refused. `groups` False: policies need no group (scenarios). `zones`: the time zone database; without one all clocks show UTC.
-    `now`: the log time, where it is later than that of the state.
+    `now`: the log time, where it is later than that of the state. `vouches`: the author is the provider, whose word it is that a user's
+    subject is that person.
     """
     everything = list(placed(documents))
-    changes, changed = _changes(state, everything)
-    facts = tuple(applied(document, author, reason) for _, document, _ in changed)
+    changes, changed = _changes(state, everything, vouches=vouches)
+    facts = tuple(_stated(state, document, author, reason, vouches=vouches) for _, document, _ in changed)
     findings = Findings(everything)
     _check_revisions(changes, revisions or {}, findings)
     plan = Plan(tuple(changes))
@@ -76,7 +81,7 @@ def make_plan(
     touched = Touched(0, 0)
     if changed and not findings.errors:
         after = outlook(state, facts)
-        _judge(state, after, changed, findings, groups=groups)
+        _judge(state, after, changed, findings, groups=groups, vouches=vouches)
         if not findings.errors:
             touched = touched_jobs(state, after, [name for name, _, _ in changed], findings)
     return plan._replace(
@@ -88,7 +93,25 @@ def make_plan(
     )
 
 
-def _changes(state: State, documents: Iterable[Placed]) -> tuple[list[Change], list[Placed]]:
+def _stated(state: State, document: Document, author: str, reason: str, *, vouches: bool) -> AnyFact:
+    """The fact by which an object is as written. The provider's word for a subject stays while the subject does."""
+    fact = applied(document, author, reason)
+    if isinstance(fact, UserAppliedV1) and fact.user.subject and state.terms.amended:
+        there = state.users.get((fact.user.tenant, fact.user.handle))
+        same = there is not None and isinstance(there.document, User) and there.document.subject == fact.user.subject
+        is_vouched = vouches or (same and (fact.user.tenant, fact.user.handle) in state.tokens.vouched)
+        fact = replace(fact, vouched=is_vouched)
+    return fact
+
+
+def _to_vouch(state: State, document: Document, *, vouches: bool) -> bool:
+    """Whether the provider's word for a subject is new."""
+    if not (vouches and isinstance(document, User) and document.subject and state.terms.amended):
+        return False
+    return (document.tenant, document.handle) not in state.tokens.vouched
+
+
+def _changes(state: State, documents: Iterable[Placed], *, vouches: bool) -> tuple[list[Change], list[Placed]]:
     """A line for each document, and the documents that differ from what is there."""
     changes: list[Change] = []
     changed: list[Placed] = []
@@ -100,6 +123,8 @@ def _changes(state: State, documents: Iterable[Placed]) -> tuple[list[Change], l
         fields = changed_fields(one.name.kind, was, one.document) if was is not None else ()
         if closing is not None:  # what is applied again is open again (R11)
             fields = (f"closed: {closing.mode} -> no", *fields)
+        if action == "keep" and _to_vouch(state, one.document, vouches=vouches):
+            action, fields = "update", ("subject: the provider vouches for it now",)
         changes.append(Change(kind=one.name.kind, name=one.name.full, action=action, fields=fields, revision=revision))
         if action != "keep":
             changed.append(one)
@@ -131,9 +156,10 @@ def _check_size(facts: tuple[AnyFact, ...], findings: Findings) -> None:
     findings.error("documents", f"{what}: apply them in parts, pools and profiles before policies")
 
 
-def _judge(before: State, after: State, changed: list[Placed], findings: Findings, *, groups: bool) -> None:
+def _judge(before: State, after: State, changed: list[Placed], findings: Findings, *, groups: bool, vouches: bool) -> None:
     """Everything that can be wrong with the installation as it would be."""
     References(after, findings, groups=groups).check(changed)
+    check_subjects(before, after, changed, findings, everywhere=vouches)
     check_selectors(before, after, changed, findings)
     shut_out(before, after, changed, findings)
     for name, document, _ in changed:

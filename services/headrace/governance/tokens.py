@@ -23,6 +23,7 @@ from headrace.domain.state import State
 from headrace.governance.decide import Decision, Wish
 from headrace.governance.findings import unknown
 from headrace.governance.objects import REASON_MAX
+from headrace.identity.caller import only_the_owner
 from headrace.identity.directory import is_known
 
 
@@ -43,10 +44,20 @@ def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
     return Grant(name, role, tenant, request.handle, begins, begins + lifetime // SECOND)
 
 
-def granting(grant: Grant, author: str, reason: str) -> Wish:
-    """The wish that somebody be given a token; refused where nobody has written of them."""
+def granting(grant: Grant, author: str, reason: str, *, by_provider: bool, alone: str = "") -> Wish:
+    """The wish that somebody be given a token; refused where nobody has written of them.
+
+    `alone`: why nobody but the owner is let in here (`identity.verifier`); then only administrators and nodes are given one.
+
+    So is one by whose handle facts would take a tenant's people for the provider's: only the provider may give the same person both.
+    """
 
     def wish(state: State, _now: int) -> Decision:
+        if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE):
+            return _refused("NOT_ALLOWED", only_the_owner(alone))
+        if not by_provider and _is_providers(state, grant):
+            error = f"handle: {grant.handle} is what somebody of the provider is called in {grant.tenant}; choose another"
+            return _refused("NOT_ALLOWED", error)
         if not is_known(state, grant.role, grant.tenant, grant.handle):
             where = "the service_accounts of a group" if grant.role is TokenRole.SERVICE_ACCOUNT else "a group, or into users"
             error = (
@@ -111,6 +122,17 @@ def tokens_of(state: State, request: TokensRequest) -> TokensAnswer:
         if token.expires_at > state.now and request.tenant in ("", token.tenant)
     ]
     return TokensAnswer(tokens=tuple(reversed(views)))
+
+
+def _is_providers(state: State, grant: Grant) -> bool:
+    """Whether somebody of the provider's people, whom facts name in the same tenant, has that handle."""
+    return any(
+        token.role in (TokenRole.ADMIN, TokenRole.VIEWER)
+        and (token.tenant, token.handle) == (grant.tenant, grant.handle)
+        and not token.revoked_at
+        and token.expires_at > state.now
+        for token in state.tokens.known.values()
+    )
 
 
 def _changed(name: str, action: str) -> ApplyAnswer:

@@ -25,6 +25,11 @@ class Denied(Exception):
     """The caller is known and may not do this; the same words whether or not what they asked for exists."""
 
 
+def only_the_owner(why: str) -> str:
+    """What somebody else is told where jobs can read whatever the owner can."""
+    return f"jobs here are not kept apart ({why}), so nobody but the owner is let in: `headrace up --jobs-are-trusted` lets others in"
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks. Of a node `tenant` is empty and `handle` its name; of the provider's people `tenant` is `default`.

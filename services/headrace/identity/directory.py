@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from headrace.domain.tokens import Token
 
 REVOKED = "the token has been revoked; ask an administrator for another"
+UNVOUCHED = (
+    "a tenant says who this token speaks for, which the token does not name; the provider has to apply that user's document"
+)
 UNKNOWN = "nobody here is who this token speaks for; ask an administrator to write them into a group"
 
 
@@ -145,19 +148,48 @@ def is_stated(state: State, caller: Caller) -> bool:
 
 
 def _named(state: State, said: Theirs) -> tuple[str, str]:
-    """(tenant, handle) of a provider's bearer: the user whose document names them, else what the claims say."""
-    for (tenant, handle), written in state.users.items():
-        if isinstance(written.document, User) and written.document.subject in said.subjects:
-            return (tenant, handle)
-    tenant, handle = said.tenant, said.handle
+    """(tenant, handle) of a provider's bearer: the user whose document names them, else what the claims say.
+
+    Whoever runs a tenant may write any subject into a user's document. So such a document counts where the provider vouches for it, or
+    where the token itself names that tenant; and none renames the provider's own people.
+    """
     if said.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER):
-        tenant = PROVIDER_TENANT
+        return _providers_person(state, said)
+    bound = [bearer for bearer, user in _users(state) if user.subject in said.subjects]
+    counting = [bearer for bearer in bound if bearer in state.tokens.vouched] or [
+        bearer for bearer in bound if bearer[0] == said.tenant
+    ]
+    if counting:
+        return counting[0]
+    tenant, handle = said.tenant, said.handle
     if not is_token(tenant) or not is_token(handle) or not state.has_tenant(tenant):
-        raise Unauthenticated(UNKNOWN)
+        raise Unauthenticated(UNVOUCHED if bound else UNKNOWN)
     user = state.users.get((tenant, handle))
     if user is not None and isinstance(user.document, User) and user.document.subject:
         raise Unauthenticated(UNKNOWN)  # that handle is another person's
     return (tenant, handle)
+
+
+def _providers_person(state: State, said: Theirs) -> tuple[str, str]:
+    """Called as the claims say; where these give no name, as a document in the provider's tenant does that the provider vouches for."""
+    vouched = {
+        bearer[1]: user for bearer, user in _users(state) if bearer[0] == PROVIDER_TENANT and bearer in state.tokens.vouched
+    }
+    if not is_token(said.handle):
+        for handle, user in vouched.items():
+            if user.subject in said.subjects:
+                return (PROVIDER_TENANT, handle)
+        raise Unauthenticated(UNKNOWN)
+    other = vouched.get(said.handle)
+    if other is not None and other.subject and other.subject not in said.subjects:
+        raise Unauthenticated(UNKNOWN)  # that handle is another person's
+    return (PROVIDER_TENANT, said.handle)
+
+
+def _users(state: State) -> Iterator[tuple[tuple[str, str], User]]:
+    for bearer, written in state.users.items():
+        if isinstance(written.document, User):
+            yield bearer, written.document
 
 
 def _person(state: State, tenant: str, handle: str) -> Role:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -11,13 +12,15 @@ from typing import NamedTuple
 
 from headrace.contracts.tokens import ISSUER
 from headrace.domain.state import State
-from headrace.identity.caller import Caller, Unauthenticated
+from headrace.identity.caller import Caller, Role, Unauthenticated, only_the_owner
 from headrace.identity.directory import Ours, Theirs, resolve
 from headrace.identity.jwks import Fetch, Jwks
 from headrace.identity.jwt_checks import BAD, NO_TOKEN, NOT_OURS, heading, verified, verified_ours
 from headrace.identity.providers import ISSUERS, Provider, read_providers, theirs
 from headrace.identity.signing import IDENTITY, SigningKeys
 
+JOBS_TOGETHER = "HEADRACE_JOBS_TOGETHER"
+"""The environment variable that says why nobody but the owner is let in: jobs can read whatever the owner can. Empty: others are."""
 REMEMBERED_FOR = 60.0
 REMEMBERED_MAX = 10_000
 """Seconds, and tokens: of those whose signature has been checked, a digest is kept."""
@@ -31,7 +34,10 @@ class _Remembered(NamedTuple):
 
 
 class Verifier:
-    """Checks tokens against the embedded issuer's keys and the providers'. `clock` gives seconds since 1970."""
+    """Checks tokens against the embedded issuer's keys and the providers'. `clock` gives seconds since 1970.
+
+    `alone`: why nobody is let in but who runs the installation, and nodes; empty: others are, too.
+    """
 
     def __init__(
         self,
@@ -40,20 +46,25 @@ class Verifier:
         *,
         fetch: Fetch | None = None,
         clock: Callable[[], float] = time.time,
+        alone: str = "",
     ) -> None:
         self._keys = keys
         self._providers = {provider.issuer: (provider, Jwks(provider, fetch)) for provider in providers}
         self._clock = clock
+        self.alone = alone
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
 
     @classmethod
     def of(cls, data: Path) -> Verifier:
         """The verifier of an installation, by its data directory. Raises `ProviderError`."""
-        return cls(SigningKeys(data / IDENTITY), read_providers(data / ISSUERS))
+        return cls(SigningKeys(data / IDENTITY), read_providers(data / ISSUERS), alone=os.environ.get(JOBS_TOGETHER, ""))
 
     async def caller(self, state: State, token: str) -> Caller:
         """Who shows this token, as the fold knows them now. Raises `Unauthenticated`."""
-        return resolve(state, await self.said(token))
+        caller = resolve(state, await self.said(token))
+        if self.alone and caller.role not in (Role.PROVIDER_ADMIN, Role.NODE):
+            raise Unauthenticated(only_the_owner(self.alone))
+        return caller
 
     async def said(self, token: str) -> Ours | Theirs:
         """What a token says that holds now, whoever its bearer may be."""

@@ -51,7 +51,7 @@ class Program(NamedTuple):
 
     `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
     gets when the supervisor dies. An exit code in `final` means that starting again would not help, and so does `DOUBTED` twice in a row.
-    `account` None: it runs as we do. `nice`: by how much it stands behind others.
+    `account` None: it runs as we do. `nice`: by how much it stands behind others. `umask`: of the files that it makes; -1: ours.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Program(NamedTuple):
     account: Account | None = None
     nice: int = 0
     directory: Path | None = None
+    umask: int = 0o077
 
 
 class Vigil(Protocol):
@@ -210,6 +211,7 @@ class Child:
             user=account.user if account else None,
             group=account.group if account else None,
             extra_groups=[] if account else None,
+            umask=program.umask,
             preexec_fn=lambda: _begin(supervisor, program.dies_with, program.nice),
         )
 

@@ -223,7 +223,7 @@ def write(installation: Installation, said: Elsewhere) -> list[Path]:
     configs = nats_configs(installation, said)
     for name, text in configs.items():
         written.append(_written(installation.directory / "nats" / f"{name}.conf", text))
-    write_whole(installation.descriptors, descriptors().SerializeToString(deterministic=True))
+    write_whole(installation.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
     written.append(_written(installation.gateway_config, gateway(installation, said)))
     installation.write_endpoint(",".join(said.nats), said.api or f"http://{said.listen}")
     return [*written, installation.endpoint]

@@ -8,9 +8,12 @@ running.json, lock   see `running`                                    nats/  pos
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import secrets
 import socket
+import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +76,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     dev_ca: bool = False
     standby: bool = False
     hold_level: bool = False
+    jobs_are_trusted: bool = False
     listen: str = LOOPBACK
     reached_as: str = LOOPBACK
 
@@ -104,13 +108,20 @@ class Installation:
         self.gateway_config = self.directory / "gateway" / "envoy.json"
         self.descriptors = self.directory / "gateway" / "api.pb"
         self.metrics = self.directory / "metrics"
+        self.nodes = self.directory / "nodes"
         self._settings = self.directory / "installation.json"
 
     def prepare(self) -> None:
         """Make the directory and what belongs in it; `InstallationError` where it cannot be."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.directory.chmod(0o700 | (self.directory.stat().st_mode & 0o011))  # others may pass through at most
+            if os.geteuid() == 0:
+                for needed in (self.directory, Path(sys.executable), Path(sys.executable).resolve()):
+                    let_pass(needed)  # jobs of other accounts begin below the first, and many with the Python of `up`
+            passing = (self.directory.stat().st_mode & 0o011) | (0o001 if os.geteuid() == 0 else 0)
+            self.directory.chmod(0o700 | passing)  # others may pass through at most: to their jobs' directories
+            for entry in self.directory.iterdir() if passing else ():
+                _close(entry)
             for part in (
                 self.logs,
                 self.credentials,
@@ -120,6 +131,8 @@ class Installation:
                 self.metrics,
             ):
                 part.mkdir(mode=0o700, exist_ok=True)
+            self.nodes.mkdir(mode=0o700, exist_ok=True)
+            self.nodes.chmod(0o700 | passing)
         except OSError as error:
             raise InstallationError(f"{self.directory} cannot be used: {error.strerror}; name another with --data") from None
 
@@ -198,7 +211,7 @@ class Installation:
 
     def node_directory(self, name: str) -> Path:
         """Where a node keeps what it knows and its jobs' output."""
-        return self.directory / "nodes" / name
+        return self.nodes / name
 
     def metrics_token(self) -> str:
         """What who reads the figures has to show; Prometheus reads it from `credentials/metrics.token`."""
@@ -260,7 +273,7 @@ class Installation:
         from headrace.contracts.protocol import descriptors  # noqa: PLC0415 - the commands that start nothing need no protobuf
         from headrace.supervisor.gateway import Tls, gateway_config  # noqa: PLC0415
 
-        write_whole(self.descriptors, descriptors().SerializeToString(deterministic=True))
+        write_whole(self.descriptors, descriptors().SerializeToString(deterministic=True), 0o644)
         known, host = self.certificates(), self.settings().listen
         tls = None if known is None else Tls(known.certificate, known.key)
         called = f"headrace-{secrets.token_hex(8)}"
@@ -277,6 +290,21 @@ class Installation:
         write_whole(self.endpoint, msgspec.json.format(msgspec.json.encode(endpoint)))
 
 
+def let_pass(path: Path) -> None:
+    """Let other accounts reach `path`, those of jobs and of the database, and see no more on the way. Raises `OSError`."""
+    for parent in path.absolute().parents:
+        mode = stat.S_IMODE(parent.stat().st_mode)
+        if not mode & stat.S_IXOTH:
+            parent.chmod(mode | stat.S_IXOTH)
+
+
+def _close(entry: Path) -> None:
+    """What lies beside the nodes' directories is nobody else's; a link is left, and what is another account's (the database's)."""
+    found = entry.lstat()
+    if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode) and found.st_mode & 0o077:
+        entry.chmod(stat.S_IMODE(found.st_mode) & ~(0o066 if entry.name == "postgres" else 0o077))
+
+
 def _has_data(store: Path) -> bool:
     return store.is_dir() and any(store.iterdir())
 
@@ -286,7 +314,7 @@ def as_token(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:48].strip("-") or "local"
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write a file so that whoever reads it sees the old content or the new, never a part, even after a power cut."""
     try:
         durable.write(path, data, mode)

@@ -25,7 +25,10 @@ from headrace.bus.process import (
 from headrace.bus.yielding import BOOKS_NICE
 from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
+from headrace.contracts.writers import GOVERNANCE
 from headrace.health.place import LISTEN, TARGETS, TOKEN
+from headrace.identity.verifier import JOBS_TOGETHER
+from headrace.supervisor.apart import why_alone, why_together
 from headrace.supervisor.children import Account, Program
 from headrace.supervisor.installation import CALLOUT, NATS, Installation, InstallationError, Settings
 from headrace.supervisor.ports import LOOPBACK
@@ -56,8 +59,8 @@ costs them. What they hold for good is bounded by the streams in memory (`bus.st
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
 """What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
 
-_OF_THIS_MACHINE = ("--on-stop", "end", "--run-as", "self", "--limits", "off")
-"""Jobs of simulated nodes end with everything else, and run as we do; what those nodes pretend to have is nothing to hold anybody to."""
+_OF_THIS_MACHINE = ("--on-stop", "end", "--limits", "off")
+"""Jobs of simulated nodes end with everything else; what those nodes pretend to have is nothing to hold anybody to."""
 
 _NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
 
@@ -102,7 +105,8 @@ def services(installation: Installation, url: str, postgres_dsn: str) -> tuple[P
         "accounting": {POSTGRES_DSN: postgres_dsn, CURRENCY: installation.settings().currency},
         "governance": {API: f"unix:{installation.api_socket()}", HOLD_LEVEL: str(int(installation.settings().hold_level))},
     }
-    found = {name: (name, extra.get(name, {})) for name in SERVICES}
+    alone = {JOBS_TOGETHER: why} if (why := why_alone(installation, installation.settings())) else {}
+    found = {name: (name, extra.get(name, {}) | (alone if name == GOVERNANCE else {})) for name in SERVICES}
     if installation.settings().standby:
         for name in STANDBYS:
             found[name] = (name, {TURN: "first"})
@@ -123,6 +127,8 @@ def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
     """Who answers whether somebody may connect, twice: one may be away."""
     system = installation.callout_system()
     environment = _environment(url, installation.callout(), installation.directory) | watched(installation)
+    if why := why_alone(installation, installation.settings()):
+        environment[JOBS_TOGETHER] = why
     return tuple(
         Program(
             f"{CALLOUT}-{number}",
@@ -154,11 +160,13 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
     """A simulated node. Killed, it comes back to its jobs; with everything else it ends, and they with it."""
     devices = f"sim:{settings.gpus}x{settings.gpu_model}"
     arguments = executor_arguments(name, installation.node_directory(name), settings.labels, devices)
+    whom = ("--run-as", "self" if why_together(installation, settings) else "own")
     pretended = ("--cpus", str(CPUS_PER_GPU * settings.gpus), "--memory", f"{GIB_PER_GPU * settings.gpus}GiB")
     return Program(
         NODE + name,
-        python(EXECUTOR, *arguments, *_OF_THIS_MACHINE, *(pretended if settings.gpus else ())),
+        python(EXECUTOR, *arguments, *_OF_THIS_MACHINE, *whom, *(pretended if settings.gpus else ())),
         _environment(url, installation.node(name), installation.node_directory(name)) | watched(installation),
+        umask=-1,  # it is their jobs' as well
         stop_within=NODE_STOPS_WITHIN,
         dies_with=signal.SIGTERM,
         hurry_signal=signal.SIGQUIT,

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import asyncpg
 import psutil
 
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.installation import InstallationError, let_pass
 
 NAME = "headrace"
 """The role and the database of the books; the role owns nothing else and is no superuser."""
@@ -200,10 +200,7 @@ def _let_in(cluster: _Cluster) -> None:
     if cluster.account is None:
         return
     for path in (cluster.binaries, cluster.directory):
-        for parent in path.parents:
-            mode = parent.stat().st_mode
-            if not mode & stat.S_IXOTH:
-                parent.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
+        let_pass(path)
     if not _runs(cluster):
         for path in (cluster.binaries.parent, *cluster.binaries.parent.rglob("*")):
             if not path.is_symlink():

@@ -34,13 +34,14 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """An `up` that runs. `ready`: everything has answered. Times in microseconds since 1970."""
+    """An `up` that runs. `ready`: everything has answered; `jobs`: whether they are kept apart. Times in microseconds since 1970."""
 
     pid: int
     since: int
     url: str = ""
     api: str = ""
     ready: bool = False
+    jobs: str = ""
     children: tuple[ChildView, ...] = ()
 
     def child(self, name: str) -> ChildView | None:

@@ -17,6 +17,7 @@ from headrace.bus.connection import connect
 from headrace.bus.streams import STREAMS, StreamMismatch
 from headrace.contracts.trust import CA
 from headrace.supervisor import extent, parts, refusing, servers
+from headrace.supervisor.apart import check, told
 from headrace.supervisor.children import Child, Children, Vigil
 from headrace.supervisor.full_disk import FullDisk
 from headrace.supervisor.installation import Installation, InstallationError, Settings
@@ -110,6 +111,7 @@ class Up:
         if self._wanted_api_port is not None:
             # Where it is known to be taken, that is said before anything is started.
             choose_port(self._wanted_api_port, None, flag="--api-port")
+        check(self.installation, self.settings)
         self._write()
         preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
         try:
@@ -271,7 +273,15 @@ class Up:
     def _write(self) -> None:
         """Say how it stands, for `status` and `down`."""
         views = tuple(child.view() for child in self.children)
-        now = Running(pid=os.getpid(), since=self._since, url=self.url, api=self.api, ready=self.ready, children=views)
+        now = Running(
+            pid=os.getpid(),
+            since=self._since,
+            url=self.url,
+            api=self.api,
+            ready=self.ready,
+            jobs=told(self.installation, self.settings),
+            children=views,
+        )
         with contextlib.suppress(InstallationError):  # a full disk must not end what runs
             write_running(self.installation, now)
 

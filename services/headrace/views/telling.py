@@ -226,6 +226,7 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.GrowthEndedV1: lambda fact: (f"growth of pool {fact.pool} is over: {fact.outcome}, {fact.nodes} nodes have come", "R38"),
     f.RefusalsCountedV1: lambda fact: (f"{fact.count} wishes of {fact.tenant}.{fact.user} are refused: {fact.reason}", "R14"),
     f.WishRefusedV1: lambda fact: (f"wish {fact.wish} on {fact.subject} is refused: {fact.reason}: {fact.message}", "R13"),
+    f.AccountNumberedV1: lambda fact: (f"jobs of {fact.tenant}.{fact.user} run under the number {fact.number} on nodes", ""),
     f.WishesJudgedV1: lambda fact: (f"every wish through {fact.through} is judged", "R13"),
     f.CalendarStatedV1: lambda fact: (f"clocks in {fact.zone} are known until {format_time(fact.until)}", "R33"),
     f.InstallationLevelV1: lambda fact: (f"the installation is at level {fact.level}: release {fact.release} reads it", ""),

@@ -16,7 +16,7 @@ from headrace.domain.state import State
         (AuditRequest(since=5, until=5), "since, until: the time ends before it begins"),
         (AuditRequest(user="Alice"), "user: 'Alice' is no name"),
         (AuditRequest(node="a b"), "node: 'a b' is no name"),
-        (AuditRequest(kinds=("leases",)), "kinds: 'leases' is none; there are calendar, checkpoint,"),
+        (AuditRequest(kinds=("leases",)), "kinds: 'leases' is none; there are account, calendar, checkpoint,"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_with_its_field(question: AuditRequest, complaint: str) -> None:

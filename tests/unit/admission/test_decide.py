@@ -12,6 +12,7 @@ from headrace.admission.review import Review
 from headrace.bus.memory import MemoryLog
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
+from headrace.contracts.accounts import FIRST
 from headrace.contracts.codec import encode
 from headrace.contracts.digests import submission_digest
 from headrace.contracts.ids import make_job_id
@@ -23,6 +24,8 @@ from tests.unit.domain.snapshot import differences, snapshot
 
 ANN = Asker("default", "ann", "ml", "one")
 QUEUE = submit(*ANN[:4])
+KNOWN = ("ann", "bob", "carl", "ci")
+"""Users who have had jobs before, and so a number."""
 
 
 def job_id(number: int) -> str:
@@ -88,6 +91,7 @@ class Judging:
 def judging() -> Judging:
     told = History(policy("ml", 2), policy("tight", max_pending=2))
     told.node()
+    told.say(*(numbered(user, number) for number, user in enumerate(KNOWN)), by="admission")
     return Judging(told)
 
 
@@ -101,6 +105,10 @@ def admitted(number: int, asker: Asker = ANN, **said: object) -> f.JobAdmittedV1
         text="train.py",
         **said,
     )
+
+
+def numbered(user: str, number: int) -> f.AccountNumberedV1:
+    return f.AccountNumberedV1(tenant="default", user=user, number=FIRST + number)
 
 
 def judged_through(sequence: int) -> f.WishesJudgedV1:
@@ -154,14 +162,6 @@ def test_the_same_id_with_other_content_is_refused(judging, apart):
 
     message = f"{job_id(1)}: this id already names a job with other content; make a new ULID, or repeat the job as it was"
     assert judging.judged()[-2:] == (refused(2, "ID_REUSED", message), judged_through(2))
-
-
-def test_the_same_id_of_another_user_is_another_job(judging):
-    bob = ANN._replace(user="bob")
-    judging.submit(wish(1))
-    judging.submit(wish(1), to=submit(*bob[:4]))
-
-    assert judging.judged() == (admitted(1), admitted(1, bob), judged_through(2))
 
 
 def test_a_rejected_job_is_answered_once_too(judging):
@@ -592,3 +592,64 @@ def test_the_next_second_is_stated_again_and_another_user_always_was(judging):
     judging.told.wait(1_000_000)
     judging.hear(QUEUE, b"nonsense")
     assert type(judging.judged()[0]) is f.WishRefusedV1
+
+
+def test_the_id_of_somebody_elses_job_in_the_tenant_is_refused_and_names_no_second_job(judging):
+    to_bob = submit("default", "bob", "ml", "one")
+    judging.submit(wish(1), wish(2))
+    judging.submit(wish(1), to=to_bob)  # in the same record
+    judging.judged()
+    judging.submit(wish(2, name="mine"), wish(3), to=to_bob)
+    message = f"{job_id(2)}: this id names a job of somebody else in this tenant; make a new ULID"
+    bob = Asker("default", "bob", "ml", "one")
+
+    told = (admitted(3, bob), refused(3, "ID_REUSED", message, to_bob), judged_through(3))
+    assert judging.judged() == told
+    assert list(judging.told.state.jobs) == [key(1), key(2), key(3, "bob")]
+
+
+def test_the_id_of_somebody_elses_rejected_job_is_refused_as_well(judging):
+    to_bob = submit("default", "bob", "ml", "one")
+    judging.submit(wish(1, request={"gpu": "64"}))
+    judging.judged()
+    judging.submit(wish(1), to=to_bob)
+    message = f"{job_id(1)}: this id names a job of somebody else in this tenant; make a new ULID"
+
+    assert judging.judged() == (refused(2, "ID_REUSED", message, to_bob), judged_through(2))
+
+
+def test_an_id_that_another_tenant_has_is_good_here(judging):
+    judging.told.say(f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="acme")), by="governance")
+    judging.told.say(f.PolicyAppliedV1(author="a.b", policy=policy("ml", tenant="acme")), by="governance")
+    judging.submit(wish(1))
+    judging.submit(wish(1), to=submit("acme", "ann", "ml", "one"))
+    judging.judged()
+
+    assert list(judging.told.state.jobs) == [key(1), f"acme.ann.{job_id(1)}"]
+
+
+def test_a_users_account_is_numbered_with_the_first_job_and_never_again(judging):
+    to_dora, to_eve = (submit("default", user, "ml", "one") for user in ("dora", "eve"))
+    dora, eve = (Asker("default", user, "ml", "one") for user in ("dora", "eve"))
+    judging.submit(wish(1, request={"gpu": "64"}), to=to_dora)  # what is rejected runs nowhere
+    judging.submit(wish(2), wish(3), to=to_dora)
+    judging.submit(wish(4), to=to_eve)
+    first = len(KNOWN)
+    stated = judging.judged()
+    assert stated[1:] == (
+        *(numbered("dora", first), admitted(2, dora), admitted(3, dora)),
+        *(numbered("eve", first + 1), admitted(4, eve), judged_through(3)),
+    )
+    judging.submit(wish(5), to=to_eve)
+    assert judging.judged() == (admitted(5, eve), judged_through(4))
+    accounts = judging.told.state.accounts
+    assert (accounts["default", "dora"], accounts["default", "eve"]) == (FIRST + first, FIRST + first + 1)
+
+
+def test_below_level_2_two_users_may_have_the_same_id_as_before(judging):
+    judging.told.state.terms.level = 1
+    judging.submit(wish(1))
+    judging.submit(wish(1), to=submit("default", "bob", "ml", "one"))
+    judging.judged()
+
+    assert list(judging.told.state.jobs) == [key(1), key(1, "bob")]

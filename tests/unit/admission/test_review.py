@@ -10,12 +10,14 @@ from headrace.admission.judge import Asker
 from headrace.admission.review import Review
 from headrace.contracts import documents as d
 from headrace.contracts import facts as f
+from headrace.contracts.accounts import FIRST
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.durations import DAY, HOUR
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.ids import make_job_id
 from headrace.contracts.records import Record
 from headrace.contracts.subjects import cancel, submit
+from headrace.domain.accounts import next_number
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -50,6 +52,9 @@ def told() -> History:
         tenants=(d.Tenant(name="slow", submit_rate=d.SubmitRate(per_second=1)),),
     )
     told.node()
+    users = [("default", user) for user in ("ann", "carl", "ci", "eve", "bob")] + [("slow", "ann"), ("other", "ann")]
+    known = (f.AccountNumberedV1(tenant=tenant, user=user, number=FIRST + n) for n, (tenant, user) in enumerate(users))
+    told.say(*known, by="admission")
     return told
 
 
@@ -246,3 +251,18 @@ def test_refusals_are_stated_one_by_one_to_a_number_and_counted_from_there(told)
     assert whys(told, *refusals[:-2], counted) == [
         f"refusals of ann are counted before {REFUSALS_STATED} have been stated in a second (R14)"
     ]
+
+
+def test_numbers_of_accounts_follow_each_other_and_nobody_is_given_two(told):
+    told.say(f.AccountNumberedV1(tenant="default", user="zed", number=(first := next_number(told.state))), by="admission")
+    ann, zed = (f.AccountNumberedV1(tenant="default", user=user, number=first + 1) for user in ("new", "zed"))
+    assert whys(told, ann) == []
+    assert whys(told, structs.replace(ann, number=first)) == [f"default.new is given {first}, and {first + 1} would be next"]
+    assert whys(told, zed) == [f"default.zed had the number {first} already"]
+    assert whys(told, admitted(job=f"default.carl.{job_id(1)}")) == []
+
+
+def test_a_job_of_an_id_that_another_user_has_is_objected_to(told):
+    told.say(admitted(), by="admission")
+    other = admitted(job=f"default.carl.{job_id(1)}")
+    assert whys(told, other) == [f"the id of job default.carl.{job_id(1)} names a job of somebody else in default (R14)"]

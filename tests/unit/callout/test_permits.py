@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.callout.permits import LIFETIME, Tag, login_name, permit, read_tag
+from headrace.callout.permits import LIFETIME, Tag, permit, read_tag
+from headrace.contracts.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
 
 NOW = 1_800_000_000
+TOKEN = "eyJ0.eyJz.c2ln"
+INBOX = f"{inbox_prefix('', TOKEN)}.>"
 
 
 def caller(role, tenant="acme", handle="ann", expires_at=(NOW + 10**6) * 1_000_000):
@@ -16,42 +19,66 @@ def caller(role, tenant="acme", handle="ann", expires_at=(NOW + 10**6) * 1_000_0
 
 @pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT])
 def test_people_and_service_accounts_speak_as_themselves_and_hear_their_tenant(role):
-    given = permit(caller(role), 0, NOW)
+    given = permit(caller(role), TOKEN, 0, NOW)
     assert given.account == "USERS"
-    assert given.rights.subscribe == ("hr.feed.acme.>", "_INBOX_acme_ann.>")
+    assert given.rights.subscribe == ("hr.feed.acme.>", INBOX)
     assert all(".acme.ann" in subject for subject in given.rights.publish)
     assert not [subject for subject in given.rights.publish if subject.startswith(("$", "hr.ledger", "hr.feed", "hr.orders"))]
 
 
 def test_a_node_speaks_as_itself_in_an_account_of_its_own():
-    given = permit(caller(Role.NODE, "", "gpu01"), 0, NOW)
-    assert (given.account, given.name) == ("NODES", "node_gpu01")
+    given = permit(caller(Role.NODE, "", "gpu01"), TOKEN, 0, NOW)
+    assert given.account == "NODES"
     assert given.rights.publish == ("hr.ledger.node.gpu01", "hr.telemetry.gpu01.>", "hr.query.orders.node.gpu01")
-    assert given.rights.subscribe == ("hr.orders.gpu01", "hr.logs.gpu01", "_INBOX_node_gpu01.>")
+    assert given.rights.subscribe == ("hr.orders.gpu01", "hr.logs.gpu01", INBOX)
     assert given.rights.answers is True
 
 
 def test_an_administrator_may_speak_as_anybody_and_a_viewer_submits_nothing():
-    admin, viewer = (permit(caller(role, "default", "ops"), 0, NOW) for role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER))
+    admin, viewer = (
+        permit(caller(role, "default", "ops"), TOKEN, 0, NOW) for role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER)
+    )
     assert "hr.submit.>" in admin.rights.publish
     assert not [subject for subject in viewer.rights.publish if not subject.startswith("hr.query.")]
 
 
 @pytest.mark.parametrize("role", Role)
 def test_nobody_has_the_streams_api_or_writes_a_services_records(role):
-    given = permit(caller(role), 0, NOW)
+    given = permit(caller(role), TOKEN, 0, NOW)
     everything = (*given.rights.publish, *given.rights.subscribe)
     assert not [subject for subject in everything if subject.startswith("$") or subject in (">", "*", "hr.>", "hr.ledger.>")]
 
 
 def test_a_permission_is_short_and_never_longer_than_the_token():
-    assert permit(caller(Role.NODE), 0, NOW).until == NOW + LIFETIME
-    assert permit(caller(Role.NODE, expires_at=(NOW + 5) * 1_000_000), 0, NOW).until == NOW + 5
+    assert permit(caller(Role.NODE), TOKEN, 0, NOW).until == NOW + LIFETIME
+    assert permit(caller(Role.NODE, expires_at=(NOW + 5) * 1_000_000), TOKEN, 0, NOW).until == NOW + 5
 
 
-def test_no_two_callers_share_a_name():
-    names = {login_name(caller(Role.TENANT_MEMBER, *who)) for who in (("a", "b-c"), ("a-b", "c"), ("node", "x"), ("a", "node"))}
-    assert len(names) == 4
+def test_no_two_tokens_hear_what_is_answered_to_one_of_them():
+    member, admin = (caller(role, "default", "ops") for role in (Role.TENANT_MEMBER, Role.PROVIDER_ADMIN))
+    given = [
+        permit(who, token, 0, NOW) for who, token in ((member, TOKEN), (admin, "eyJ0.eyJz.b3Ro"), (member, "eyJ0.eyJz.bWlu"))
+    ]
+    inboxes = [[heard for heard in one.rights.subscribe if heard.startswith("_INBOX")] for one in given]
+    assert [len(heard) for heard in inboxes] == [1, 1, 1]
+    assert len({heard for (heard,) in inboxes}) == 3
+
+
+def test_programs_of_the_release_before_are_answered_where_they_wait_until_the_level_is_raised_but_for_the_providers_people():
+    people = [
+        caller(Role.TENANT_MEMBER),
+        caller(Role.NODE, "", "gpu01"),
+        caller(Role.PROVIDER_ADMIN),
+        caller(Role.PROVIDER_VIEWER),
+    ]
+    heard = [set(permit(who, TOKEN, 0, NOW, former=True).rights.subscribe) for who in people]
+    later = [set(permit(who, TOKEN, 0, NOW).rights.subscribe) for who in people]
+    assert [was - now for was, now in zip(heard, later, strict=True)] == [
+        {"_INBOX_acme_ann.>"},
+        {"_INBOX_node_gpu01.>"},
+        set(),
+        set(),
+    ]
 
 
 @pytest.mark.parametrize("tag", [Tag("acme", "ann", "t1", 0), Tag("", "gpu01", "t1", 5), Tag("acme", "ann", "a|b|c", 0)])

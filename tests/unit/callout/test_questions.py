@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from headrace.bus.nkeys import SERVER, USER, AccountKey, spell
 from headrace.callout.permits import permit
 from headrace.callout.questions import Question, Unreadable, keep_out, let_in, read_question
+from headrace.contracts.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
 from tests.unit.bus.test_nkeys import RAW, signed
 
@@ -66,7 +67,9 @@ def test_what_no_server_asks_is_not_answered(payload):
 
 
 def test_who_is_let_in_gets_account_rights_limits_and_an_end():
-    allowed = permit(Caller(Role.TENANT_MEMBER, "acme", "ann", token="t1", expires_at=(NOW + 60) * 1_000_000), 0, NOW)
+    allowed = permit(
+        Caller(Role.TENANT_MEMBER, "acme", "ann", token="t1", expires_at=(NOW + 60) * 1_000_000), "eyJ0.eyJz.c2ln", 0, NOW
+    )
     answer = claims_of(let_in(KEY, ASKED, allowed, NOW).decode())
     user = claims_of(answer["nats"].pop("jwt"))
     assert answer == {
@@ -88,12 +91,12 @@ def test_who_is_let_in_gets_account_rights_limits_and_an_end():
         "iss": KEY.public,
     }
     assert rights["pub"]["allow"] == list(allowed.rights.publish)
-    assert rights["sub"]["allow"] == ["hr.feed.acme.>", "_INBOX_acme_ann.>"]
+    assert rights["sub"]["allow"] == ["hr.feed.acme.>", f"{inbox_prefix('', 'eyJ0.eyJz.c2ln')}.>"]
     assert "resp" not in rights
 
 
 def test_a_node_may_answer_each_question_once():
-    allowed = permit(Caller(Role.NODE, "", "gpu01", token="t1", expires_at=(NOW + 60) * 1_000_000), 0, NOW)
+    allowed = permit(Caller(Role.NODE, "", "gpu01", token="t1", expires_at=(NOW + 60) * 1_000_000), "eyJ0.eyJz.c2ln", 0, NOW)
     user = claims_of(claims_of(let_in(KEY, ASKED, allowed, NOW).decode())["nats"]["jwt"])
     assert (user["aud"], user["nats"]["resp"]) == ("NODES", {"max": 1, "ttl": 60_000_000_000})
 

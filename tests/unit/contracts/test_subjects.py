@@ -35,6 +35,7 @@ def test_who_speaks_for_a_user_stands_behind_the_subject_of_the_user():
     assert subjects.split_by(spoken) == (subject, "acme.ci")
     assert subjects.split_by(subject) == (subject, "")
     assert subjects.split_by("hr.submit.acme.alice.by.acme.CI") == ("hr.submit.acme.alice.by.acme.CI", "")
+    assert subjects.split_by("hr.submit.acme.by.ai-dev.half") == ("hr.submit.acme.by.ai-dev.half", "")  # a user of that name
     assert subjects.split_by("hr.cancel.by.acme.ci") == ("hr.cancel.by.acme.ci", "")
 
 

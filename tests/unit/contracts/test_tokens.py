@@ -5,7 +5,7 @@ from __future__ import annotations
 import jwt
 import pytest
 
-from headrace.contracts.tokens import Spoken, spoken_for
+from headrace.contracts.tokens import Spoken, inbox_prefix, spoken_for
 
 
 def token(**claims):
@@ -22,3 +22,11 @@ def test_a_token_of_ours_says_whom_it_speaks_for():
 )
 def test_what_says_nothing_of_the_kind_speaks_for_nobody(text):
     assert spoken_for(text) is None
+
+
+def test_a_bearers_inbox_is_the_tokens_own_and_anothers_that_of_the_login():
+    member, admin = (token(role=role, tenant="default", handle="ops") for role in ("user", "admin"))
+    prefixes = {inbox_prefix("default_ops", shown) for shown in (member, admin, "a password", "")}
+    assert len(prefixes) == 3
+    assert {inbox_prefix("anybody", member)} < prefixes
+    assert (inbox_prefix("default_ops", "e.password"), inbox_prefix("", "")) == ("_INBOX_default_ops", "_INBOX")

@@ -26,7 +26,7 @@ from headrace.domain.state import NodeState, PolicyState, PoolState, Scope, Stat
 from headrace.domain.takings import Preemption
 
 ATOMS = {bool, int, str, NoneType}
-AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding", "shelves"}
+AIDS = {"share_base", "census", "totals", "by_name", "stale", "index", "heap", "lines", "avoiding", "shelves", "job_ids"}
 
 
 def snapshot(state: State) -> dict[str, Any]:

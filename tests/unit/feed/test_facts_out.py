@@ -263,6 +263,7 @@ def test_a_fact_about_a_job_is_heard_by_its_tenant_only(tell, fact, subject, pub
     "fact",
     [
         f.WishesJudgedV1(through=3),
+        f.AccountNumberedV1(tenant="acme", user="alice", number=0x70000000),
         f.MixLearnedV1(pool="hq", requests=()),
         f.TokenCreatedV1(author="acme.root", token="t", role="user", tenant="acme", handle="alice", expires_at=1),
         f.MembershipClaimedV1(tenant="acme", handle="alice", groups=("dev",), issued_at=1, until=2),

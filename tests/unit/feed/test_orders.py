@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
+from headrace.contracts.accounts import former_number
 from headrace.contracts.amounts import GPU, GPU_UNITS, JOB
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.fact import DeviceShare, Ladder
@@ -68,6 +69,16 @@ def test_a_grant_becomes_a_start_order_with_the_text_and_the_trace(hall, news):
     assert tell(hall.state, news, text_of) == {
         "gpu01": NodeOrders([start(job, 4, name="train", resume_from="/ckpt/3", trace="00-1-2-01")], [])
     }
+
+
+def test_a_start_carries_the_number_of_the_users_account_from_level_2_on(hall, news):
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    (before,) = tell(hall.state, news, text_of)["gpu01"].starts
+    hall.say("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
+    (order,) = tell(hall.state, news, text_of)["gpu01"].starts
+    assert (before.account, order.account) == (0, former_number(*job.split(".")[:2]))
 
 
 def test_each_replica_of_a_gang_is_told_who_the_others_are(hall, news):

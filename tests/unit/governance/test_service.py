@@ -55,6 +55,8 @@ def desk(site, tmp_path):
 class FakeVerifier:
     """Knows one token: of Eve, whose provider says that she is in the group `all`."""
 
+    alone = ""
+
     async def caller(self, _state, token):
         if token != "eves":
             raise Unauthenticated("the token is not good")

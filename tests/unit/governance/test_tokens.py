@@ -68,7 +68,7 @@ def test_what_cannot_be_granted_is_named(said, says):
 )
 def test_a_token_is_given_to_whom_documents_speak_of(acme, role, handle, known):
     grant = grant_of(TokenRequest(role=role, tenant="acme", handle=handle), "t1", NOW)
-    decision = granting(grant, "default.root", "r" * 900)(acme.state, NOW)
+    decision = granting(grant, "default.root", "r" * 900, by_provider=True)(acme.state, NOW)
     if known:
         (fact,) = decision.facts
         assert (fact.token, fact.role, fact.tenant, fact.handle) == ("t1", role, grant.tenant, handle)
@@ -120,3 +120,29 @@ def test_tokens_are_listed_newest_first_by_tenant(acme):
     acme.say(made("t1"), made("t2", tenant="other"), made("t3"))
     assert [view.id for view in tokens_of(acme.state, TokensRequest()).tokens] == ["t3", "t2", "t1"]
     assert [view.id for view in tokens_of(acme.state, TokensRequest(tenant="other")).tokens] == ["t2"]
+
+
+@pytest.mark.parametrize("role", ["user", "service-account"])
+def test_only_the_provider_gives_a_tenants_people_the_handle_of_an_administrator(acme, role):
+    acme.write("groups: [{name: all, members: [ops], service_accounts: [ops]}]")
+    grant = grant_of(TokenRequest(role=role, tenant="default", handle="ops"), "t2", NOW)
+    assert granting(grant, "default.lea", "", by_provider=False)(acme.state, NOW).code == ""
+    acme.say(made("t1", role="admin", tenant="default", handle="ops"))
+    refused = granting(grant, "default.lea", "", by_provider=False)(acme.state, NOW)
+    assert (refused.code, refused.facts) == ("NOT_ALLOWED", ())
+    assert granting(grant, "default.root", "", by_provider=True)(acme.state, NOW).code == ""
+    acme.say(f.TokenRevokedV1(author="default.root", token="t1"))
+    assert granting(grant, "default.lea", "", by_provider=False)(acme.state, NOW).code == ""
+
+
+@pytest.mark.parametrize(
+    ("role", "given"), [("user", False), ("service-account", False), ("viewer", False), ("admin", True), ("node", True)]
+)
+def test_where_only_the_owner_is_let_in_nobody_else_is_given_a_token(acme, role, given):
+    handle = "ci" if role == "service-account" else "ann"
+    grant = grant_of(TokenRequest(role=role, tenant="acme", handle=handle), "t1", NOW)
+    decision = granting(grant, "default.root", "", by_provider=True, alone="they run as ada")(acme.state, NOW)
+    assert bool(decision.facts) == given
+    if not given:
+        assert decision.code == "NOT_ALLOWED"
+        assert "(they run as ada), so nobody but the owner is let in: `headrace up --jobs-are-trusted`" in decision.error

@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import Group, Tenant, User
 from headrace.contracts.tokens import TokenRole
 from headrace.identity.caller import Caller, Denied, Role, Unauthenticated
-from headrace.identity.directory import REVOKED, UNKNOWN, Ours, Theirs, act_for, is_stated, resolve
+from headrace.identity.directory import REVOKED, UNKNOWN, UNVOUCHED, Ours, Theirs, act_for, is_stated, resolve
 from tests.unit.identity.issuing import NOW, SECOND, Ledger, grant
 
 ENDS = (NOW + 600) * SECOND
@@ -195,3 +195,59 @@ def test_of_two_tokens_the_newer_says_who_is_in_which_group(ledger):
 def test_of_whom_documents_speak_nothing_has_to_be_stated(ledger):
     assert is_stated(ledger.state, resolve(ledger.state, theirs()))
     assert is_stated(ledger.state, given(ledger))
+
+
+def bound(tenant, handle, subject="corp|4711", **said):
+    """A person in a document, as its tenant's administrator writes it; vouched for where `said` has it so."""
+    return f.UserAppliedV1(author="acme.lea", user=User(tenant=tenant, handle=handle, subject=subject), **said)
+
+
+@pytest.fixture
+def raised(ledger):
+    """The same from level 2 on."""
+    ledger.say(f.InstallationLevelV1(level=2, release="0.2.0"))
+    return ledger
+
+
+def test_a_tenant_that_binds_somebody_elses_subject_changes_nothing_for_that_person(raised):
+    raised.say(f.TenantAppliedV1(author="a.b", tenant=Tenant(name="evil", admins=("eve",))), bound("evil", "puppet"))
+    found = resolve(raised.state, theirs())
+    assert (found.tenant, found.handle) == ("acme", "ann")
+    with pytest.raises(Unauthenticated, match=UNVOUCHED[:40]):
+        resolve(raised.state, theirs(tenant="", handle=""))
+
+
+def test_a_subject_counts_where_the_token_names_the_tenant_or_the_provider_vouches_for_it(raised):
+    raised.say(bound("other", "anna"))
+    assert resolve(raised.state, theirs(tenant="other", handle="x")).handle == "anna"
+    raised.say(bound("other", "anna", vouched=True))
+    found = resolve(raised.state, theirs())
+    assert (found.tenant, found.handle) == ("other", "anna")
+    raised.say(f.UserDeletedV1(author="a.b", tenant="other", handle="anna"), bound("other", "anna"))
+    assert resolve(raised.state, theirs()).tenant == "acme"
+
+
+@pytest.mark.parametrize(("author", "tenant"), [("default.root", "other"), ("other.boss", "acme")])
+def test_what_release_0_1_0_wrote_is_vouched_for_where_the_author_can_only_be_the_provider(ledger, author, tenant):
+    ledger.say(f.UserAppliedV1(author=author, user=User(tenant="other", handle="anna", subject="corp|4711")))
+    assert resolve(ledger.state, theirs()).tenant == tenant
+
+
+def test_no_document_renames_an_administrator_of_the_provider(raised):
+    admin = theirs(handle="root", role=Role.PROVIDER_ADMIN)
+    for written in (bound("acme", "puppet"), bound("default", "puppet", vouched=True), bound("default", "root", "corp|other")):
+        raised.say(written)
+        found = resolve(raised.state, admin)
+        assert (found.tenant, found.handle) == ("default", "root")
+    raised.say(bound("default", "root", "corp|other", vouched=True))
+    with pytest.raises(Unauthenticated):
+        resolve(raised.state, admin)  # by the provider's own word that handle is another person's
+
+
+def test_an_administrator_of_whom_the_claims_give_no_name_is_called_as_the_provider_wrote(raised):
+    nameless = theirs(handle="", role=Role.PROVIDER_ADMIN)
+    raised.say(bound("default", "root"))
+    with pytest.raises(Unauthenticated):
+        resolve(raised.state, nameless)
+    raised.say(bound("default", "root", vouched=True))
+    assert resolve(raised.state, nameless).handle == "root"

@@ -6,8 +6,10 @@ import stat
 
 import pytest
 
-from headrace.node_executor import accounts as module
-from headrace.node_executor.accounts import COUNT, FIRST, Account, Accounts, AccountUnknown, chosen
+from headrace.contracts import own_accounts as module
+from headrace.contracts.accounts import COUNT, FIRST
+from headrace.node_executor.accounts import Account, Accounts, AccountUnknown, NotTheirs, chosen
+from headrace.node_executor.numbers import Numbers
 
 JOB = "acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3"
 
@@ -49,6 +51,20 @@ def test_who_was_given_devices_is_in_the_groups_that_they_take(monkeypatch, mode
     assert alice.with_devices(("/dev/kfd", "/dev/kfd", "/dev/dri/renderD128")) == alice._replace(groups=groups)
 
 
+def test_the_number_in_the_order_counts_and_is_refused_where_it_is_somebody_elses_here(root, tmp_path) -> None:
+    own = Accounts("own", Numbers(str(tmp_path / "numbers.json")))
+    alice = own.of(JOB, FIRST + 7)
+    assert alice == Account(FIRST + 7, FIRST + 7, "alice")
+    own.claim(JOB, alice)
+    mallory = JOB.replace("acme.alice", "evil.mallory")
+    with pytest.raises(NotTheirs, match=f"knows the number {FIRST + 7} as that of somebody else, so evil.mallory may not"):
+        own.claim(mallory, own.of(mallory, FIRST + 7))
+    for number in (1, 1000, FIRST - 1, FIRST + COUNT):
+        with pytest.raises(NotTheirs, match="is no number of a user's account"):
+            own.claim(JOB, own.of(JOB, number))
+    Accounts("self").claim(JOB, None)
+
+
 def test_who_is_nobody_else_runs_as_we_do() -> None:
     assert (Accounts("self").of(JOB), Accounts("self").others) == (None, False)
 
@@ -68,8 +84,8 @@ def test_only_root_may_run_jobs_as_others(monkeypatch) -> None:
 
 
 def test_left_to_itself_root_gives_everybody_his_own_where_that_works(tmp_path, root, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_mapped", lambda: True)
-    monkeypatch.setattr(module, "_closed_to_others", lambda _: "")
+    monkeypatch.setattr(module, "mapped", lambda: True)
+    monkeypatch.setattr(module, "closed_to_others", lambda _: "")
     assert chosen("auto", str(tmp_path)) == ("own", "")
     monkeypatch.undo()
     monkeypatch.setattr(os, "geteuid", lambda: 0)

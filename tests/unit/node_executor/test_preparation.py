@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from headrace.contracts.accounts import FIRST
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.documents import Mount
 from headrace.contracts.facts.fact import DeviceShare
@@ -10,6 +13,7 @@ from headrace.node_executor.cgroups import Groups
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.numbers import Numbers
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
 from headrace.node_executor.runtimes import CannotStart, Container
@@ -46,6 +50,20 @@ def test_without_a_container_a_mount_is_the_directory_itself(preparation, make_o
     for mount in (Mount(source=here, target="/data"), Mount(source="/no/such", target="/no/such")):
         with pytest.raises(CannotStart, match="only a container can show|this node has no directory"):
             preparation.prepare(make_order(mounts=(mount,)), "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")
+def test_a_start_under_somebody_elses_number_is_refused_for_a_cause_of_the_node(tmp_path, make_order) -> None:
+    accounts = Accounts("own", Numbers(str(tmp_path / "numbers.json")))
+    workspace = Workspace(str(tmp_path), others=True)
+    preparation = Preparation(workspace, simulated("2xH100-80GB"), {}, references("", {}), Bounds(accounts))
+    prepared = preparation.prepare(make_order(account=FIRST + 7), "")
+    assert (prepared.account.uid, os.stat(prepared.paths.work).st_uid) == (FIRST + 7, FIRST + 7)
+    stranger = f"evil.mallory.{make_order().job.rpartition('.')[2]}"
+    with pytest.raises(CannotStart, match="knows the number") as refused:
+        preparation.prepare(make_order(job=stranger, account=FIRST + 7), "")
+    assert refused.value.exit_code is None
+    assert not [name for name in os.listdir(workspace.leases) if name.startswith("evil.")]
 
 
 def test_a_job_may_name_its_own_directory(preparation, make_order) -> None:
@@ -94,8 +112,10 @@ def test_who_runs_as_somebody_else_finds_his_name_and_a_home(tmp_path, make_orde
     monkeypatch.setattr("os.chown", lambda path, uid, gid, **_: chowned.append((path, uid, gid)))
 
     class Alices:
-        def of(self, _job: str) -> Account:
+        def of(self, _job: str, _number: int) -> Account:
             return Account(77, 78, "alice")
+
+        def claim(self, _job: str, _account: Account | None) -> None: ...
 
     bounds = Bounds(Alices())  # type: ignore[arg-type]
     one = Preparation(Workspace(str(tmp_path)), simulated("2xH100-80GB"), {"HOME": "/root"}, references("", {}), bounds)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
+
 import pytest
 
-from headrace.node_executor.references import Environment, Files, references
+from headrace.node_executor.references import Environment, Files, exact_variable, references
 from headrace.node_executor.runtimes import CannotStart
 
 
@@ -54,6 +57,32 @@ def test_what_leads_nowhere_or_elsewhere_is_refused(directory, tenant, variable,
     with pytest.raises(CannotStart, match=says) as refused:
         references(directory, OWN).resolve(tenant, variable, reference)
     assert refused.value.exit_code == 126
+
+
+AMBIGUOUS = {
+    "HEADRACE_SECRET_ACME__DEV__KEY": "of acme--dev, or of acme?",
+    "HEADRACE_SECRET_ACME___KEY": "of acme-, or of acme?",
+}
+
+
+@pytest.mark.parametrize(("tenant", "name"), [("acme--dev", "KEY"), ("acme", "DEV__KEY"), ("acme-", "KEY"), ("acme", "_KEY")])
+def test_a_variable_that_two_tenants_could_mean_is_given_to_neither_and_what_to_write_is_said(tenant, name):
+    exact = exact_variable(tenant, name)
+    with pytest.raises(CannotStart, match=f"the variable {exact} of its executor, of tenant {tenant}"):
+        references("/nowhere", AMBIGUOUS).resolve(tenant, "X", f"env:{name}")
+    assert references("/nowhere", AMBIGUOUS | {exact: "mine"}).resolve(tenant, "X", f"env:{name}") == "mine"
+
+
+def test_every_pair_of_tenant_and_name_has_a_variable_of_its_own():
+    tenants = ["".join(letters) for length in (1, 2, 3) for letters in product("ad-", repeat=length)]
+    names = ["".join(letters) for length in (1, 2, 3) for letters in product("A_d", repeat=length)]
+    own = {pair: exact_variable(*pair) for pair in product(tenants, names)}
+    assert len(set(own.values())) == len(own)
+    short = {f"HEADRACE_SECRET_{tenant.upper().replace('-', '_')}__{name}" for tenant, name in own}
+    read = Counter(
+        text for text in short.union(own.values()) for pair in own if Environment({text: "x"}).value(*pair) is not None
+    )
+    assert max(read.values()) == 1
 
 
 @pytest.mark.parametrize("provider", [Files("/nowhere"), Environment({})])

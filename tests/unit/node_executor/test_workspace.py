@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 import pytest
 
+from headrace.contracts.accounts import FIRST
+from headrace.node_executor.accounts import Account
 from headrace.node_executor.workspace import Paths, Workspace, shows_polling
 from tests.patience import PATIENCE
 
@@ -139,3 +142,26 @@ def test_directories_that_cannot_be_made_are_an_error(tmp_path, make_order) -> N
     (tmp_path / "leases").rmdir()
     with pytest.raises(OSError, match="No such file"):
         workspace.make(workspace.paths(make_order()))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_a_job_saved_under_another_number_is_handed_over_and_nothing_else(tmp_path, make_order) -> None:
+    """As after a raise of the level by which two users who had the same number were given others."""
+    workspace = Workspace(str(tmp_path), others=True)
+    order = make_order(attempt=3, resume_from="x")
+    saved = Path(workspace.checkpoints) / f"{order.job}.1"
+    others = Path(workspace.checkpoints) / f"evil.mallory.{order.job.rpartition('.')[2]}.1"
+    secret = tmp_path / "secret"
+    for directory in (saved, saved / "deep", others):
+        directory.mkdir(parents=True)
+        (directory / "file").write_text("saved")
+    secret.write_text("root's")
+    os.link(others / "file", saved / "linked")
+    (saved / "symbolic").symlink_to(secret)
+    for path in (saved, saved / "deep", saved / "file", saved / "deep" / "file", others, others / "file"):
+        os.chown(path, FIRST + 1, FIRST + 1)
+    workspace.hand_over(order, Account(FIRST + 2, FIRST + 2, "alice"))
+    mine = {path: os.lstat(path).st_uid for path in (saved, saved / "deep", saved / "file", saved / "deep" / "file")}
+    assert set(mine.values()) == {FIRST + 2}
+    left = [os.lstat(path).st_uid for path in (others, others / "file", saved / "linked", secret)]
+    assert left == [FIRST + 1, FIRST + 1, FIRST + 1, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -22,9 +23,27 @@ def mode(path):
     return path.stat().st_mode & 0o777
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only for root jobs run as others")
+def test_where_jobs_run_as_accounts_of_their_own_these_pass_through_and_see_nothing(tmp_path):
+    installation = Installation(tmp_path / "closed" / "data")
+    installation.directory.parent.mkdir(mode=0o700)
+    installation.prepare()
+    (installation.directory / "endpoint.json").write_text("{}")
+    (installation.directory / "seals").mkdir(mode=0o755)
+    installation.prepare()
+    assert {
+        entry.name: mode(entry) for entry in (tmp_path / "closed", installation.directory, *installation.directory.iterdir())
+    } == {
+        **dict.fromkeys(("closed", "data", "nodes"), 0o701),
+        **dict.fromkeys(("credentials", "gateway", "logs", "metrics", "nats", "seals"), 0o700),
+        "endpoint.json": 0o600,
+    }
+
+
 def test_nobody_else_may_look_into_the_directory(installation):
-    folders = [installation.directory, installation.credentials, installation.logs, installation.nats_store]
-    assert [mode(folder) for folder in folders] == [0o700] * 4
+    folders = [installation.credentials, installation.logs, installation.nats_store]
+    assert [mode(folder) for folder in folders] == [0o700] * 3
+    assert mode(installation.directory) in (0o700, 0o701)
 
 
 def test_others_may_go_on_passing_through_where_they_could(installation):

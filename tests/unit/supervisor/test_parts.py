@@ -84,7 +84,9 @@ def test_a_standby_is_the_same_service_in_the_same_name_that_waits_for_its_turn(
     assert len(programs) == 10
 
 
-def test_a_simulated_node_is_an_executor_with_its_own_login(installation):
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_simulated_node_is_an_executor_with_its_own_login(installation, monkeypatch, apart):
+    monkeypatch.setattr("headrace.supervisor.apart.why_shared", lambda _: "" if apart else "only root may")
     settings = Settings(host="gpu01", gpus=10, gpu_model="A100-80GB", labels={"site": "hq", "rack": "r7"})
     program = parts.node(installation, URL, settings, "gpu01")
     data = str(installation.directory / "nodes" / "gpu01")
@@ -92,8 +94,8 @@ def test_a_simulated_node_is_an_executor_with_its_own_login(installation):
     assert program.argv[1:4] == ("-P", "-m", "headrace.node_executor")
     assert program.argv[4:] == (
         *("run", "--name", "gpu01", "--data", data),
-        *("--labels", "rack=r7,site=hq", "--devices", "sim:10xA100-80GB", "--on-stop", "end"),
-        *("--run-as", "self", "--limits", "off"),
+        *("--labels", "rack=r7,site=hq", "--devices", "sim:10xA100-80GB", "--on-stop", "end", "--limits", "off"),
+        *("--run-as", "own" if apart else "self"),
         *("--cpus", "160", "--memory", "2560GiB"),
     )
     assert (program.env["HEADRACE_NATS_USER"], program.env["HEADRACE_DATA"]) == ("node-gpu01", data)

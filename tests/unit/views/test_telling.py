@@ -46,6 +46,7 @@ def test_decisions_name_their_rule():
     ruleless = {line.type for path in GOLDEN for line in lines_of(golden(path), 7, EVERYBODY, State()) if not line.rule}
     assert ruleless <= {
         "installation.level.v1",
+        "account.numbered.v1",
         "membership.claimed.v1",
         "token.created.v1",
         "ledger.sealed.v1",

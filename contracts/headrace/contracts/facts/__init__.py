@@ -9,6 +9,7 @@ everything else uses the time of the record (R34).
 from __future__ import annotations
 
 from headrace.contracts.facts.admission import (
+    AccountNumberedV1,
     JobAdmittedV1,
     JobCancelRequestedV1,
     JobRejectedV1,
@@ -114,6 +115,7 @@ AnyFact = (
     | TokenCreatedV1
     | TokenRevokedV1
     | PreemptionForcedV1
+    | AccountNumberedV1
     | JobAdmittedV1
     | JobRejectedV1
     | WishRefusedV1
@@ -164,6 +166,7 @@ AnyFact = (
 """Every fact this version can read."""
 
 __all__ = [
+    "AccountNumberedV1",
     "AnyFact",
     "CalendarStatedV1",
     "CheckpointRegisteredV1",

@@ -12,6 +12,17 @@ class Dependency(Value, frozen=True, kw_only=True):
     when: str = "ok"
 
 
+class AccountNumberedV1(Fact, frozen=True, kw_only=True, tag="account.numbered.v1"):
+    """The user's jobs run under this number on every node, from their first job on; nobody else is ever given it.
+
+    Stated from level 2 on, in the record that admits that job (`contracts.accounts` has the range).
+    """
+
+    tenant: str
+    user: str
+    number: int
+
+
 class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     """The job may run some day; from now on only the allocator moves it.
 

@@ -30,9 +30,13 @@ class TenantDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="tenant.delet
 
 
 class UserAppliedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.applied.v1"):
-    """The user is now as written."""
+    """The user is now as written. `vouched`: the provider has said that the subject is this person (stated from level 2 on).
+
+    One that is not counts only for a token whose own claim names the same tenant.
+    """
 
     user: User
+    vouched: bool = False
 
 
 class UserDeletedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.deleted.v1"):

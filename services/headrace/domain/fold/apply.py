@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.facts import JobAdmittedV1
 from headrace.contracts.implied import spelled_out
+from headrace.domain import known_ids
 from headrace.domain.attempts import Answered
 from headrace.domain.fold import audit, governance, holds, installation, jobs, nodes, preemption, suspension, tokens
 from headrace.domain.meters import turn
@@ -66,4 +67,6 @@ def _forget(state: State) -> None:
             state.answered[job.key] = Answered(job.digest, job.state, job.ended_at)
             state.forgetting.append((state.now + IDS_REMEMBERED, job.key))
     while state.forgetting and state.forgetting[0][0] <= state.now:
-        state.answered.pop(state.forgetting.popleft()[1], None)
+        key = state.forgetting.popleft()[1]
+        state.answered.pop(key, None)
+        known_ids.forget(state, key)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
+from headrace.contracts.documents import DEFAULT_TENANT
+from headrace.domain.accounts import retire
 from headrace.domain.fold.tokens import outdate
 from headrace.domain.meters import set_meters
 from headrace.domain.phases import watch
@@ -51,6 +53,7 @@ def _refill_share(state: State, share: Scope, tenant: str, pool: str) -> None:
 
 def _tenant_deleted(state: State, fact: f.TenantDeletedV1, sequence: int, _place: int) -> None:
     outdate(state, fact.name, "", sequence)
+    retire(state, fact.name)
     state.tenants.pop(fact.name, None)
     _open(state, "tenant", "", fact.name)
     for key in [key for key in state.shares if key[0] == fact.name]:
@@ -59,11 +62,16 @@ def _tenant_deleted(state: State, fact: f.TenantDeletedV1, sequence: int, _place
 
 
 def _user_applied(state: State, fact: f.UserAppliedV1, sequence: int, _place: int) -> None:
-    state.users[fact.user.tenant, fact.user.handle] = Written(fact.user, sequence)
+    """Release 0.1.0 wrote only who the author was; whoever runs another tenant is named in that, the provider's people in `default`."""
+    user = fact.user.tenant, fact.user.handle
+    state.users[user] = Written(fact.user, sequence)
+    is_vouched = fact.vouched if state.terms.amended else fact.author.startswith(f"{DEFAULT_TENANT}.")
+    (state.tokens.vouched.add if is_vouched else state.tokens.vouched.discard)(user)
 
 
 def _user_deleted(state: State, fact: f.UserDeletedV1, sequence: int, _place: int) -> None:
     outdate(state, fact.tenant, fact.handle, sequence)
+    state.tokens.vouched.discard((fact.tenant, fact.handle))
     state.users.pop((fact.tenant, fact.handle), None)
 
 

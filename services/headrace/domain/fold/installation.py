@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.contracts.writers import GOVERNANCE
+from headrace.domain.accounts import keep_former
 
 if TYPE_CHECKING:
     from headrace.contracts.records import Record
@@ -34,6 +35,7 @@ def _level(state: State, fact: f.InstallationLevelV1, sequence: int, _place: int
         for pool in state.pools.values():
             pool.index.weigh(pool.mix.stated, amended=True)
         state.stir()
+        keep_former(state)
 
 
 HANDLERS: dict[type, Any] = {f.InstallationLevelV1: _level}

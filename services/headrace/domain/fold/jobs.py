@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.subjects import asker_of
-from headrace.domain import allowances, capacity
+from headrace.domain import allowances, capacity, known_ids
 from headrace.domain.attempts import Answered, new_attempt, new_ending
 from headrace.domain.fields import NOTHING
 from headrace.domain.fold.governance import cordon
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from headrace.contracts.documents import Profile
     from headrace.domain.jobs import JobRecord
     from headrace.domain.state import State
+
+
+def _account_numbered(state: State, fact: f.AccountNumberedV1, _sequence: int, _place: int) -> None:
+    state.accounts.setdefault((fact.tenant, fact.user), fact.number)
 
 
 def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int) -> None:
@@ -54,6 +58,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         trace=fact.trace,
     )
     state.jobs[fact.job] = job
+    known_ids.note(state, fact.job)
     policy.pending += 1
     allowances.take(state, tenant)
     _count(state, job, profile)
@@ -101,6 +106,7 @@ def _job_rejected(state: State, fact: f.JobRejectedV1, _sequence: int, _place: i
     _count_refusal(state, tenant, user)
     if fact.job not in state.jobs and fact.job not in state.answered:
         state.answered[fact.job] = Answered(fact.digest, JobState.REJECTED, state.now)
+        known_ids.note(state, fact.job)
         state.forgetting.append((state.now + IDS_REMEMBERED, fact.job))
 
 
@@ -308,6 +314,7 @@ def _mix_learned(state: State, fact: f.MixLearnedV1, _sequence: int, _place: int
 
 
 HANDLERS: dict[type, Any] = {
+    f.AccountNumberedV1: _account_numbered,
     f.JobAdmittedV1: _job_admitted,
     f.JobRejectedV1: _job_rejected,
     f.WishRefusedV1: _wish_refused,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
+from headrace.domain.accounts import retire
 from headrace.domain.tokens import REVOCATION_KEPT, Claims, Token
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def _erased(_state: State, _fact: f.TenantErasedV1, _sequence: int, _place: int)
 def _user_erased(state: State, fact: f.UserErasedV1, sequence: int, _place: int) -> None:
     """The first name in the place of theirs stays it."""
     outdate(state, fact.tenant, fact.handle, sequence)
+    retire(state, fact.tenant, fact.handle)
     state.users.pop((fact.tenant, fact.handle), None)
+    state.tokens.vouched.discard((fact.tenant, fact.handle))
     state.tokens.erased.setdefault((fact.tenant, fact.handle), fact.pseudonym)
 
 

@@ -90,6 +90,7 @@ async def host(deciding: Deciding, hands: Hands, zones: Zones, address: str) -> 
         sign=hands.sign,
         texts=hands.texts,
         judges=judges,
+        alone=hands.verifier.alone,
     )
     await deciding.caught_up.wait()
     await service.connection.subscribe(telemetry("*", "heartbeat"), cb=hear)

@@ -15,6 +15,7 @@ from headrace.contracts.writers import GOVERNANCE
 from headrace.governance.api.faults import Fault
 from headrace.governance.claims import claiming
 from headrace.governance.decide import applying
+from headrace.identity.caller import Role
 from headrace.identity.directory import is_stated
 from headrace.service.answering import Refused
 from headrace.views.visibility import EVERYBODY, hide_tenants
@@ -46,7 +47,8 @@ class Office(NamedTuple):
     """Everything that answers are made of.
 
     `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant,
-    `texts` has the keys of what is sealed; both are slow, and for what has been stated. `judges`: how far admission has read.
+    `texts` has the keys of what is sealed; both are slow, and for what has been stated. `judges`: how far admission has read. `alone`:
+    why nobody but the owner is let in.
     """
 
     state: State
@@ -64,6 +66,7 @@ class Office(NamedTuple):
     sign: Callable[[Grant], str]
     texts: Keyring
     judges: Judges
+    alone: str = ""
 
     def now(self) -> int:
         """Log time, or this machine's where that is later."""
@@ -113,7 +116,13 @@ class Call(NamedTuple):
     async def applied(self, documents: Documents, reason: str, revisions: Mapping[str, int], *, dry_run: bool) -> ApplyAnswer:
         """What came of the wish that these be in force, in the caller's name. Raises `Refused`."""
         wish = applying(
-            documents, self.caller.author, zones=self.office.zones, reason=reason, revisions=revisions, dry_run=dry_run
+            documents,
+            self.caller.author,
+            zones=self.office.zones,
+            reason=reason,
+            revisions=revisions,
+            dry_run=dry_run,
+            vouches=self.caller.role is Role.PROVIDER_ADMIN,
         )
         return await self.decided(wish)
 

@@ -20,6 +20,7 @@ from headrace.governance.api.faults import invalid, not_found
 from headrace.governance.api.looking import look_into
 from headrace.governance.api.messages import moment
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
+from headrace.identity.caller import Role
 from headrace.identity.directory import is_known
 from headrace.identity.roles import GRANTED_BY_TENANTS, authorize_grant
 
@@ -65,7 +66,9 @@ async def create_token(request: Any, call: Call) -> pb.Token:
         field, _, message = grant.partition(": ")
         raise invalid(f"token.{'lifetime' if field == 'expires' else field}", message)
     _check_place(grant, tenant)
-    await call.decided(granting(grant, call.caller.author, request.reason), validate_only=request.validate_only)
+    by_provider = call.caller.role is Role.PROVIDER_ADMIN
+    wish = granting(grant, call.caller.author, request.reason, by_provider=by_provider, alone=office.alone)
+    await call.decided(wish, validate_only=request.validate_only)
     made = pb.Token(
         name=_name(grant.id, tenant),
         role=grant.role,

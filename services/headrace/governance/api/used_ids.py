@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from grpc import StatusCode
 
 from headrace.contracts.reasons import REJECT_SENTENCES, RejectReason
-from headrace.domain.known_ids import known_digest
+from headrace.domain.known_ids import ID_OF_ANOTHER, is_of_another, known_digest
 from headrace.governance.api.faults import Fault, Violation
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class UsedIds:
         for index, (key, digest) in enumerate(zip(keys, digests, strict=True)):
             claimed = self._claims.get(key)
             known = known_digest(state, key) or (claimed.digest if claimed is not None else before.get(key))
-            _compare(index, key, digest, known)
+            _compare(state, index, key, digest, known)
             before[key] = digest
         fresh = {key: _Claim(digest) for key, digest in before.items() if key not in self._claims}
         self._claims |= fresh
@@ -64,7 +64,7 @@ class UsedIds:
     def check(self, keys: Sequence[str], digests: Sequence[str], state: State) -> None:
         """Raises `Fault` (`ID_REUSED`) where one of these ids has been judged to be another job's meanwhile."""
         for index, (key, digest) in enumerate(zip(keys, digests, strict=True)):
-            _compare(index, key, digest, known_digest(state, key))
+            _compare(state, index, key, digest, known_digest(state, key))
 
     def _forget(self, judged: int) -> None:
         """Forget those that admission has judged: the fold knows them, or counted them in a flood of refusals."""
@@ -75,9 +75,12 @@ class UsedIds:
             del self._claims[key]
 
 
-def _compare(index: int, key: str, digest: str, known: str | None) -> None:
-    if known is None or known == digest:
+def _compare(state: State, index: int, key: str, digest: str, known: str | None) -> None:
+    if is_of_another(state, key):
+        why = ID_OF_ANOTHER
+    elif known is not None and known != digest:
+        why = REJECT_SENTENCES[RejectReason.ID_REUSED]
+    else:
         return
-    message = f"{key.rpartition('.')[2]}: {REJECT_SENTENCES[RejectReason.ID_REUSED]}"
-    field = f"jobs[{index}].id"
+    message, field = f"{key.rpartition('.')[2]}: {why}", f"jobs[{index}].id"
     raise Fault(StatusCode.ALREADY_EXISTS, RejectReason.ID_REUSED, f"{field}: {message}", Violation(field, message))

@@ -22,7 +22,7 @@ class Office(SimpleNamespace):
         self.destroyed: list[str] = []
         self.keys = {"default.zoe"}
         texts = SimpleNamespace(has=self.keys.__contains__, destroy=self.destroyed.append)
-        super().__init__(state=site.state, clock=lambda: NOW, now=lambda: NOW, texts=texts)
+        super().__init__(state=site.state, clock=lambda: NOW, now=lambda: NOW, texts=texts, alone="")
         self._site = site
 
     def sign(self, grant) -> str:

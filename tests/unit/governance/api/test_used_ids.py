@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from grpc import StatusCode
 
 from headrace.domain.attempts import Answered
 from headrace.domain.job_states import JobState
+from headrace.domain.state import State
 from headrace.governance.api.faults import Fault, Violation
 from headrace.governance.api.used_ids import UsedIds
 
@@ -17,9 +16,9 @@ REUSED = (
 
 
 def known(judged=0, **jobs):
-    return SimpleNamespace(
-        jobs={}, judged=judged, answered={key: Answered(digest, JobState.REJECTED, 0) for key, digest in jobs.items()}
-    )
+    state = State(judged=judged, answered={key: Answered(digest, JobState.REJECTED, 0) for key, digest in jobs.items()})
+    state.terms.level = 2
+    return state
 
 
 def submit(used, state, *said, place=1):
@@ -75,3 +74,11 @@ def test_who_was_second_is_told_behind_the_storing():
     used.check([A, B], ["a", "b"], known(**{A: "a"}))
     with pytest.raises(Fault, match=r"^jobs\[1\].id: "):
         used.check([A, B], ["a", "b"], known(**{B: "c"}))
+
+
+def test_the_id_of_another_users_job_in_the_tenant_is_refused_and_of_another_tenants_is_not():
+    of_bob = A.replace("alice", "bob")
+    with pytest.raises(Fault, match="this id names a job of somebody else in this tenant") as caught:
+        submit(UsedIds(), known(**{of_bob: "a"}), (A, "a"))
+    assert caught.value.reason == "ID_REUSED"
+    submit(UsedIds(), known(**{A.replace("acme", "other"): "a"}), (A, "a"))

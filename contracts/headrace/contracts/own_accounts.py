@@ -1,0 +1,42 @@
+"""Whether this machine can run jobs as accounts of their users' own."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from headrace.contracts.accounts import COUNT, FIRST
+
+
+def why_shared(directory: str) -> str:
+    """Why jobs whose files lie in this directory, be it there or not, cannot run as accounts of their own; empty where they can."""
+    if os.geteuid() != 0:
+        return "only root may run jobs as somebody else"
+    if not mapped():
+        return "the numbers of users' own accounts are not mapped into this user namespace"
+    closed = closed_to_others(directory)
+    return f"others cannot pass through {closed}" if closed else ""
+
+
+def mapped() -> bool:
+    """Whether all of the accounts can be used, as they cannot in some containers."""
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            ranges = [tuple(map(int, line.split())) for line in file]
+    except OSError:
+        return True
+    return any(inside <= FIRST and inside + count >= FIRST + COUNT for inside, _, count in ranges)
+
+
+def closed_to_others(directory: str) -> str:
+    """The first directory above `directory` that others may not pass through; empty if there is none. What is not there yet is none."""
+    path = os.path.dirname(os.path.abspath(directory))
+    while True:
+        try:
+            if not os.stat(path).st_mode & stat.S_IXOTH:
+                return path
+        except FileNotFoundError:
+            pass
+        if path == os.path.dirname(path):
+            return ""
+        path = os.path.dirname(path)

@@ -1,0 +1,133 @@
+"""What a job can reach of the installation that it runs under, on the machine of whoever started it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.contracts.accounts import COUNT, FIRST
+from headrace.contracts.own_accounts import mapped
+from headrace.supervisor.installation import let_pass
+from tests.patience import PATIENCE
+
+NOBODY = 65_534
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+DOCUMENTS = """
+pools: [{name: hq, selector: {site: hq}}]
+profiles: [{name: one, request: {gpu: 1}, pools: [hq]}]
+groups: [{name: rnd, members: [alice, bob]}]
+policies: [{name: rnd, group: rnd, profiles: [one], limit: {gpu: 8}}]
+"""
+
+LOOK = """
+echo "uid $(id -u) $(id -g) $(id -G)"
+echo "capabilities $(grep CapEff /proc/self/status | cut -f2)"
+for file in $(find "$DATA" -type f -not -path "*/leases/$HEADRACE_JOB_ID*" 2>/dev/null); do
+  [ -r "$file" ] && echo "reads $file"
+done
+for known in credentials/owner.json credentials/operator.json installation.json keys seals/key.pem identity logs nats/server.conf; do
+  [ -r "$DATA/$known" ] && echo "reads $known"
+done
+for process in /proc/[0-9]*; do
+  [ -r "$process/environ" ] && tr '\\0' '\\n' < "$process/environ" 2>/dev/null | grep -q '^HEADRACE_NATS_PASSWORD=' && echo "sees $process"
+done
+"$PYTHON" -m headrace.cli token create --admin --data "$DATA" >/dev/null 2>&1 && echo "has made itself an administrator"
+echo done
+"""
+
+
+class Machine:
+    """One installation, and the commands of its owner."""
+
+    def __init__(self, folder: Path, *, root: bool = True) -> None:
+        self.data = folder / "data"
+        self._who = {} if root or os.geteuid() != 0 else {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+
+    def run(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        env = os.environ | {"HEADRACE_DATA": str(self.data)} | more
+        return subprocess.run(
+            [*HEADRACE, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=env, **self._who
+        )  # type: ignore[call-overload,no-any-return]
+
+    def done(self, *words: str) -> str:
+        ran = self.run(*words)
+        assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
+        return ran.stdout
+
+    def up(self, *words: str) -> None:
+        self.done("up", "--detach", "--gpus", "2", "--labels", "site=hq", *words)
+        (self.data.parent / "documents.yaml").write_text(DOCUMENTS)
+        self.done("apply", "-f", str(self.data.parent / "documents.yaml"))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path)
+    try:
+        yield made
+    finally:
+        made.run("down", "--now")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")
+def test_a_job_of_an_installation_that_root_started_is_nobody_there(machine: Machine) -> None:
+    if not mapped():
+        pytest.skip("the numbers of users' own accounts are not mapped into this user namespace")
+    machine.up()
+    assert json.loads(machine.done("status", "--json"))["jobs"] == "each user's run as an account of their own"
+    said = {}
+    for user in ("alice", "bob"):
+        job = machine.done(
+            *("submit", "--queue", "rnd/one", "--user", user, "--env", f"DATA={machine.data}"),
+            *("--env", f"PYTHON={sys.executable}", "--wait", "--", "sh", "-c", LOOK),
+        ).split()[0]
+        said[user] = machine.done("logs", "--user", user, job).splitlines()
+    uids = {user: int(lines[0].split()[1]) for user, lines in said.items()}
+    assert uids["alice"] != uids["bob"]
+    assert all(FIRST <= uid < FIRST + COUNT for uid in uids.values())
+    for user, lines in said.items():
+        assert lines == [f"uid {uids[user]} {uids[user]} {uids[user]}", "capabilities 0000000000000000", "done"]
+    token = machine.done("token", "create", "--user", "alice").strip()
+    assert token.count(".") == 2
+
+
+def test_where_jobs_can_read_what_the_owner_can_nobody_else_is_let_in() -> None:
+    """As on a laptop."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-laptop-"))
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+        let_pass(Path(sys.executable).resolve())
+    machine = Machine(folder, root=False)
+    try:
+        machine.up()
+        assert "so nobody but the owner is let in" in json.loads(machine.done("status", "--json"))["jobs"]
+        assert "jobs: not kept apart (they run as " in machine.done("status")
+        job = machine.done("submit", "--queue", "rnd/one", "--user", "alice", "--wait", "--", "echo", "hello").split()[0]
+        assert machine.done("logs", "--user", "alice", job) == "hello\n"
+        for whom in (("--user", "alice"), ("--viewer",)):
+            refused = machine.run("token", "create", *whom)
+            assert refused.returncode == 1
+            assert "`headrace up --jobs-are-trusted` lets others in" in refused.stderr
+        assert machine.done("token", "create", "--admin").count(".") == 2
+        machine.done("down")
+        refused = machine.run("up", "--detach", "--listen", "0.0.0.0", "--dev-ca")
+        assert refused.returncode == 1
+        assert "--listen: jobs here are not kept apart" in refused.stderr + refused.stdout
+        machine.done("up", "--detach", "--jobs-are-trusted")
+        token = machine.done("token", "create", "--user", "alice").strip()
+        assert token.count(".") == 2
+        machine.done("down")
+        machine.done("up", "--detach", "--no-jobs-are-trusted")
+        asked = machine.run("jobs", HEADRACE_TOKEN=token)
+        assert (asked.returncode, "does not let" in asked.stderr) == (1, True)
+    finally:
+        machine.run("down", "--now")
+        shutil.rmtree(folder, ignore_errors=True)
