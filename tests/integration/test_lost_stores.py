@@ -70,3 +70,23 @@ def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(m
     (machine.data / "postgres").rename(machine.data / "damaged")
 
     goes_on(machine, job)
+
+
+def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(machine: Machine) -> None:  # noqa: F811
+    machine.up()
+    machine.done("apply", "-f", machine.documents)
+    jobs = [machine.submit(machine.goes_on_until_released) for _ in range(3)]
+    machine.until_state(jobs[0], "running")
+    machine.done("down", "--now")
+    (machine.data / "keys").rename(machine.data / "away")
+
+    machine.up()
+    machine.until(lambda: "keys of what jobs run are missing" in machine.run("status").stderr)
+    assert [machine.job(job)["state"] for job in jobs] == ["pending"] * 3
+    for job in jobs:
+        assert "is missing, so what it runs cannot be read" in machine.done("why", job)
+    shutil.copytree(machine.data / "away", machine.data / "keys", dirs_exist_ok=True)
+
+    machine.released.touch()
+    for job in jobs:
+        machine.until_state(job, "succeeded")

@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from headrace.contracts.facts import AccountNumberedV1, NodeCheckedV1, NodeCheckOrderedV1, fact_type
+from headrace.contracts.facts import (
+    AccountNumberedV1,
+    NodeCheckedV1,
+    NodeCheckOrderedV1,
+    TextsLockedV1,
+    TextsUnlockedV1,
+    fact_type,
+)
 from headrace.contracts.upcasters import current
 
 if TYPE_CHECKING:
@@ -32,7 +39,9 @@ FIRST = 1
 AMENDED = 2
 """The level from which the rules hold as release 0.2.0 has them."""
 
-SINCE: dict[type[AnyFact], int] = {AccountNumberedV1: 2, NodeCheckOrderedV1: 2, NodeCheckedV1: 2}
+SINCE: dict[type[AnyFact], int] = dict.fromkeys(
+    (AccountNumberedV1, NodeCheckOrderedV1, NodeCheckedV1, TextsLockedV1, TextsUnlockedV1), 2
+)
 """From which level on a fact may be stated; those that are not named, from the first."""
 
 DOWNCASTERS: dict[type[AnyFact], Callable[[AnyFact], AnyFact]] = {}

@@ -20,7 +20,8 @@ class StartOrder(Value, frozen=True, kw_only=True):
     `peers`: where the nodes of all replicas are reached, by rank.
     `secrets`: variable to reference (`file:NAME`, `env:NAME`), which the node resolves; `mounts`: what the group's rules have it find.
     `suspended`: it is suspended and stays so (R29); one that is suspended and told without it is to go on. `started`: the ledger has its
-    start. None of these starts anything anew: where such a lease is not there any more, it is lost (R32).
+    start. None of these starts anything anew: where such a lease is not there any more, it is lost (R32). `withheld`: what it runs cannot
+    be read now, because a key is missing: it is not started before it is told without that.
     `account`: the number of the user's account (`account.numbered`); 0 below level 2, where the node makes it from the user's name.
     """
 
@@ -45,6 +46,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     trace: str = ""
     started: bool = False
     suspended: bool = False
+    withheld: bool = False
     secrets: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     account: int = 0

@@ -54,6 +54,8 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.NodeConfirmedEmptyV1, "a node", "away, or with overdue leases"),
     Law(GOVERNANCE, f.TenantErasedV1, "a tenant", "any"),
     Law(GOVERNANCE, f.UserErasedV1, "a user", "any"),
+    Law(GOVERNANCE, f.TextsLockedV1, "a user", "not locked"),
+    Law(GOVERNANCE, f.TextsUnlockedV1, "a user", "locked"),
     Law(GOVERNANCE, f.TokenCreatedV1, "a token", "unknown"),
     Law(GOVERNANCE, f.MembershipClaimedV1, "a user", "any"),
     Law(GOVERNANCE, f.TokenRevokedV1, "a token, or all of a bearer", "any"),

@@ -20,6 +20,7 @@ from headrace.contracts.queries import TrialAnswer, TrialRequest
 from headrace.contracts.subjects import SUBMIT_STREAM
 from headrace.contracts.wishes import JobText
 from headrace.contracts.writers import ADMISSION
+from headrace.domain.locks import needs_key
 from headrace.health.figures import QUICK
 from headrace.health.health import Health
 from headrace.service.answering import Handler
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.bus.log import Message
+    from headrace.domain.state import State
 
 WAITING_MAX, WAITING_BYTES = 5_000, 32 * 1024 * 1024
 """Messages, and bytes of them, held before more are read: what is not judged yet waits on the disk, not in memory."""
@@ -41,10 +43,16 @@ async def main(service: Service) -> None:
     """Run until cancelled."""
     keys = Keyring(service.data / KEYS)
 
-    def seal(_tenant: str, job: str, text: JobText) -> str:
-        return keys.seal(job.rpartition(".")[0], encode(text), job)
+    def decider(state: State) -> Admission:
+        def seal(_tenant: str, job: str, text: JobText) -> str:
+            owner = job.rpartition(".")[0]
+            if keys.is_missing(owner) and needs_key(state, owner):
+                return keys.seal(owner, encode(text), job, beside=True)  # the place of the one that is missing stays free
+            return keys.seal(owner, encode(text), job)
 
-    deciding = await Deciding.begin(service, ADMISSION, lambda state: Admission(state, seal))
+        return Admission(state, seal)
+
+    deciding = await Deciding.begin(service, ADMISSION, decider)
     submits = JetStreamLog(service.connection, SUBMIT_STREAM)
     show(service.health, deciding, submits)
     handlers: dict[str, Handler] = {"judge": lambda _tenant, _user, payload: _tried(deciding, payload)}

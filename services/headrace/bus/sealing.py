@@ -26,6 +26,8 @@ _NAME_BYTES = 8
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _VERSION = b"\x01"
+_BESIDE = ".beside-"
+"""In the file's name of a key that was made while the person's own was missing. No handle has a dot, so it is nobody else's."""
 
 
 class SealError(Exception):
@@ -33,7 +35,7 @@ class SealError(Exception):
 
     SealError
     ├── SealBroken   it was changed, belongs elsewhere, or is none
-    └── KeyGone      its key has been destroyed: the text is erased for good
+    └── KeyGone      its key is not there: it was destroyed, which the ledger says, or is missing
     """
 
 
@@ -42,7 +44,7 @@ class SealBroken(SealError):
 
 
 class KeyGone(SealError):
-    """The key of this text has been destroyed."""
+    """The key of this text is not there."""
 
 
 class _Key(NamedTuple):
@@ -63,9 +65,12 @@ class Keyring:
         self._directory = directory
         self._keys: dict[str, _Key] = {}
 
-    def seal(self, owner: str, text: bytes, aad: str) -> str:
-        """`text` as base64 that only this owner's key opens, and only for the same `aad` (what it is about, such as a job's key)."""
-        key = self._key(owner) or self._make(owner)
+    def seal(self, owner: str, text: bytes, aad: str, *, beside: bool = False) -> str:
+        """`text` as base64 that only this owner's key opens, and only for the same `aad` (what it is about, such as a job's key).
+
+        `beside`: where the owner's key is missing and may come back, it is sealed with one that leaves its place free.
+        """
+        key = self._key(owner) or (self._spare(owner) if beside else self._make(owner))
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return b64encode(_VERSION + key.name + nonce + key.cipher.encrypt(nonce, text, aad.encode())).decode()
 
@@ -78,14 +83,18 @@ class Keyring:
         if len(raw) < 1 + _NAME_BYTES + _NONCE_BYTES + _TAG_BYTES or raw[:1] != _VERSION:
             raise SealBroken("this is no sealed text: it is too short, or of another version")
         name, nonce, hidden = raw[1:9], raw[9:21], raw[21:]
-        keys = (self._key(holder) for holder in (owner, owner.partition(".")[0]))
+        keys = (self._key(holder) for holder in (owner, owner.partition(".")[0], *self._spares(owner)))
         key = next((key for key in keys if key is not None and key.name == name), None)
         if key is None:
-            raise KeyGone(f"the key of {owner} for this text is gone: it was erased")
+            raise KeyGone(f"the key of {owner} for this text is gone: {self._directory} has none of that name")
         try:
             return key.cipher.decrypt(nonce, hidden, aad.encode())
         except InvalidTag:
             raise SealBroken(f"a text of {owner} has been changed, or was sealed for something else than {aad}") from None
+
+    def is_missing(self, person: str) -> bool:
+        """Whether a person has neither a key of their own, nor their tenant one from before each person had one."""
+        return not self._path(person).exists() and not self._path(person.partition(".")[0]).exists()
 
     def has(self, owner: str) -> bool:
         """Whether there is a key of a person, or of a tenant or anybody in it."""
@@ -93,7 +102,8 @@ class Keyring:
 
     def destroy(self, owner: str) -> None:
         """Erase everything ever sealed for a person, or for a tenant and all its people, for good; once more does no harm."""
-        for path in (self._path(owner), *(() if "." in owner else self._directory.glob(f"{owner}.*.key"))):
+        others = f"{owner}{_BESIDE}*.key" if "." in owner else f"{owner}.*.key"
+        for path in (self._path(owner), *self._directory.glob(others)):
             path.unlink(missing_ok=True)
             self._keys.pop(path.name.removesuffix(".key"), None)
         _sync(self._directory)
@@ -113,6 +123,21 @@ class Keyring:
                 raise SealBroken(f"{path} is no key: it has {len(secret)} bytes and not {KEY_BYTES}")
             key = self._keys[owner] = _Key(path, inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
         return key
+
+    def _spares(self, owner: str) -> list[str]:
+        """The names of the keys that stand beside a person's own."""
+        return (
+            sorted(path.name.removesuffix(".key") for path in self._directory.glob(f"{owner}{_BESIDE}*.key"))
+            if "." in owner
+            else []
+        )
+
+    def _spare(self, owner: str) -> _Key:
+        for name in self._spares(owner):
+            key = self._key(name)
+            if key is not None:
+                return key
+        return self._make(f"{owner}{_BESIDE}{secrets.token_hex(4)}")
 
     def _make(self, owner: str) -> _Key:
         """A new key, on the disk before anything is sealed with it; where another process was faster, its key."""
@@ -134,7 +159,7 @@ class Keyring:
         return key
 
     def _path(self, owner: str) -> Path:
-        if not is_owner(owner):
+        if not is_owner(owner.partition(_BESIDE)[0]):
             raise IdError(f"{owner!r} is no tenant, and nobody in one")
         return self._directory / f"{owner}.key"
 

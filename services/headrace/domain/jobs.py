@@ -91,6 +91,7 @@ class JobRecord:
     preemptions: int = 0
     min_runtime: int = 0
     waits_for: dict[str, str] = field(default_factory=nothing)
+    locked: bool = False  # the key of its text is missing (`texts.locked`)
     doomed_by: str = ""
     stop: Ladder | None = None
     stop_sequence: int = 0
@@ -133,6 +134,7 @@ def blank_job() -> JobRecord:
     job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
     job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""
     job.stop = job.nomination = job.exit_code = None
+    job.locked = False
     job.stop_sequence = job.stop_at = 0
     job.checkpoint = job.cancel_by = job.reason = job.message = ""
     job.checkpoint_at = job.checkpoint_attempt = 0

@@ -12,7 +12,7 @@ import heapq
 from collections import deque
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.domain.job_states import JobState
 
@@ -40,6 +40,8 @@ class JobGroup:
     """
 
     __slots__ = ("avoiding", "barred_from", "beyond", "heap", "lines", "members", "policy", "preemptible", "profile", "request")
+
+    locked: ClassVar[bool] = False  # who is locked stands aside
 
     def __init__(self, like: JobRecord, avoiding: tuple[str, ...] = ()) -> None:
         self.policy: PolicyState = like.policy
@@ -109,7 +111,7 @@ class Pending:
         job.avoiding = _avoided(job, now)
         if job.avoiding:
             heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
-        if job.waits_for or job.nomination is not None or job.doomed_by:
+        if job.waits_for or job.nomination is not None or job.doomed_by or job.locked:
             self.aside[job.key] = job
             return
         if job.not_before > now:
@@ -133,7 +135,7 @@ class Pending:
         for job in jobs:
             if job.state is not JobState.PENDING:
                 continue
-            if job.waits_for or job.nomination is not None or job.doomed_by or job.avoids or job.not_before > now:
+            if job.waits_for or job.nomination is not None or job.doomed_by or job.locked or job.avoids or job.not_before > now:
                 others.append(job)
                 continue
             key = _key(job)

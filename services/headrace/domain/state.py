@@ -249,6 +249,8 @@ class State:
     """Jobs that an operator takes from by force, until they are told to stop (R24)."""
     dependants: dict[str, list[Dependency]] = field(default_factory=dict)
     """Job key to the (dependant, when) that wait for its end."""
+    locked: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(tenant, handle) to the record that said that the key of their texts is missing: jobs admitted before that wait."""
     deadlines: Deadlines = field(default_factory=Deadlines, metadata=AID)
     """Job key to when its phase is over by time alone (`phases`)."""
     ladders: Deadlines = field(default_factory=Deadlines, metadata=AID)

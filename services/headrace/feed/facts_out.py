@@ -115,6 +115,8 @@ HIDDEN = frozenset(
         f.TenantErasedV1,
         f.MembershipClaimedV1,
         f.UserErasedV1,
+        f.TextsLockedV1,
+        f.TextsUnlockedV1,
         f.TokenCreatedV1,
         f.TokenRevokedV1,
         f.LedgerSealedV1,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.domain.state import NodeState, State
 
     TextOf = Callable[[JobRecord], JobText | None]
-    """The opened text of a job; None where it can never be opened again, because its key was destroyed."""
+    """The opened text of a job; None where its key is missing."""
 
 REVOKED = "revoked"
 """The cause of a stop for a lease that was taken back while its node was away, and which the node, back, may still run (R32)."""
@@ -169,7 +169,7 @@ def _stop(job: JobRecord, lease: LeaseState, ladder: Ladder) -> StopOrder:
 
 
 def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None) -> StartOrder:
-    """Without a text the command is empty: the lease is granted and somebody has to end it, and only its node may."""
+    """Without a text it is not to be started: its key may come back, and where it does not, the start takes too long (R35)."""
     attempt = job.attempts[-1]
     return StartOrder(
         lease=lease_id(job.key, lease.attempt, lease.rank),
@@ -193,6 +193,7 @@ def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None
         trace=job.trace,
         started=lease.started_at > 0,
         suspended=lease.suspended_at > 0,
+        withheld=text is None,
         secrets=text.secrets if text is not None else {},
         mounts=text.mounts if text is not None else (),
         account=state.accounts.get((job.tenant, job.user), 0),

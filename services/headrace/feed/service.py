@@ -111,7 +111,7 @@ class Feed:
         self._feed = feed
         self._clock = clock
         self._time = LogTime(clock, steady_clock)
-        self._texts = Texts(ledger, open_sealed)
+        self._texts = Texts(ledger, open_sealed, state.tokens.erased)
         self._roster = Roster(state)
         self._history = History()
         self._heads = Heads(state, self._roster)

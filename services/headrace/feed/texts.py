@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.bus.log import LogUnavailable
-from headrace.bus.sealing import SealError
+from headrace.bus.sealing import KeyGone, SealError
 from headrace.contracts.codec import Malformed, decode, decode_record
 from headrace.contracts.facts import JobAdmittedV1
 from headrace.contracts.wishes import JobText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from headrace.bus.log import Log
     from headrace.domain.jobs import JobRecord
@@ -31,16 +31,21 @@ Open = Callable[[str, str, str], bytes]
 
 BYTES_MAX = 64 * 1024**2
 RETRY = 0.2
+NONE = JobText(command=())
+"""Of a job whose text is lost for good: it is ended by its node, which alone may."""
 
 _log = structlog.get_logger("headrace.feed")
 
 
 class Texts:
-    """The sealed texts of jobs that have not ended. `open_sealed` is the keyring's; `log` the ledger."""
+    """The sealed texts of jobs that have not ended. `open_sealed` is the keyring's; `log` the ledger; `erased`: people without a key."""
 
-    def __init__(self, log: Log, open_sealed: Open, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(
+        self, log: Log, open_sealed: Open, erased: Container[tuple[str, str]] = (), bytes_max: int = BYTES_MAX
+    ) -> None:
         self._log = log
         self._open = open_sealed
+        self._erased = erased
         self._bytes_max = bytes_max
         self._bytes = 0
         self._sealed: OrderedDict[str, str] = OrderedDict()
@@ -88,9 +93,14 @@ class Texts:
                 return {fact.job: fact.text for fact in facts if isinstance(fact, JobAdmittedV1)}
 
     def open(self, job: JobRecord, sealed: str) -> JobText | None:
-        """The text of a job; None where it can never be opened again."""
+        """The text of a job; None where its key is missing and may come back, `NONE` where it can never be opened again."""
         try:
             return decode(self._open(f"{job.tenant}.{job.user}", sealed, job.key), JobText)
+        except KeyGone as error:
+            if (job.tenant, job.user) in self._erased:
+                return NONE
+            _log.warning("key_missing", job=job.key, reason=str(error), help="it is not started before the key is put back")
+            return None
         except (SealError, Malformed) as error:
             _log.error("text_unreadable", job=job.key, reason=str(error), help="its order goes out without a command")
-            return None
+            return NONE

@@ -44,6 +44,7 @@ from headrace.governance.decide import Decision, Governance, Wish, applying, del
 from headrace.governance.erasing import erasing, owner_of, pseudonym
 from headrace.governance.findings import unknown
 from headrace.governance.forcing import forcing
+from headrace.governance.keyless import Keyless
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
 from headrace.governance.raising import Raising
@@ -87,13 +88,14 @@ async def main(service: Service) -> None:
     erased = deciding.fold.state.tokens.erased
     then = Then(Past(ledger, Snapshots.over(service.connection, ledger), erased=erased), ledger, wall_clock)
     raising = Raising(deciding, desk.decided, (*SERVICES, CALLOUT_USER))
+    keyless = Keyless(deciding, desk.decided, texts, str(service.data / KEYS))
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, deciding.fold)
-        return structs.replace(view, newest=raising.newest, held_back=raising.held_back())
+        return structs.replace(view, newest=raising.newest, held_back=raising.held_back(), trouble=keyless.trouble())
 
     handlers: dict[str, Handler] = {**desk.handlers(), **then.handlers(EVERYBODY), "records": records(ledger), "status": told}
-    work = [deciding.run(handlers), raising.run()]
+    work = [deciding.run(handlers), raising.run(), keyless.run()]
     address = os.environ.get(API)
     if address:
         work.append(host(deciding, Hands(desk.decided, keys.sign, texts, verifier), ZONES, address))

@@ -12,7 +12,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.client.endpoint import Login
 from headrace.contracts.codec import Malformed, decode
-from headrace.contracts.queries import Answer
+from headrace.contracts.queries import Answer, ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM, ledger, node_writer, query
 from headrace.supervisor.children import Child, reason
 from headrace.supervisor.installation import CALLOUT
@@ -132,6 +132,15 @@ class Inspector:
         except (LogError, Malformed):
             return None
         return answer.sequence
+
+    async def trouble(self, service: str) -> str:
+        """What a service says is wrong although it runs; empty where it says nothing."""
+        subject = query(service, "status", self._owner.tenant, self._owner.user)
+        try:
+            answer = decode((await self._users.ask(subject, within=ANSWER_WITHIN)).data, Answer)
+            return decode(bytes(answer.body), ServiceView).trouble
+        except (LogError, Malformed):
+            return ""
 
     async def answers(self, service: str) -> bool:
         """Whether a service answers."""

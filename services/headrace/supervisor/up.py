@@ -16,6 +16,7 @@ import msgspec
 from headrace.bus.connection import connect
 from headrace.bus.streams import STREAMS, StreamMismatch
 from headrace.contracts.trust import CA
+from headrace.contracts.writers import GOVERNANCE
 from headrace.supervisor import extent, parts, refusing, servers
 from headrace.supervisor.apart import check, told
 from headrace.supervisor.children import Child, Children, Vigil
@@ -127,6 +128,8 @@ class Up:
                 await self._start_services(inspector, database.dsn)
                 await self._start_gateway()
                 await self._start_nodes(inspector)
+                if trouble := await inspector.trouble(GOVERNANCE):
+                    self._say(GOVERNANCE, trouble)
             finally:
                 await inspector.close()
         finally:

@@ -210,6 +210,8 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.NodeStoppedV1: lambda fact: (f"{fact.node} goes down in order", "R32"),
     f.NodeLostV1: lambda fact: (f"{fact.node} is lost: silent for {format_duration(fact.silent_for)}", "R32"),
     f.UserErasedV1: lambda fact: _authored(fact, f"erases who {fact.pseudonym} was"),
+    f.TextsLockedV1: lambda fact: (f"the key of {fact.tenant}.{fact.handle} is missing: their jobs wait", "R22"),
+    f.TextsUnlockedV1: lambda fact: (f"the jobs of {fact.tenant}.{fact.handle} wait for no key any more", "R22"),
     f.NodeCordonedV1: lambda fact: (_authored(fact, f"cordons {fact.node}")[0], "R28"),
     f.NodeUncordonedV1: lambda fact: (_authored(fact, f"lets {fact.node} take work again")[0], "R28"),
     f.NodeDrainOrderedV1: lambda fact: (_authored(fact, f"drains {fact.node}")[0], "R28"),

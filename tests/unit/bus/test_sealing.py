@@ -62,7 +62,7 @@ def test_a_destroyed_key_erases_what_it_sealed_for_every_process_and_nothing_lat
     mine.destroy("acme")
     mine.destroy("acme")
     for keyring in (mine, theirs):
-        with pytest.raises(KeyGone, match="erased"):
+        with pytest.raises(KeyGone, match="has none of that name"):
             keyring.open("acme", sealed, JOB)
     later = theirs.seal("acme", b"y", JOB)
     assert mine.open("acme", later, JOB) == b"y"
@@ -115,3 +115,18 @@ def test_what_was_sealed_for_the_tenant_opens_for_its_people(tmp_path: Path) -> 
 def test_what_is_nobody_has_no_key(tmp_path: Path, owner: str) -> None:
     with pytest.raises(IdError, match="is no tenant, and nobody in one"):
         Keyring(tmp_path).seal(owner, b"x", JOB)
+
+
+def test_a_key_that_is_missing_keeps_its_place_and_opens_what_it_sealed_once_it_is_back(tmp_path: Path) -> None:
+    keyring = Keyring(tmp_path)
+    before = keyring.seal("acme.alice", b"x", JOB)
+    assert not keyring.is_missing("acme.alice")
+    (tmp_path / "acme.alice.key").rename(tmp_path / "away")
+    assert keyring.is_missing("acme.alice")
+    meanwhile = [keyring.seal("acme.alice", text, JOB, beside=True) for text in (b"y", b"z")]
+    assert (keyring.is_missing("acme.alice"), len([*tmp_path.glob("*.key")])) == (True, 1)
+    (tmp_path / "away").rename(tmp_path / "acme.alice.key")
+    after = keyring.seal("acme.alice", b"w", JOB, beside=True)
+    assert [keyring.open("acme.alice", sealed, JOB) for sealed in (before, *meanwhile, after)] == [b"x", b"y", b"z", b"w"]
+    keyring.destroy("acme.alice")
+    assert [*tmp_path.glob("*.key")] == []

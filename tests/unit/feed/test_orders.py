@@ -186,12 +186,12 @@ def test_other_facts_are_no_news_for_nodes(hall, news):
     assert tell(hall.state, news, text_of) == {}
 
 
-def test_a_job_whose_text_can_never_be_opened_is_told_without_a_command(hall, news):
+def test_a_job_the_key_of_which_is_missing_is_withheld(hall, news):
     job = hall.job(1)
     hall.admit(job)
     hall.grant(job, ("gpu01", "g0"))
     (order,) = tell(hall.state, news, lambda _: None)["gpu01"].starts
-    assert order == start(job, 4, command=(), env={}, secret_env=(), image="", workdir="", on_abort=())
+    assert order == start(job, 4, command=(), env={}, secret_env=(), image="", workdir="", on_abort=(), withheld=True)
 
 
 def test_a_node_that_is_back_has_to_let_go_of_what_was_taken_from_it(hall, news):

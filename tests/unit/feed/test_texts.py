@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headrace.bus.log import LogUnavailable
-from headrace.bus.sealing import Keyring, SealBroken
+from headrace.bus.sealing import KeyGone, Keyring, SealBroken
 from headrace.contracts import facts as f
 from headrace.contracts.codec import encode
 from headrace.contracts.wishes import JobText
 from headrace.feed import texts as module
-from headrace.feed.texts import Texts
+from headrace.feed.texts import NONE, Texts
 
 
 class CountingLog:
@@ -101,17 +101,25 @@ def test_a_text_is_opened_for_its_tenant_and_its_job_only(jobs, tmp_path):
     sealed = keys.seal("acme", encode(text), jobs[0].key)
     texts = Texts(None, keys.open)
     assert texts.open(jobs[0], sealed) == text
-    assert texts.open(jobs[1], sealed) is None
+    assert texts.open(jobs[1], sealed) is NONE
     keys.destroy("acme")
     assert texts.open(jobs[0], sealed) is None
 
 
-def test_what_is_sealed_but_no_text_is_none(jobs):
-    assert Texts(None, lambda *_: b"[]").open(jobs[0], "sealed") is None
+def test_what_is_sealed_but_no_text_has_no_command(jobs):
+    assert Texts(None, lambda *_: b"[]").open(jobs[0], "sealed") is NONE
 
 
-def test_a_broken_seal_is_none(jobs):
+def test_a_broken_seal_has_no_command(jobs):
     def broken(*_):
         raise SealBroken("changed")
 
-    assert Texts(None, broken).open(jobs[0], "sealed") is None
+    assert Texts(None, broken).open(jobs[0], "sealed") is NONE
+
+
+def test_a_key_that_is_missing_may_come_back_and_one_that_was_erased_does_not(jobs):
+    def gone(*_):
+        raise KeyGone("gone")
+
+    erased = {(jobs[0].tenant, jobs[0].user)}
+    assert [Texts(None, gone, known).open(jobs[0], "sealed") for known in ((), erased)] == [None, NONE]

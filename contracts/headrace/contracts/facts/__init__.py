@@ -57,6 +57,8 @@ from headrace.contracts.facts.governance import (
     TenantAppliedV1,
     TenantDeletedV1,
     TenantErasedV1,
+    TextsLockedV1,
+    TextsUnlockedV1,
     TokenCreatedV1,
     TokenRevokedV1,
     UserAppliedV1,
@@ -112,6 +114,8 @@ AnyFact = (
     | TenantErasedV1
     | MembershipClaimedV1
     | UserErasedV1
+    | TextsLockedV1
+    | TextsUnlockedV1
     | TokenCreatedV1
     | TokenRevokedV1
     | PreemptionForcedV1
@@ -232,6 +236,8 @@ __all__ = [
     "TenantAppliedV1",
     "TenantDeletedV1",
     "TenantErasedV1",
+    "TextsLockedV1",
+    "TextsUnlockedV1",
     "TokenCreatedV1",
     "TokenRevokedV1",
     "UserAppliedV1",

@@ -163,6 +163,20 @@ class UserErasedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.erased.v1"
     pseudonym: str
 
 
+class TextsLockedV1(Fact, frozen=True, kw_only=True, tag="texts.locked.v1"):
+    """The key of what a person's jobs run is missing, and nobody has erased it: none of those that are there starts until it is back."""
+
+    tenant: str
+    handle: str
+
+
+class TextsUnlockedV1(Fact, frozen=True, kw_only=True, tag="texts.unlocked.v1"):
+    """That key is there again, or no job that needs it is left."""
+
+    tenant: str
+    handle: str
+
+
 class TokenCreatedV1(AuthoredFact, frozen=True, kw_only=True, tag="token.created.v1"):
     """Somebody was given a token, which is good until `expires_at` (microseconds) and as long as it is not revoked.
 

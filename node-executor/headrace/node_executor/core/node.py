@@ -191,7 +191,7 @@ class Node:
             lease = self.leases.get(order.lease)
             if lease is not None:
                 self._go_on(lease, order, out)
-            elif order.lease not in self.closed:
+            elif order.lease not in self.closed and not order.withheld:
                 self._start(order, at, out)
 
     def _start(self, order: StartOrder, at: int, out: Actions) -> None:

@@ -12,7 +12,7 @@ from headrace.contracts.facts import JobAdmittedV1
 from headrace.contracts.implied import spelled_out
 from headrace.domain import known_ids
 from headrace.domain.attempts import Answered
-from headrace.domain.fold import audit, governance, holds, installation, jobs, nodes, preemption, suspension, tokens
+from headrace.domain.fold import audit, governance, holds, installation, jobs, nodes, preemption, suspension, texts, tokens
 from headrace.domain.meters import turn
 from headrace.domain.state import ENDED_KEPT, IDS_REMEMBERED
 
@@ -34,6 +34,7 @@ HANDLERS: dict[type, Handler] = {
     **nodes.HANDLERS,
     **preemption.HANDLERS,
     **suspension.HANDLERS,
+    **texts.HANDLERS,
     **tokens.HANDLERS,
 }
 """Type of fact to `handler(state, fact, sequence, place in the record)`; the time is `state.now`."""

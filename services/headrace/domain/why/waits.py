@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 BLOCKERS_SHOWN = 10
 NEXT_LOOK = "nothing is in its way now: the allocator has yet to look at it"
 """Of a job just admitted, or freed by what has just happened; nobody goes before it, so the reason's own sentence would be untrue."""
+KEY_MISSING = "the key of {owner} is missing, so what it runs cannot be read; it starts when the key is put back from a backup"
+"""Of a job that is frozen by itself: its queue is not."""
 OF_ANOTHER_TENANT = "a job of another tenant"
 
 
@@ -49,8 +51,8 @@ class Wait(NamedTuple):
     @property
     def message(self) -> str:
         """The reason's sentence, with the numbers."""
-        if self.numbers == NEXT_LOOK:
-            return NEXT_LOOK
+        if self.numbers == NEXT_LOOK or self.numbers.startswith(KEY_MISSING.partition("{")[0]):
+            return self.numbers
         sentence = WAIT_SENTENCES[self.reason]
         return f"{sentence}: {self.numbers}" if self.numbers else sentence
 
@@ -195,7 +197,9 @@ def _of_the_pool(case: Case) -> Wait | None:
 
 
 def _frozen(state: State, job: JobRecord, _now: int) -> Grounds | None:
-    """Its queue is closed, or every pool that it could go to (R11)."""
+    """Its queue is closed, or every pool that it could go to (R11); or nobody can read what it runs."""
+    if job.locked:
+        return Grounds(KEY_MISSING.format(owner=f"{job.tenant}.{job.user}"))
     closing = queue_closing(state, job.policy, job.profile)
     if closing is not None:
         return Grounds(sentence(closing))

@@ -444,3 +444,12 @@ def test_a_node_that_is_asked_to_checks_itself_once_for_each_order_and_says_what
     again = v.Answered(7, NodeAnswer(node="gpu01", through=19, last_record=0, check=18))
     assert one.step(again) == [v.Check()]
     assert one.step(v.Checked(8)) == [v.State(NodeCheckedV1(node="gpu01", ordered=18, passed=True, at=8))]
+
+
+def test_an_order_that_is_withheld_starts_nothing_and_stops_nothing(make_order) -> None:
+    """The key of what it runs is missing: it is started when it is told without that, and goes on where it runs."""
+    one = node()
+    assert one.step(push(10, make_order(withheld=True, command=()))) == []
+    order = make_order()
+    assert one.step(push(11, order)) == [v.Spawn(order)]
+    assert one.step(answer(12, make_order(withheld=True, command=()))) == []
