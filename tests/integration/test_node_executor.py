@@ -20,6 +20,7 @@ from headrace.contracts.facts import (
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.isolation import CONTAINED, UNABLE
+from headrace.contracts.levels import LEVEL
 from headrace.contracts.orders import LogsAnswer
 from tests.integration.nodes import NODE, until, until_printed
 
@@ -35,6 +36,7 @@ async def test_a_node_reports_itself_and_shows_that_it_lives(feed, node) -> None
         executor=registered.executor,
         isolation="simulated",
         levels=dict.fromkeys(CONTAINED, UNABLE),
+        reads=LEVEL,
         at=registered.at,
     )
     await until(lambda: len(feed.heartbeats) >= 2)

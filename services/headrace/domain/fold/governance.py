@@ -70,7 +70,8 @@ def _user_applied(state: State, fact: f.UserAppliedV1, sequence: int, _place: in
 
 
 def _user_deleted(state: State, fact: f.UserDeletedV1, sequence: int, _place: int) -> None:
-    outdate(state, fact.tenant, fact.handle, sequence)
+    """Whoever runs the tenant `default` may delete a user of an administrator's handle; below level 2 that ended what the latter had."""
+    outdate(state, fact.tenant, fact.handle, sequence, but_providers=state.terms.amended)
     state.tokens.vouched.discard((fact.tenant, fact.handle))
     state.users.pop((fact.tenant, fact.handle), None)
 

@@ -43,14 +43,21 @@ def _claimed(state: State, fact: f.MembershipClaimedV1, _sequence: int, _place: 
         claims[bearer] = Claims(fact.groups, fact.issued_at, fact.until)
 
 
-def outdate(state: State, tenant: str, handle: str, sequence: int) -> None:
-    """Nothing counts any more that this bearer, or, without a handle, anybody of the tenant, was given up to now."""
+PROVIDERS = ("admin", "viewer")
+"""Roles of tokens whose bearers are the provider's people, although facts name them in the tenant `default`."""
+
+
+def outdate(state: State, tenant: str, handle: str, sequence: int, *, but_providers: bool = False) -> None:
+    """Nothing counts any more that this bearer, or, without a handle, anybody of the tenant, was given up to now.
+
+    `but_providers`: it is a tenant's own person who is gone; what somebody of the provider with the same handle was given goes on.
+    """
     tokens = state.tokens
     tokens.outdated[tenant, handle] = (sequence, state.now)
     for bearer in [bearer for bearer in tokens.claims if bearer[0] == tenant and handle in ("", bearer[1])]:
         del tokens.claims[bearer]
     for token in state.tokens.known.values():
-        if token.tenant == tenant and handle in ("", token.handle):
+        if token.tenant == tenant and handle in ("", token.handle) and not (but_providers and token.role in PROVIDERS):
             token.revoked_at = token.revoked_at or state.now
 
 

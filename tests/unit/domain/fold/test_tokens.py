@@ -52,6 +52,15 @@ def test_all_of_a_bearer_go_at_once_and_the_next_is_good(site):
     assert good(site) == ["t2", "t3", "t4"]
 
 
+@pytest.mark.parametrize(("level", "left"), [(1, []), (2, ["t1", "t2"])])
+def test_a_user_that_is_deleted_leaves_the_tokens_of_the_providers_people_alone_from_level_2_on(site, level, left):
+    site.state.terms.level = level
+    admin, viewer = created("t1", "default", "ops", "admin"), created("t2", "default", "ops", "viewer")
+    site.say(admin, viewer, created("t3", "default", "ops"), created("t4", "default", "ops", "service-account"))
+    site.say(f.UserDeletedV1(author="default.lea", tenant="default", handle="ops"))
+    assert good(site) == left
+
+
 def test_a_user_or_tenant_that_is_deleted_takes_its_tokens_with_it(site):
     site.say(created("t1"), created("t2", handle="bob"), created("t3", tenant="other"))
     site.say(f.UserDeletedV1(author="a.b", tenant="acme", handle="ann"))
