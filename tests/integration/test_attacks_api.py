@@ -257,3 +257,27 @@ async def test_no_payload_on_the_bus_ends_a_service_and_the_next_good_job_runs(a
     parts = json.loads(api.run("status", "--json"))["parts"]
     assert {part["name"]: part["restarts"] for part in parts} == {part["name"]: 0 for part in parts}
     assert {job["user"] for job in api.done("alice", "GET", "/v1/tenants/acme/jobs")["jobs"]} == {"alice"}
+
+
+async def test_the_id_of_somebody_elses_job_makes_no_second_job_that_its_name_could_mean(api: Api) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while json.loads(api.run("status", "--json"))["level"]["stated"] < 2:
+        assert time.monotonic() < deadline
+    job = new_job_id()
+    wish = {"queue": "dev/half", "jobs": [{"id": job, "command": ["sleep", "600"]}], "wait": True}
+    (hers,) = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", wish)["jobs"]
+    said = api.ask("boss", "POST", "/v1/tenants/acme/jobs:submit", wish)
+    assert (said.status, said.reason) == (409, "ID_REUSED")
+    assert "names a job of somebody else in this tenant" in said.body["message"]
+    url = json.loads((api.data / "endpoint.json").read_text())["url"]
+    nats = Client()
+    await nats.connect(url, user="acme_boss", password=api.tokens["boss"], inbox_prefix=inbox_prefix("", api.tokens["boss"]))
+    try:
+        payload = json.dumps({"id": job, "command": ["sleep", "600"]}).encode()
+        await nats.request("hr.submit.acme.boss.dev.half", payload, PATIENCE)
+    finally:
+        await nats.close()
+    api.done("boss", "POST", f"/v1/tenants/acme/jobs/{job}:cancel", {})
+    await asyncio.to_thread(api.until, "alice", hers["name"], "cancelled")
+    named = [one["name"] for one in api.done("boss", "GET", "/v1/tenants/acme/jobs")["jobs"] if one["name"].endswith(job)]
+    assert named == [hers["name"]]

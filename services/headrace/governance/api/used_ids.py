@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 class _Claim(NamedTuple):
-    """An id that is being submitted. `sequence`: of SUBMIT, by which it is stored; 0 until it is."""
+    """An id that is being submitted. `key`: the job's; `sequence`: of SUBMIT, by which it is stored; 0 until it is."""
 
+    key: str
     digest: str
     sequence: int = 0
 
@@ -42,23 +43,24 @@ class UsedIds:
         Raises `Fault` (`ID_REUSED`) where any of them is another job's, and then nothing has been stored.
         """
         self._forget(state.judged)
-        before: dict[str, str] = {}
+        before: dict[str, _Claim] = {}
         for index, (key, digest) in enumerate(zip(keys, digests, strict=True)):
-            claimed = self._claims.get(key)
-            known = known_digest(state, key) or (claimed.digest if claimed is not None else before.get(key))
-            _compare(state, index, key, digest, known)
-            before[key] = digest
-        fresh = {key: _Claim(digest) for key, digest in before.items() if key not in self._claims}
+            name = _name(state, key)
+            claimed = self._claims.get(name) or before.get(name)
+            known = known_digest(state, key) or (claimed.digest if claimed is not None else None)
+            _compare(state, index, key, digest, known, anothers=claimed is not None and claimed.key != key)
+            before[name] = _Claim(key, digest)
+        fresh = {name: claim for name, claim in before.items() if name not in self._claims}
         self._claims |= fresh
 
         def stored(sequence: int) -> None:
-            self._claims |= {key: claim._replace(sequence=sequence) for key, claim in fresh.items()}
+            self._claims |= {name: claim._replace(sequence=sequence) for name, claim in fresh.items()}
 
         try:
             yield stored
         except BaseException:
-            for key in fresh:
-                self._claims.pop(key, None)
+            for name in fresh:
+                self._claims.pop(name, None)
             raise
 
     def check(self, keys: Sequence[str], digests: Sequence[str], state: State) -> None:
@@ -69,14 +71,20 @@ class UsedIds:
     def _forget(self, judged: int) -> None:
         """Forget those that admission has judged: the fold knows them, or counted them in a flood of refusals."""
         while self._claims:  # the oldest stand first
-            key, claim = next(iter(self._claims.items()))
+            name, claim = next(iter(self._claims.items()))
             if not 0 < claim.sequence <= judged:
                 return
-            del self._claims[key]
+            del self._claims[name]
 
 
-def _compare(state: State, index: int, key: str, digest: str, known: str | None) -> None:
-    if is_of_another(state, key):
+def _name(state: State, key: str) -> str:
+    """Under what an id is held: in its tenant; below level 2 each user has ids of their own."""
+    tenant, _, job_id = key.split(".")
+    return f"{tenant}.{job_id}" if state.terms.amended else key
+
+
+def _compare(state: State, index: int, key: str, digest: str, known: str | None, *, anothers: bool = False) -> None:
+    if anothers or is_of_another(state, key):
         why = ID_OF_ANOTHER
     elif known is not None and known != digest:
         why = REJECT_SENTENCES[RejectReason.ID_REUSED]

@@ -82,3 +82,11 @@ def test_the_id_of_another_users_job_in_the_tenant_is_refused_and_of_another_ten
         submit(UsedIds(), known(**{of_bob: "a"}), (A, "a"))
     assert caught.value.reason == "ID_REUSED"
     submit(UsedIds(), known(**{A.replace("acme", "other"): "a"}), (A, "a"))
+
+
+def test_of_two_users_who_submit_an_id_at_the_same_time_the_second_is_told_that_it_is_the_others():
+    used, of_bob = UsedIds(), A.replace("alice", "bob")
+    with used.claim([A], ["a"], known()):
+        with pytest.raises(Fault, match="this id names a job of somebody else in this tenant"):
+            submit(used, known(), (of_bob, "a"))
+        submit(used, known(), (A.replace("acme", "other"), "a"))
