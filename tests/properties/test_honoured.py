@@ -1,23 +1,32 @@
 """A reservation is honoured whenever a legal sufficient victim set exists (R19, R26): at rest nobody who may reclaim waits for one.
 
 Over reservations policy-wide, per pool and of tenants, for preemptible jobs and others. What is kept for jobs of a better rank is not to be
-had (R16, R18). The oracle writes out every set; the product may only have missed what rests for a moment from searches that found nobody.
+had (R16, R18), unless they do not rank inside their reservation while it does (R15). The oracle writes out every set; the product may only
+have missed what rests for a moment from searches that found nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from hypothesis import given
 
+from headrace.contracts.durations import HOUR
 from headrace.contracts.writers import ALLOCATOR
 from headrace.domain.job_states import JobState
 from headrace.domain.jobs import JobRecord
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.gates import may_start
-from headrace.domain.queueing.holds import as_seen_by
+from headrace.domain.queueing.holds import OutOfReach, holds_before
+from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.searches import REST_MAX
+from headrace.domain.state import PoolState
 from headrace.simulate.world import World
+from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
-from tests.properties.histories import scenarios
+from tests.properties.crowded import crowded
+from tests.properties.histories import QUIET_AT, scenarios
 from tests.properties.reclaim_oracle import Oracle
 
 CANDIDATES_MAX = 7
@@ -48,13 +57,45 @@ class Watched(World):
         for pool in open_pools(self.state, job.policy, profile) if profile is not None else ():
             if job.barred_from == pool.document.name or not may_start(self.state, job, pool.document.name):
                 continue
-            with as_seen_by(self.state, job, pool):
+            with self._kept(job, pool):
                 oracle = Oracle(self.state, job, pool, self.now)
-                if not oracle.may_begin() or oracle.is_at_own_limit() or oracle.is_sufficient(()):
+                assert is_inside(self.state, job, pool) is oracle.is_inside(), job.key
+                if not oracle.may_begin() or oracle.is_at_own_limit():
+                    continue
+                if oracle.is_sufficient(()):
+                    if oracle.is_inside() and not self.state.ladders.moments:
+                        return f"{job.key} has room in {pool.document.name} at {self.now}"
                     continue
                 if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
                     return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"
         return ""
+
+    @contextmanager
+    def _kept(self, job: JobRecord, pool: PoolState) -> Iterator[None]:
+        """Meanwhile what is rightly kept from the job is not free."""
+        mine = Oracle(self.state, job, pool, self.now).is_inside()
+        kept = [
+            hold
+            for hold in holds_before(self.state, job, pool)
+            if not mine or Oracle(self.state, hold.job, pool, self.now).is_inside()
+        ]
+        out = [OutOfReach(self.state, pool, hold) for hold in kept]
+        try:
+            yield
+        finally:
+            for one in reversed(out):
+                one.end()
+
+
+@histories()
+@given(crowded())
+def test_whoever_shares_out_small_pools_gets_back_what_is_reserved_within_every_limit_and_comes_to_rest(scenario) -> None:
+    world = Watched(scenario, judged=False)
+    for _ in world.run():
+        pass
+
+    assert Auditor().read_all(world.log.messages_after(0)) == []
+    assert [stated.facts for stated in world.history if stated.at > QUIET_AT - 6 * HOUR] == []
 
 
 @histories()

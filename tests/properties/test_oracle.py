@@ -9,6 +9,7 @@ from headrace.allocator import decide
 from headrace.contracts import facts as f
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
+from tests.properties.crowded import crowded
 from tests.properties.histories import scenarios
 from tests.properties.oracle import Oracle
 from tests.properties.test_histories import play
@@ -41,10 +42,7 @@ class Watched:
         return facts
 
 
-@pytest.mark.skipif(not str(decide.__file__).endswith(".py"), reason="nobody can stand between rules that are machine code")
-@histories(one_in=2)
-@given(scenarios())
-def test_every_round_grants_what_a_look_at_everything_would(scenario) -> None:
+def watch(scenario) -> None:
     watched = Watched()
     watched.real, decide.grant = decide.grant, watched.grant
     try:
@@ -53,3 +51,22 @@ def test_every_round_grants_what_a_look_at_everything_would(scenario) -> None:
         decide.grant = watched.real
 
     assert watched.rounds
+
+
+compiled = pytest.mark.skipif(
+    not str(decide.__file__).endswith(".py"), reason="nobody can stand between rules that are machine code"
+)
+
+
+@compiled
+@histories(one_in=2)
+@given(scenarios())
+def test_every_round_grants_what_a_look_at_everything_would(scenario) -> None:
+    watch(scenario)
+
+
+@compiled
+@histories(one_in=2)
+@given(crowded())
+def test_so_does_every_round_in_small_pools_that_are_shared_out(scenario) -> None:
+    watch(scenario)

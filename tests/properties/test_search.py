@@ -23,6 +23,7 @@ from headrace.simulate.happenings import happen
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
 from tests.properties.campaign import histories
+from tests.properties.crowded import crowded
 from tests.properties.histories import scenarios
 from tests.properties.reclaim_oracle import Oracle
 
@@ -140,11 +141,22 @@ class Doubted:
         return self.trusted.next_wakeup()
 
 
-@histories()
-@given(scenarios())
-def test_so_it_is_for_every_search_of_any_history_over_pools_keys_tenants_and_gangs(scenario) -> None:
+def doubt(scenario: Scenario) -> int:
+    """Play a history with a doubted preemption; how often it was asked."""
     world = World(scenario, judged=False)
     doubted = Doubted(world)
     for _ in world.run():
         pass
-    assert doubted.asked
+    return doubted.asked
+
+
+@histories()
+@given(scenarios())
+def test_so_it_is_for_every_search_of_any_history_over_pools_keys_tenants_and_gangs(scenario) -> None:
+    assert doubt(scenario)
+
+
+@histories()
+@given(crowded())
+def test_and_for_every_search_in_small_pools_that_are_shared_out(scenario) -> None:
+    assert doubt(scenario)
