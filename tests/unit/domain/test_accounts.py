@@ -15,6 +15,12 @@ def numbered(tenant, user, number):
     return f.AccountNumberedV1(tenant=tenant, user=user, number=number)
 
 
+def below_level_2():
+    hall = Hall()
+    hall.state.terms.level = 1
+    return hall
+
+
 def test_the_next_number_is_one_that_nobody_has_or_had():
     state = State()
     assert next_number(state) == FIRST
@@ -53,7 +59,7 @@ def test_whose_jobs_have_not_ended_keeps_the_number():
 
 
 def test_who_was_here_before_the_level_was_raised_keeps_the_number_of_the_files_that_nodes_have():
-    hall = Hall()
+    hall = below_level_2()
     hall.policy("p")
     job = hall.admit("p", "j")
     hall.say(
@@ -71,7 +77,7 @@ def test_who_was_here_before_the_level_was_raised_keeps_the_number_of_the_files_
 
 
 def test_of_two_who_had_the_same_number_neither_keeps_it():
-    hall = Hall()
+    hall = below_level_2()
     assert former_number("acme", ALIKE[0]) == former_number("acme", ALIKE[1])
     for handle in ALIKE:
         hall.say("governance", f.UserAppliedV1(author="a.b", user=User(tenant="acme", handle=handle)))
