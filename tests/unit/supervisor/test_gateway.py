@@ -60,7 +60,9 @@ def test_with_a_certificate_it_speaks_tls():
 
 def test_what_it_says_by_itself_has_a_code_a_reason_and_a_message():
     replies = manager(made())["local_reply_config"]
-    for one in (*(mapper["body_format_override"] for mapper in replies["mappers"]), replies["body_format"]):
+    well, *others = (mapper["body_format_override"] for mapper in replies["mappers"])
+    assert well == {"json_format": {"status": "SERVING"}}
+    for one in (*others, replies["body_format"]):
         said = one["json_format"]
         assert all((said["code"], said["message"], said["details"][0]["reason"]))
     silent = [mapper for mapper in replies["mappers"] if "extension_filter" in mapper["filter"]]
