@@ -117,10 +117,10 @@ class Tape:
             shapes = self.random.choices(range(len(GPUS)), k=ADMITTED_AT_ONCE)
             yield self.write("admission", tuple(map(self.admitted, shapes)))
 
-    def lives(self, facts: int) -> Iterator[Stored]:
+    def lives(self, facts: int, every: int = 2 * SECOND) -> Iterator[Stored]:
         """Records of jobs that come, run and end, five facts each; a batch every two seconds, so that the fold forgets the first."""
         for _ in range(0, facts, 5 * BATCH):
-            self.now += 2 * SECOND
+            self.now += every
             jobs = [self.admitted(0) for _ in range(BATCH)]
             yield self.write("admission", tuple(jobs))
             yield self.write("allocator", tuple(map(self._granted, jobs)))

@@ -81,7 +81,10 @@ _decoder: msgspec.json.Decoder[Step] = msgspec.json.Decoder(Step)
 
 
 class Journal:
-    """The file at `path`. `open`: leases by id; `unsent`: facts in order; `sending`: what was perhaps sent; `last`: our last record."""
+    """The file at `path`. `open`: leases by id; `unsent`: facts in order; `sending`: what was perhaps sent; `last`: our last record.
+
+    `found`: whether there was one.
+    """
 
     def __init__(self, path: str, rewrite_at: int = REWRITE_AT) -> None:
         self._path = path
@@ -90,6 +93,7 @@ class Journal:
         self.unsent: deque[AnyFact] = deque()
         self.sending: Sending | None = None
         self.last = 0
+        self.found = os.path.exists(path)
         self._read()
         self._descriptor = -1
         self._size = 0

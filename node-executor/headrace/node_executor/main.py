@@ -255,6 +255,8 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
             "keepers_in_python", reason="the C program could not be built", help="jobs start more slowly, and take more memory"
         )
     journal = Journal(f"{settings.data}/journal")
+    if gone := journal_gone(journal, workspace, f"{settings.data}/journal"):
+        _log.error("journal_gone", reason=gone)
     runtime = ProcessRuntime(Nursery(program, lock), workspace.kept)
     engine = find_engine(settings.containers, os.environ.get("XDG_RUNTIME_DIR", ""))
     known = {workspace.name(left.order) for left in journal.open.values()}
@@ -314,6 +316,16 @@ def registration(settings: Settings, isolation: str, levels: Mapping[str, str], 
         levels={kind: level for kind, level in levels.items() if level != isolation} | dict(inside),
         reads=READS,
         at=clock(),
+    )
+
+
+def journal_gone(journal: Journal, workspace: Workspace, path: str) -> str:
+    """What is said where jobs have been on this node and the journal that knew of them is not there; empty where all is well."""
+    if journal.found or not os.listdir(workspace.leases):
+        return ""
+    return (
+        f"{path} is gone, and {workspace.leases} has jobs that it knew of: what still runs of them is ended, and the ledger has them "
+        "lost, so that they go on from their checkpoints; nothing is to be done, unless the whole directory was lost: then it is a new node"
     )
 
 

@@ -53,7 +53,7 @@ class Standings:
         self._borrowers: dict[PolicyState, Borrower] = {}
         self._doubted: dict[Borrower, None] = {}
         self._made = 0
-        state.stale, state.pending.stale = {}, {}
+        state.stale, state.pending.stale, state.pending.missed = {}, {}, False
 
     def refresh(self) -> None:
         """Work out anew what the fold, or a trial grant, has made stale."""
@@ -61,8 +61,9 @@ class Standings:
         groups, policies = state.pending.stale or {}, state.stale or {}
         if not groups and not policies and self._documents == state.documents_sequence:
             return
+        missed, state.pending.missed = state.pending.missed, False
         state.stale, state.pending.stale = {}, {}
-        if self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
+        if missed or self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
             self._documents = state.documents_sequence
             self._start_again()
             groups, policies = dict.fromkeys(state.pending.groups.values()), {}

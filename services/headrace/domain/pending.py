@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from headrace.domain.state import PolicyState
 
 
+STALE_MAX = 10_000
+"""Groups that are remembered to have changed; each is a few hundred bytes."""
+
 Place = tuple[int, int, tuple[int, int], str]
 
 
@@ -95,15 +98,20 @@ class JobGroup:
 
 
 class Pending:
-    """All groups, and the jobs that stand aside. `stale` collects groups that have changed, once somebody watches."""
+    """All groups, and the jobs that stand aside. `stale` collects groups that have changed, once somebody watches.
 
-    __slots__ = ("_delayed", "aside", "by_policy", "groups", "stale")
+    `missed`: so many had changed before anybody looked that they were let go of: who watches has to look at all groups. A standby and an
+    auditor of other releases' records fold for days without ever looking.
+    """
+
+    __slots__ = ("_delayed", "aside", "by_policy", "groups", "missed", "stale")
 
     def __init__(self) -> None:
         self.groups: dict[tuple[object, ...], JobGroup] = {}
         self.aside: dict[str, JobRecord] = {}
         self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
         self.stale: dict[JobGroup, None] | None = None
+        self.missed = False
         self._delayed: list[tuple[int, str, JobRecord]] = []
 
     def add(self, job: JobRecord, now: int) -> None:
@@ -174,6 +182,9 @@ class Pending:
     def mark(self, group: JobGroup) -> None:
         """The group's head may be another now."""
         if self.stale is not None:
+            if len(self.stale) >= STALE_MAX:
+                self.stale.clear()
+                self.missed = True
             self.stale[group] = None
 
     def group_of(self, job: JobRecord) -> JobGroup | None:

@@ -9,9 +9,11 @@ from headrace.allocator.headroom import bits_of
 from headrace.allocator.lines import Board
 from headrace.allocator.standings import REQUESTS_KEPT, Standings
 from headrace.contracts import documents as d
+from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import SECOND
 from headrace.contracts.writers import ALLOCATOR
+from headrace.domain import pending as pending_module
 from headrace.simulate.world import World
 from tests.properties.histories import scenarios
 from tests.unit.allocator.history import History, policy
@@ -112,3 +114,21 @@ class Doubted(World):
 def test_what_is_kept_is_what_would_be_worked_out_from_nothing(scenario):
     for _ in Doubted(scenario, judged=False).run():
         pass
+
+
+def test_changes_that_nobody_looks_at_are_let_go_of_and_who_looks_then_is_told_to_look_at_all(monkeypatch):
+    monkeypatch.setattr(pending_module, "STALE_MAX", 8)
+    told = History(policy("ml", 4))
+    told.node()
+    for _ in range(20):
+        job = told.admit("ml/one")
+        told.cancel(job)
+        told.say(f.JobEndedV1(job=job.key, attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    pending = told.state.pending
+    assert (len(pending.stale) <= 8, pending.missed) == (True, True)
+
+    jobs = [told.admit(queue) for queue in ("ml/one", "ml/two", "ml/half", "ml/cpu")]
+
+    rounds = [*told.allocate(), *told.allocate()]
+    granted = {fact.job for fact in rounds if isinstance(fact, f.LeaseGrantedV1)}
+    assert (granted, pending.missed) == ({job.key for job in jobs}, False)

@@ -10,7 +10,8 @@ import sys
 from headrace.contracts.facts import LeaseEndedV1
 from headrace.node_executor.arguments import parse
 from headrace.node_executor.journal import Journal
-from headrace.node_executor.main import FAILED, Stop, closed, registration
+from headrace.node_executor.main import FAILED, Stop, closed, journal_gone, registration
+from headrace.node_executor.workspace import Workspace
 
 from .conftest import JOB, order
 
@@ -70,3 +71,18 @@ async def test_who_is_ending_its_jobs_is_not_talked_out_of_it() -> None:
     stop.heard(signal.SIGTERM)
     stop.heard(signal.SIGHUP)
     assert stop.ends_jobs
+
+
+def test_a_journal_that_is_gone_is_named_where_jobs_have_been_and_not_on_a_new_node(tmp_path) -> None:
+    path, workspace = str(tmp_path / "journal"), Workspace(str(tmp_path))
+    first = Journal(path)
+    assert (first.found, journal_gone(first, workspace, path)) == (False, "")
+    first.close()
+    (tmp_path / "leases" / "a.b.c.1.0").mkdir()
+    again = Journal(path)
+    assert (again.found, journal_gone(again, workspace, path)) == (True, "")
+    again.close()
+    (tmp_path / "journal").unlink()
+    lost = Journal(path)
+    assert journal_gone(lost, workspace, path).startswith(f"{path} is gone, and {tmp_path}/leases has jobs that it knew of: ")
+    lost.close()
