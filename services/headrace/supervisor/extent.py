@@ -15,9 +15,13 @@ from headrace.accounting.database import Database, DatabaseAway, DatabaseRefused
 from headrace.archive import manifest as manifests
 from headrace.archive.history import ARCHIVE
 from headrace.archive.manifest import ArchiveBroken
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogError, LogRefused
+from headrace.contracts.subjects import LEDGER_STREAM, SNAPSHOT_STREAM
 from headrace.supervisor.installation import InstallationError
 
 if TYPE_CHECKING:
+    from headrace.bus.connection import Connection
     from headrace.supervisor.installation import Installation
 
 
@@ -36,6 +40,24 @@ async def see_copy(dsn: str, tip: int) -> None:
         return  # accounting says so
     finally:
         await database.close()
+
+
+async def snapshots_gone(bus: Connection) -> str:
+    """What is said where there is a ledger and no stream of its snapshots; empty where all is well. That is no reason not to start."""
+    try:
+        await JetStreamLog(bus, LEDGER_STREAM).tip()
+    except LogError:
+        return ""
+    try:
+        await JetStreamLog(bus, SNAPSHOT_STREAM).tip()
+    except LogRefused:
+        return (
+            f"the stream {SNAPSHOT_STREAM} is gone: every service reads the ledger from its first record now, which takes longer; "
+            "the next snapshot is taken by itself"
+        )
+    except LogError:
+        pass
+    return ""
 
 
 def _see(tip: int, through: int, where: str) -> None:

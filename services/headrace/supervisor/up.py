@@ -118,6 +118,8 @@ class Up:
         try:
             inspector = await self._start_nats()
             try:
+                if gone := await extent.snapshots_gone(inspector.core):
+                    self._say("snapshots", gone)
                 await servers.until_streams(inspector.core, self.settings.nats_servers)
                 tip = await inspector.tip()
                 await asyncio.to_thread(extent.see_archive, self.installation, tip)

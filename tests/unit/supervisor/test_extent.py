@@ -11,7 +11,11 @@ from headrace.accounting import copies
 from headrace.accounting.database import Database, DatabaseAway
 from headrace.archive import manifest as manifests
 from headrace.archive.manifest import ArchiveBroken, Manifest, Piece
-from headrace.supervisor.extent import see_archive, see_copy
+from headrace.bus.connection import Connection
+from headrace.bus.jetstream import JetStreamLog
+from headrace.bus.log import LogRefused
+from headrace.contracts.subjects import SNAPSHOT_STREAM
+from headrace.supervisor.extent import see_archive, see_copy, snapshots_gone
 from headrace.supervisor.installation import Installation, InstallationError
 
 PIECE = Piece(month="2026-01", first=1, last=90, size=1, digest="", last_digest="")
@@ -54,3 +58,22 @@ async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away
         await see_copy("postgresql://nowhere", 11)
     monkeypatch.setattr(Database, "once", away)
     await see_copy("postgresql://nowhere", 0)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "snapshots", "said"),
+    [
+        (True, True, ""),
+        (False, False, ""),
+        (True, False, f"the stream {SNAPSHOT_STREAM} is gone: every service reads the ledger from its first"),
+    ],
+)
+async def test_snapshots_that_are_gone_beside_a_ledger_are_told(monkeypatch, ledger, snapshots, said) -> None:
+    async def tip(self: JetStreamLog) -> int:
+        if not (ledger if self._stream == "LEDGER" else snapshots):
+            raise LogRefused("stream not found (10059)")
+        return 1
+
+    monkeypatch.setattr(JetStreamLog, "tip", tip)
+    found = await snapshots_gone(cast("Connection", None))
+    assert (found.startswith(said), bool(found)) == (True, bool(said))
