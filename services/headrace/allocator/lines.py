@@ -181,6 +181,7 @@ class Board:
         "_doubted",
         "_inside",
         "_ladders",
+        "_lending",
         "_live",
         "_of_shape",
         "_order",
@@ -219,6 +220,7 @@ class Board:
         self._order: list[StaticRank] = []
         self._within: dict[str, dict[PolicyState, None]] = {}
         self._across: dict[str, dict[PolicyState, None]] = {}
+        self._lending: dict[str, None] = {}  # the tenants that lend across
         self._posts = 0
         self.lendings = 0
 
@@ -317,12 +319,16 @@ class Board:
     def lend(self, policy: PolicyState, *, within: bool, across: bool) -> None:
         """Note whether a policy holds something that others of its tenant, or other tenants, might take back."""
         self.lendings += 1
+        tenant = policy.document.tenant
         for lenders, lends in ((self._within, within), (self._across, across)):
-            of_tenant = lenders.setdefault(policy.document.tenant, {})
+            of_tenant = lenders.setdefault(tenant, {})
             if lends:
                 of_tenant[policy] = None
             else:
                 of_tenant.pop(policy, None)
+        self._lending[tenant] = None
+        if not self._across[tenant]:
+            del self._lending[tenant]
 
     def lends_within(self, policy: PolicyState) -> bool:
         """Whether some other policy of its tenant is above its reservation here (R24). False: a search among them cannot succeed."""
@@ -331,8 +337,7 @@ class Board:
 
     def lends_across(self, policy: PolicyState) -> bool:
         """The same of other tenants."""
-        tenant = policy.document.tenant
-        return any(lenders for other, lenders in self._across.items() if other != tenant)
+        return len(self._lending) > (policy.document.tenant in self._lending)
 
     def best(self, feasible: int, allowed: Callable[[Post, int], int]) -> Candidate | None:
         """The best-ranked candidate whose request is in `feasible`; `allowed` narrows what a post may take."""

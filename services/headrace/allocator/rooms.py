@@ -122,6 +122,10 @@ class Rooms:
         """Of the requests of a post those that could be granted there now."""
         return self.placeable(post, requests & (post.inside | post.borrowing))
 
+    def surely_fits(self, board: Board) -> int:
+        """The requests that could be placed in the pool now by anybody; perhaps others as well."""
+        return 0 if self.keeping.get(board.name) is not None else self.fits(board) & ~self._standings.needs.uncertain
+
     def placeable(self, post: Post, requests: int) -> int:
         """The same, whatever accounts say."""
         keeping = self.keeping.get(post.board.name)

@@ -30,7 +30,7 @@ class Searching:
     """The searches that one round opens, at log time `now`. `skip`: jobs that this record settles.
 
     `_first`: for whom what is free in a pool is kept in this round, although nobody has looked for victims yet. `_nobody`: how a pool stood
-    when there was no such job.
+    when there was no such job that ranks before some rank.
     """
 
     def __init__(self, state: State, standings: Standings, rooms: Rooms, now: int, skip: AbstractSet[str]) -> None:
@@ -40,7 +40,7 @@ class Searching:
         self._now = now
         self._skip = skip
         self._first: dict[str, JobRecord] = {}
-        self._nobody: dict[str, tuple[int, int]] = {}
+        self._nobody: dict[str, tuple[tuple[int, int], Rank]] = {}
         self._opened: dict[str, JobRecord] = {}
 
     def spills_not(self, earlier: Post, requests: int) -> int:
@@ -94,7 +94,7 @@ class Searching:
         """Whether what is free in the pool is kept from somebody of this rank, because it might help one who ranks before (R19)."""
         job = self.job_in(board)
         if job is None:
-            first = self._first_of(board)
+            first = self._first_of(board, rank)
             if first is None or not first[0] < rank:
                 return False
             self._first[board.name] = first[1]
@@ -105,36 +105,43 @@ class Searching:
         post, number = found
         return rank > post.rank(number, place_in_line(job))
 
-    def _first_of(self, board: Board) -> tuple[Rank, JobRecord] | None:
-        """The best-ranked that has no room but might take something back in the pool."""
+    def _first_of(self, board: Board, rank: Rank) -> tuple[Rank, JobRecord] | None:
+        """The best-ranked that has no room but might take something back in the pool; nobody where that is none who ranks before `rank`."""
         if not self._amended or not board.asking:
             return None
         seen = self._rooms.moves, board.lendings
-        if self._nobody.get(board.name) == seen:
+        nobody = self._nobody.get(board.name)
+        if nobody is not None and nobody[0] == seen and rank <= nobody[1]:
             return None
-        best = self._best(board, at_last=False)
+        best = self._best(board, before=rank)
         if best is None:
-            self._nobody[board.name] = seen
+            self._nobody[board.name] = seen, rank
         return best
 
     def open(self, board: Board) -> None:
         """When nothing more is granted: the best-ranked of those that find no room opens a search, one for each pool at a time."""
         if board.pool.search is None and board.asking:
-            best = self._best(board, at_last=True)
+            best = self._best(board)
             if best is not None:
                 self._opened[board.name] = best[1]
 
-    def _best(self, board: Board, *, at_last: bool) -> tuple[Rank, JobRecord] | None:
-        """The best-ranked that finds no room but might take something back. `at_last`: who has room elsewhere has been granted it.
+    def _best(self, board: Board, before: Rank | None = None) -> tuple[Rank, JobRecord] | None:
+        """The best-ranked that finds no room but might take something back; with `before`, of those who rank before that.
 
         A job searches in one pool after the other, in its order. While the pool rests from fruitless searches, only requests that were
-        never searched for are looked at.
+        never searched for are looked at. With `before` more may be granted yet, so who has room elsewhere is left out.
         """
-        pool = board.pool
+        pool, bound = board.pool, None if before is None else before[:4]
         resting = is_resting(pool, self._now)
+        sure = self._rooms.surely_fits(board)
         best: tuple[Rank, JobRecord] | None = None
         for post in self._fresh(board) if resting else board.asking:
-            able = post.asking & self._able(post)
+            asking, footing = post.asking, post.footing
+            if not asking & ~(sure & footing.ready):
+                continue
+            if bound is not None and (0 if asking & footing.fits else 1, *post.static) > bound:
+                continue
+            able = asking & self._able(post)
             without_room = able & ~self._rooms.placeable(post, able & post.footing.ready) if able else 0
             if not without_room or not self._is_lent_to(post):
                 continue
@@ -143,9 +150,9 @@ class Searching:
                 if job.key in self._skip or (resting and was_searched(pool, job)) or not is_worthwhile(pool, job, self._now):
                     continue
                 rank = post.rank(number)
-                if best is not None and best[0] < rank:
+                if (best is not None and best[0] < rank) or (before is not None and not rank < before):
                     continue
-                if not self._searches_before(post, number) and (at_last or not self._goes_elsewhere(post, number)):
+                if not self._searches_before(post, number) and (before is None or not self._goes_elsewhere(post, number)):
                     best = rank, job
         return best
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.allocator.lines import Board
 from headrace.allocator.rooms import Rooms
 from headrace.allocator.searching import Searching
 from headrace.allocator.strands import Post
@@ -30,6 +31,9 @@ class Fitting(Rooms):
 
     def placeable(self, post: Post, requests: int) -> int:
         return requests & self.fitting
+
+    def surely_fits(self, board: Board) -> int:
+        return self.fitting
 
 
 def crowded(*policies: object) -> History:
