@@ -313,7 +313,7 @@ async def test_a_release_known_late_changes_what_is_stored(postgres: Postgres) -
 
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
-MEASURED = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost")
+MEASURED = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost")
 
 
 QUESTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (

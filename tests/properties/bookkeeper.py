@@ -20,7 +20,9 @@ TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "
 ONE = {"gpu": 126_000, "cpu": 1_000, "memory": 1_024}
 HOUR = 3_600_000_000
 GPU_UNITS = 126_000
-MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost", "cost", "lost_cost")
+AMENDED = 2
+"""The level from which a lease is charged from its real start, and not from its grant."""
+MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost", "cost", "lost_cost")
 SLICES = {"1g.10gb": 1, "1g.20gb": 2, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8}
 """Memory slices of a device of 80 GB that a MIG slice takes: an eighth of the memory each."""
 
@@ -85,15 +87,22 @@ class Lease:
     devices: Sequence[Json] = ()
     away: list[list[int | None]] = field(default_factory=list)
     """Suspensions."""
+    charged: int | None = None
+    """Since when it is charged."""
+    resuming: bool = False
 
     def hears(self, at: int, now: int) -> int:
         self.heard = max(self.heard, min(at, now))
         return self.heard
 
     def holds(self, key: str, moment: int) -> bool:
-        if not (self.granted <= moment and (self.ended is None or moment < self.ended)):
+        if self.charged is None or not (self.charged <= moment and (self.ended is None or moment < self.ended)):
             return False
         return key != "gpu" or not self.is_away(moment)
+
+    def is_starting(self, moment: int) -> bool:
+        ends = self.ended if self.charged is None else self.charged
+        return self.granted <= moment and (ends is None or moment < ends)
 
     def is_away(self, moment: int) -> bool:
         return any(since <= moment and (until is None or moment < until) for since, until in self.away)
@@ -130,6 +139,7 @@ class Bookkeeper:
         """Up to where is counted: the time of the ledger, or the moment after it where a suspension took no time at all."""
         self.first = 0
         self.sequence = 0
+        self.level = 1
         self.jobs: dict[str, Job] = {}
         self.leases: dict[tuple[str, int, int], Lease] = {}
         self.waits: list[tuple[Job, int, int]] = []
@@ -168,6 +178,9 @@ class Bookkeeper:
         self._keep()
 
     # What was written.
+
+    def _installation_level(self, fact: Json, _record: Json, _number: int) -> None:
+        self.level = max(self.level, fact["level"])
 
     def _group_applied(self, fact: Json, _record: Json, _number: int) -> None:
         self.groups[fact["group"].get("tenant", "default"), fact["group"]["name"]] = fact["group"]
@@ -251,6 +264,7 @@ class Bookkeeper:
             record["now"],
             record["now"],
             devices=fact.get("devices", ()),
+            charged=record["now"] if self.level < AMENDED else None,
         )
         self.kept.pop(job.key, None)
 
@@ -270,6 +284,12 @@ class Bookkeeper:
         lease = self._held(fact)
         if lease is not None and lease.started is None:
             lease.started = lease.hears(fact["at"], record["now"])
+            gang = self._attempt(fact)
+            if all(each.started is not None and each.ended is None for each in gang):
+                runs = max(each.started for each in gang if each.started is not None)
+                for each in gang:
+                    if each.charged is None:
+                        each.charged = each.heard = max(each.heard, runs)
 
     def _lease_rung(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
@@ -285,15 +305,27 @@ class Bookkeeper:
 
     def _lease_suspended(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
-        if lease is not None and lease.amounts.get("gpu") and not (lease.away and lease.away[-1][1] is None):
+        if lease is not None and lease.charged is not None and lease.amounts.get("gpu") and not lease.is_suspended:
+            lease.resuming = False
             lease.away.append([lease.hears(fact["at"], record["now"]), None])
 
     def _resume_ordered(self, fact: Json, record: Json, _number: int) -> None:
         for lease in self._attempt(fact):
-            if lease.away and lease.away[-1][1] is None and lease.ended is None:
-                lease.heard = max(lease.heard + 1, record["now"])
-                lease.away[-1][1] = lease.heard
-                self.until = max(self.until, lease.heard)
+            if lease.is_suspended and lease.ended is None:
+                lease.resuming = True
+                if self.level < AMENDED:
+                    self._resumes(lease, record["now"])
+
+    def _lease_resumed(self, fact: Json, record: Json, _number: int) -> None:
+        lease = self._held(fact)
+        if lease is not None and lease.resuming and lease.is_suspended:
+            self._resumes(lease, min(fact["at"], record["now"]))
+
+    def _resumes(self, lease: Lease, at: int) -> None:
+        lease.heard = max(lease.heard + 1, at)
+        lease.away[-1][1] = lease.heard
+        lease.resuming = False
+        self.until = max(self.until, lease.heard)
 
     def _lease_ended(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
@@ -506,7 +538,7 @@ class Bookkeeper:
     def _moments(self, bounds: Sequence[int]) -> set[int]:
         moments = {since for since, *_ in self.reservations} | {since for since, *_ in self.prices} | set(bounds)
         for lease in self.leases.values():
-            moments |= {lease.granted, lease.ended or self.until, *(lease.lost or ())}
+            moments |= {lease.granted, lease.charged or lease.granted, lease.ended or self.until, *(lease.lost or ())}
             moments |= {moment if moment is not None else self.until for away in lease.away for moment in away}
         for _, since, until in self._all_waits():
             moments |= {since, until}
@@ -530,6 +562,9 @@ class Bookkeeper:
         policies: dict[tuple[str, str], list[Lease]] = defaultdict(list)
         for lease in self.leases.values():
             policies[lease.job.key.split(".")[0], lease.job.policy].append(lease)
+            if lease.is_starting(moment) and moment < self.until:
+                for key, units in lease.amounts.items():
+                    found[period, lease.job.names(fields, lease), key]["provider_lost"] += units * span
             if lease.is_away(moment) and moment < self.until:
                 found[period, lease.job.names(fields, lease), "gpu"]["suspended"] += lease.amounts["gpu"] * span
         for policy in policies.keys() | {(tenant, name) for _, _, tenant, name, _, _ in self.reservations}:

@@ -17,7 +17,7 @@ from headrace.accounting.costs import PriceList, hour_of
 from headrace.accounting.rows import Lease
 from headrace.accounting.sums import SumRow
 from headrace.accounting.tally import Entry, Line, Place, lines
-from headrace.accounting.tariffs import MILLION
+from headrace.accounting.tariffs import MILLION, NO_TARIFF
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.documents import Group
 from headrace.contracts.durations import DAY, HOUR
@@ -85,6 +85,12 @@ def _lasting(tables: Tables, pieces: Pieces, now: int) -> Iterator[Entry]:
             begun, ended = max(since, lease.lost_from), min(until, lease.lost_until)
             if begun < ended:
                 yield from pieces.of(lease, key, begun, ended, lost_reserved=use.reserved, lost_borrowed=use.borrowed)
+    for row in tables.leases.values():
+        lease = Lease(**row)
+        if lease.charged_at is None and lease.ended_at is None and lease.granted_at < now:
+            for key, units in lease.amounts.items():
+                for entry in pieces.of(lease, key, lease.granted_at, now, provider_lost=units):
+                    yield entry._replace(tariff=NO_TARIFF)
     for suspension in tables.suspensions.values():
         if suspension.until is None and suspension.since < now:
             lease = Lease(**tables.leases[suspension.lease])
@@ -138,7 +144,7 @@ def priced(scenario: Scenario) -> Scenario:
     )
 
 
-EXACT = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost")
+EXACT = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost")
 
 
 def differences(found: dict[Place, Line], told: dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]) -> dict[Any, Any]:
@@ -174,8 +180,9 @@ def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Pla
     assert differences(found, keeper.account(bounds, FIELDS)) == {}
     assert (ledger.state.now, tables.position.now) == (keeper.now, keeper.until)
     held = sum(
-        units * ((lease.ended or keeper.until) - lease.granted)
+        units * ((lease.ended or keeper.until) - lease.charged)
         for lease in keeper.leases.values()
+        if lease.charged is not None
         for units in lease.amounts.values()
     )
     away = sum(
@@ -187,7 +194,7 @@ def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Pla
     by_day = _summed((row[0] * DAY, *row[1:10], *sums) for row, sums in tables.days.items())
     assert _summed((row[0] * HOUR // DAY * DAY, *row[1:10], *sums) for row, sums in tables.hours.items()) == by_day
     by_node = _summed((row[0] * HOUR // DAY * DAY, row[1], row[2], *row[4:6], *sums) for row, sums in tables.node_hours.items())
-    placed = ((row[0] * DAY, row[1], row[7], *row[8:10], *sums[:3], sums[4]) for row, sums in tables.days.items() if row[7])
+    placed = ((row[0] * DAY, row[1], row[7], *row[8:10], *sums[:3], *sums[4:]) for row, sums in tables.days.items() if row[7])
     assert by_node == _summed(placed)
     return found
 

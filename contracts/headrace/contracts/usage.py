@@ -27,7 +27,8 @@ class UsageRow(Value, frozen=True, kw_only=True):
 
     `total` is `reserved` and `borrowed`; `lost` is the part of it that was work in no checkpoint when its job had to leave (R25). `idle`:
     of reservations, that nobody had of the policy; with `reserved` it is the whole reservation. `suspended`, `waiting` and `kept` (free
-    units that were kept for a job that waited, R16, R27) are charged to nobody. `cost` and `lost_cost` are decimals with six places, in
+    units that were kept for a job that waited, R16, R27) are charged to nobody, and neither is `provider_lost`: what was held from a grant
+    until the job ran, or until a start that never came was given up (R36, R37). `cost` and `lost_cost` are decimals with six places, in
     the installation's currency. `jobs`: how many held something.
     """
 
@@ -44,6 +45,7 @@ class UsageRow(Value, frozen=True, kw_only=True):
     cost: str = "0.000000"
     lost_cost: str = "0.000000"
     kept: str = "0"
+    provider_lost: str = "0"
 
 
 class UsageAnswer(Value, frozen=True, kw_only=True):

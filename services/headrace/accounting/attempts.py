@@ -25,6 +25,13 @@ def start(attempt: Attempt, lease: Lease, at: int, now: int) -> None:
         attempt.started_at = max(started)
 
 
+def to_charge(attempt: Attempt) -> list[Lease]:
+    """The leases to charge from now on: all that are not, once every replica has started and none has ended (R35, R37)."""
+    if attempt.started_at is None or any(lease.ended_at is not None for lease in attempt.leases.values()):
+        return []
+    return [lease for lease in attempt.leases.values() if lease.charged_at is None]
+
+
 def checkpoint(attempt: Attempt, fact: f.CheckpointRegisteredV1, node: str, now: int) -> list[Lease]:
     """Work up to here is saved, in every replica that still runs; returns those. Only `node`'s own leases have heard from it."""
     running = [lease for lease in attempt.leases.values() if lease.ended_at is None]

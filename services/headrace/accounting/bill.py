@@ -160,5 +160,5 @@ def _totals(costs: Iterable[tuple[str, int]]) -> dict[str, str]:
 
 def _hours(key: str, line: Line) -> dict[str, str]:
     """Every part; reserved and borrowed were charged, of them lost was lost, and the rest was charged to nobody."""
-    parts = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "lost")
+    parts = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost")
     return {part: quantity(key, getattr(line, part)) for part in parts}

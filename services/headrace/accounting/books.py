@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from headrace.accounting import attempts
+from headrace.accounting.charging import Charging
 from headrace.accounting.describe import about, account_of, job_row, new_lease, rejected_row, service_accounts
 from headrace.accounting.keeping import Keeping
 from headrace.accounting.meter import PastUse
@@ -29,7 +30,6 @@ from headrace.accounting.rows import (
     RecordRow,
     ReservationRow,
     Stored,
-    SuspensionRow,
     UnservedRow,
     plain,
 )
@@ -37,7 +37,6 @@ from headrace.accounting.sums import Account, Sums
 from headrace.accounting.supply import CHANGES_SUPPLY, Supply
 from headrace.accounting.tariffs import Tariffs
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU
 from headrace.contracts.durations import SECOND
 from headrace.contracts.records import Record, digest
 from headrace.domain.fold.ledger import StoredMessage
@@ -63,8 +62,6 @@ class Books:
         self._state = state
         self._position = position
         self._attempts: dict[tuple[str, int], Attempt] = {}
-        self._suspended: dict[int, int] = {}
-        """Suspended leases, and since when."""
         self._accounts: dict[str, Account] = {}
         """Jobs that have not ended, and on whose name each was admitted."""
         self._waiting = {job.key for job in state.jobs.values() if job.state is JobState.PENDING}
@@ -72,6 +69,7 @@ class Books:
         self._supply = Supply(state)
         self._tariffs = Tariffs(state)
         self._sums = Sums(self._tariffs)
+        self._charging = Charging(self._meters, self._sums)
         self._keeping = Keeping(state, self._sums, self._account)
         self._service_accounts = service_accounts(state)
         self._known_accounts: dict[Account, Account] = {}
@@ -88,7 +86,7 @@ class Books:
     def restore(self, stored: Stored) -> None:
         """Go on from stored books. Meters follow by `remember`."""
         self._attempts = {(attempt.job, attempt.attempt): attempt for attempt in stored.unsettled}
-        self._suspended = {row.lease: row.since for row in stored.suspensions}
+        self._charging.restore(stored.suspensions)
         self._accounts = {job: self._known_accounts.setdefault(account, account) for job, account in stored.accounts}
         self._meters.restore(stored.reservations)
         self._supply.restore(stored.supply)
@@ -134,6 +132,7 @@ class Books:
         changes = self._changes
         changes.position = self._position
         self._meters.settle(changes.usage, self._sums, self._state.now - MEMORY)
+        changes.suspensions = self._charging.take_rows()
         changes.days, changes.hours, changes.node_hours = self._sums.take()
         changes.jobs = [job_row(job, self._account(job)) for job in self._changed_jobs.values()]
         for job in self._changed_jobs.values():
@@ -236,8 +235,8 @@ class Books:
         self._changed_leases[number] = lease
         self._changed_jobs[job.key] = job
         self._keeping.touch(lease.node, lease.pool)
-        account = lease.account
-        self._meters.begin(lease, (name for name, amount in fact.amounts.items() if amount), record.now, account)
+        if not self._state.terms.amended:
+            self._charging.begin(lease, record.now)
 
     def _lease_started(self, fact: f.LeaseStartedV1, record: Record, number: int) -> None:
         attempt, lease = self._held(fact)
@@ -245,6 +244,9 @@ class Books:
             attempts.start(attempt, lease, fact.at, record.now)
             self._lease_changed(attempt, lease)
             self._job_changed(fact, record, number)
+            for each in attempts.to_charge(attempt):
+                self._charging.begin(each, attempt.started_at or 0)
+                self._lease_changed(attempt, each)
 
     def _lease_rung(self, fact: f.LeaseRungV1, record: Record, _number: int) -> None:
         _, lease = self._held(fact)
@@ -272,44 +274,43 @@ class Books:
     def _release(self, attempt: Attempt, lease: Lease, at: int) -> None:
         self._lease_changed(attempt, lease)
         self._keeping.touch(lease.node, lease.pool)
-        suspended = lease.lease in self._suspended
-        held = (name for name, amount in lease.amounts.items() if amount and not (suspended and name == GPU))
-        self._meters.end(lease, held, at)
-        self._suspension_ends(lease, at)
-
-    def _suspension_ends(self, lease: Lease, at: int) -> None:
-        since = self._suspended.pop(lease.lease, None)
-        if since is not None:
-            units = lease.amounts[GPU]
-            self._changes.suspensions.append(SuspensionRow(lease.lease, since, at, units))
-            self._sums.suspended(lease.account, GPU, units, since, at)
+        self._charging.end(lease, at)
 
     def _lease_suspended(self, fact: f.LeaseSuspendedV1, record: Record, number: int) -> None:
         """From now on its devices are charged to nobody (R29, R37)."""
         attempt, lease = self._held(fact)
-        if attempt is None or lease is None or lease.lease in self._suspended or not lease.amounts.get(GPU):
+        if attempt is not None and lease is not None and self._charging.is_charged_gpus(lease):
+            self._charging.suspend(lease, attempts.heard(lease, fact.at, record.now))
+            self._keeping.touch(lease.node)
+            self._lease_changed(attempt, lease)
+            self._job_changed(fact, record, number)
+
+    def _resume_ordered(self, fact: f.ResumeOrderedV1, record: Record, number: int) -> None:
+        """Before rules were amended, its devices are charged again from here on; since then, when the node says that it runs."""
+        attempt = self._attempts.get((fact.job, fact.attempt))
+        for lease in attempt.leases.values() if attempt is not None else ():
+            if not self._state.terms.amended:
+                self._resume(lease, record.now)
+            self._keeping.touch(lease.node)
+        self._job_changed(fact, record, number)
+
+    def _lease_resumed(self, fact: f.LeaseResumedV1, record: Record, number: int) -> None:
+        attempt, lease = self._held(fact)
+        if attempt is None or lease is None or not self._state.terms.amended:
             return
-        self._suspended[lease.lease] = attempts.heard(lease, fact.at, record.now)
-        self._changes.suspensions.append(SuspensionRow(lease.lease, lease.heard_at, None, lease.amounts[GPU]))
-        self._meters.end(lease, (GPU,), lease.heard_at)
-        self._keeping.touch(lease.node)
+        job = self._state.jobs.get(fact.job)
+        if lease.charged_at is None and job is not None and job.resumed_at and job.attempt == fact.attempt:
+            self._charging.begin(lease, attempts.heard(lease, fact.at, record.now))
+        self._resume(lease, min(fact.at, record.now))
         self._lease_changed(attempt, lease)
         self._job_changed(fact, record, number)
 
-    def _resume_ordered(self, fact: f.ResumeOrderedV1, record: Record, number: int) -> None:
-        """They are charged again; never in the very moment in which that ended, so that stints stay apart."""
-        attempt, job = self._attempts.get((fact.job, fact.attempt)), self._state.jobs.get(fact.job)
-        for lease in attempt.leases.values() if attempt is not None and job is not None else ():
-            held = job.leases.get(lease.rank) if job is not None else None
-            if lease.lease not in self._suspended or held is None or held.suspended_at:
-                continue
-            lease.heard_at = max(lease.heard_at + 1, record.now)
-            self._suspension_ends(lease, lease.heard_at)
-            self._meters.begin(lease, (GPU,), lease.heard_at, lease.account)
+    def _resume(self, lease: Lease, at: int) -> None:
+        job = self._state.jobs.get(lease.job)
+        held = job.leases.get(lease.rank) if job is not None else None
+        if held is not None and not held.suspended_at and self._charging.resume(lease, at):
             self._position = self._position._replace(now=max(lease.heard_at, self._position.now))
             self._changed_leases[lease.lease] = lease
-            self._keeping.touch(lease.node)
-        self._job_changed(fact, record, number)
 
     def _held(self, fact: Any) -> tuple[Attempt | None, Lease | None]:
         """The attempt and the lease that a fact speaks of, where it is still held; facts of superseded attempts do not count (R32)."""
@@ -374,6 +375,7 @@ class Books:
         f.LeaseRungV1: _lease_rung,
         f.LeaseSuspendedV1: _lease_suspended,
         f.ResumeOrderedV1: _resume_ordered,
+        f.LeaseResumedV1: _lease_resumed,
         f.CheckpointRegisteredV1: _checkpoint_registered,
         f.LeaseEndedV1: _lease_ended,
         f.LeaseRevokedV1: _lease_revoked,

@@ -17,7 +17,7 @@ from headrace.contracts.durations import DAY
 FIELDS = ("group", "profile", "user", "service_account")
 """What entries have to be grouped by, besides what they always are."""
 
-RESERVED, ON_DEMAND, SPOT = "reserved", "on demand", "spot"
+RESERVED, ON_DEMAND, SPOT, PROVIDER_LOST = "reserved", "on demand", "spot", "lost by the provider"
 
 
 class Account(NamedTuple):
@@ -55,22 +55,36 @@ def days(since: int, until: int) -> list[int]:
 
 
 def charges(entries: Iterable[Entry], prices: PriceList, bounds: Sequence[int]) -> list[Charge]:
-    """In order. What no tariff names costs nothing and is left out, but for GPUs, which are always shown."""
-    sums: dict[tuple[int, Account], int] = {}
+    """In order. What no tariff names costs nothing and is left out, but for GPUs, which are always shown.
+
+    GPUs that the provider lost (R36) are shown at the price of nothing.
+    """
+    sums: dict[tuple[int, Account, bool], int] = {}
     for entry in entries:
-        for inside, units in ((True, entry.reserved), (False, entry.borrowed)):
+        for inside, units, lost in (
+            (True, entry.reserved, False),
+            (False, entry.borrowed, False),
+            (False, entry.provider_lost, True),
+        ):
             if units:
                 group, profile, user, service = entry.names
                 whose = Account(
                     entry.tenant, group, entry.policy, profile, user, service, entry.pool, entry.key, entry.tariff, inside
                 )
-                sums[entry.period, whose] = sums.get((entry.period, whose), 0) + units
+                sums[entry.period, whose, lost] = sums.get((entry.period, whose, lost), 0) + units
     found = (
-        _charge(account, units, prices, bounds[period], bounds[period + 1])
-        for (period, account), units in sums.items()
+        (_loss(account, units, bounds[period], bounds[period + 1]))
+        if lost
+        else _charge(account, units, prices, bounds[period], bounds[period + 1])
+        for (period, account, lost), units in sums.items()
         if units
     )
     return sorted(charge for charge in found if charge.rate or charge.list_rate or charge.account.key == GPU)
+
+
+def _loss(account: Account, units: int, since: int, until: int) -> Charge:
+    """What the provider lost, charged to nobody."""
+    return Charge(since, until, account, PROVIDER_LOST, rate=0, own_rate=0, list_rate=0, units=units, cost=0)
 
 
 def _charge(account: Account, units: int, prices: PriceList, since: int, until: int) -> Charge:

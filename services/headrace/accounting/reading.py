@@ -114,7 +114,7 @@ class Reader:
         return PriceList(tariffs, [PriceRow(*row) for row in await self._connection.fetch(_SQL["prices"])])
 
     async def entries(self, prices: PriceList) -> list[Entry]:
-        """All use, suspensions, waits and what was kept; reservations that were idle are for whoever knows them to work out.
+        """All use, starts, suspensions, waits and what was kept; reservations that were idle are for whoever knows them to work out.
 
         Raises `TooMuch`.
         """
@@ -127,6 +127,7 @@ class Reader:
             found += await self._pieces("held", "leases", bounds, prices, ("reserved", "borrowed"))
             found += await self._pieces("suspended", "leases", bounds, prices, ("suspended", ""))
             found += await self._pieces("kept", "kept", bounds, prices, ("kept", ""))
+            found += await self._pieces("provider_lost", "leases", bounds, prices, ("provider_lost", ""))
         for bounds in waits.left:
             found += await self._pieces("waited", "jobs", bounds, prices, ("waiting", ""))
         await self._connection.execute(_FEW.format("on"))
@@ -135,6 +136,7 @@ class Reader:
             found += await self._pieces("lost", "leases", bounds, prices, ("lost_reserved", "lost_borrowed"))
             found += await self._pieces("suspended_still", "leases", bounds, prices, ("suspended", ""))
             found += await self._pieces("kept_still", "kept", bounds, prices, ("kept", ""))
+            found += await self._pieces("provider_loses_still", "leases", bounds, prices, ("provider_lost", ""))
             found += await self._pieces("waits_still", "jobs", bounds, prices, ("waiting", ""))
         return found
 
@@ -196,11 +198,12 @@ class Reader:
         number, tenant, policy, pool, names, key, *sums = row
         since = bounds[number - 1]
         period = bisect_right(self._bounds, since) - 1
-        charged = measures[0] not in ("suspended", "waiting", "kept")
+        charged = measures[0] not in ("suspended", "waiting", "kept", "provider_lost")
         tariff = prices.at(pool, tenant, since) if charged else NO_TARIFF
-        if measures[0] == "waiting":
+        if measures[0] in ("waiting", "provider_lost"):
             for asked, units in _asked(*key):
-                yield Entry(period, tenant, policy, pool, tuple(names), asked, tariff, waiting=units * int(sums[0]))
+                asked_for = {measures[0]: units * int(sums[0])}
+                yield Entry(period, tenant, policy, pool, tuple(names), asked, tariff, **asked_for)
             return
         told = {measure: int(amount) for measure, amount in zip(measures, sums, strict=True) if measure}
         yield Entry(period, tenant, policy, pool, tuple(names), key, tariff, **told)

@@ -117,6 +117,8 @@ class Lease:
     lost_until: int | None = None
     service_account: bool = False
     over_budget: bool = False
+    charged_at: int | None = None
+    """When its job had started, and it began to be charged; None: nobody pays for it."""
 
     @property
     def account(self) -> Account:

@@ -1,8 +1,9 @@
 """What came to an end, summed up by hour and by day: tables that make a month's statement a matter of days and not of jobs. Pure.
 
-Strategy: sums are kept of what is over (an interval of use, a suspension, a wait, what was kept for somebody), as differences, so that an
-interval that turns out to have been another one is taken out again and the new one put in; what still lasts is added by whoever asks. Hours
-and days are those of UTC: any other period is whole hours, and a rest that is read from the intervals themselves. Three tables, each with
+Strategy: sums are kept of what is over (an interval of use, a start, a suspension, a wait, what was kept for somebody), as differences,
+so that an interval that turns out to have been another one is taken out again and the new one put in; what still lasts is added by
+whoever asks. Hours and days are those of UTC: any other period is whole hours, and a rest that is read from the intervals themselves.
+Three tables, each with
 no more than its questions need: days and hours by account, and hours by node, where accounts would make as many rows as there are jobs.
 """
 
@@ -53,6 +54,7 @@ class SumRow(NamedTuple):
     suspended: int
     waiting: int
     kept: int
+    provider_lost: int
 
 
 class NodeSumRow(NamedTuple):
@@ -68,6 +70,7 @@ class NodeSumRow(NamedTuple):
     borrowed: int
     suspended: int
     kept: int
+    provider_lost: int
 
 
 class Summed(NamedTuple):
@@ -78,9 +81,9 @@ class Summed(NamedTuple):
     nodes: list[NodeSumRow]
 
 
-_RESERVED, _BORROWED, _SUSPENDED, _WAITING, _KEPT = range(5)
-_OF_NODES = (_RESERVED, _BORROWED, _SUSPENDED, _KEPT)
-_NOTHING = (0, 0, 0, 0, 0)
+_RESERVED, _BORROWED, _SUSPENDED, _WAITING, _KEPT, _PROVIDER_LOST = range(6)
+_OF_NODES = (_RESERVED, _BORROWED, _SUSPENDED, _KEPT, _PROVIDER_LOST)
+_NOTHING = (0, 0, 0, 0, 0, 0)
 
 _Table: TypeAlias = dict[tuple[Any, ...], list[int]]
 
@@ -116,6 +119,11 @@ class Sums:
     def kept(self, account: Account, key: str, units: int, since: int, until: int) -> None:
         """Free units that were kept for a job; charged to nobody (R37)."""
         self._add(account, key, NO_TARIFF, since, until, ((_KEPT, units),))
+
+    def provider_lost(self, account: Account, amounts: Amounts, since: int, until: int) -> None:
+        """What a lease held before its job ran; charged to nobody (R36, R37)."""
+        for key, units in amounts.items():
+            self._add(account, key, NO_TARIFF, since, until, ((_PROVIDER_LOST, units),))
 
     def waited(self, account: Account, amounts: Amounts, since: int, until: int) -> None:
         """What a job asked for while it was pending."""

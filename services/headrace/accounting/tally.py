@@ -25,6 +25,7 @@ class Entry(NamedTuple):
     suspended: int = 0
     waiting: int = 0
     kept: int = 0
+    provider_lost: int = 0
     lost_reserved: int = 0
     lost_borrowed: int = 0
 
@@ -39,6 +40,7 @@ class Line:
     suspended: int = 0
     waiting: int = 0
     kept: int = 0
+    provider_lost: int = 0
     lost: int = 0
     cost: int = 0
     lost_cost: int = 0
@@ -51,6 +53,7 @@ class Line:
         self.suspended += entry.suspended
         self.waiting += entry.waiting
         self.kept += entry.kept
+        self.provider_lost += entry.provider_lost
         self.lost += entry.lost_reserved + entry.lost_borrowed
         self.cost += entry.reserved * reserved + entry.borrowed * on_demand
         self.lost_cost += entry.lost_reserved * reserved + entry.lost_borrowed * on_demand

@@ -120,6 +120,7 @@ def _row(place: Place, line: Line, question: UsageRequest, wanted: Sequence[Peri
         suspended=str(line.suspended),
         waiting=str(line.waiting),
         kept=str(line.kept),
+        provider_lost=str(line.provider_lost),
         cost=decimal(cost),
         lost_cost=decimal(lost_cost),
     )

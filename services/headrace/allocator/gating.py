@@ -55,7 +55,6 @@ class Gates:
         return next_look(self._state, policy, now)
 
     def _seen(self, policy: PolicyState) -> tuple[object, ...]:
-        """What is held goes up and comes back to what it was; the meters have run on meanwhile."""
-        held = (policy.wide.leased.get(budget.key, 0) for budget in policy.document.budgets)
-        ran = ((meter.seconds, meter.rest) for meter in policy.meters.values())
-        return self._state.documents_sequence, self._state.terms.period_ends, *held, *ran
+        """What is charged goes up and comes back to what it was; the meters have run on meanwhile."""
+        ran = ((meter.held, meter.seconds, meter.rest) for meter in policy.meters.values())
+        return self._state.documents_sequence, self._state.terms.period_ends, *ran

@@ -24,7 +24,7 @@ from headrace.contracts.durations import HOUR, DurationError, format_time, parse
 from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 
 KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
-MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting", "kept")
+MEASURES = ("total", "reserved", "borrowed", "idle", "suspended", "lost", "waiting", "kept", "provider_lost")
 _UNITS = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 _NAMES = {GPU: "GPU-hours", CPU: "CPU-hours", MEMORY: "GiB-hours"}
 DIGITS = Decimal("0.0001")
@@ -33,7 +33,7 @@ WITHIN = 120.0
 
 MEANINGS = """
 what the columns mean, in hours of the unit (a GPU, a core, a GiB):
-  total      held, from a grant to its release, the time to yield included: reserved + borrowed
+  total      held, from the start of the job to the release, the time to yield included: reserved + borrowed
   reserved   inside the policy's reservation; first the jobs that cannot be preempted, then the oldest
   borrowed   beyond it
   idle       of the reservation, what nobody of the policy had: reserved + idle is all of it
@@ -41,6 +41,7 @@ what the columns mean, in hours of the unit (a GPU, a core, a GiB):
   lost       of the total, the work that was in no checkpoint when its job had to leave
   waiting    what pending jobs asked for; charged to nobody
   kept       what was free and kept for a job that waited: a preemptor's, or one overtaken for long; charged to nobody
+  provider_lost  held from a grant until the job ran, or until a start that never came was given up; lost by the provider, charged to nobody
   cost       at the pool's prices of its time
 """
 

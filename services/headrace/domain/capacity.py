@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.facts.fact import Place
 from headrace.domain.devices import counted
-from headrace.domain.meters import count
 from headrace.domain.scopes import scopes_of, totals_of
 
 if TYPE_CHECKING:
@@ -64,7 +63,12 @@ def held_by(lease: LeaseState) -> Held:
     """What a lease holds now: while it is suspended, neither its devices nor what is charged for them (R29)."""
     if not lease.suspended_at:
         return lease
-    return Place(node=lease.node, amounts={key: value for key, value in lease.amounts.items() if key != GPU})
+    return Place(node=lease.node, amounts=without_gpus(lease))
+
+
+def without_gpus(lease: LeaseState) -> Amounts:
+    """What a lease holds while it is suspended."""
+    return {key: value for key, value in lease.amounts.items() if key != GPU}
 
 
 def gpu_part(lease: LeaseState) -> Place:
@@ -100,8 +104,6 @@ def tally(node: NodeState, sign: int) -> None:
 
 def _charge(state: State, job: JobRecord, pool: PoolState, place: Held, sign: int, charged: Amounts) -> None:
     """Count the place as leased, or no more, in the pool and in every account of the job."""
-    if job.policy.meters:
-        count(job.policy, place.amounts, state.now, sign)
     totals = totals_of(state, job.policy, pool, firm=not job.preemptible)
     if job.request.shape.mig:
         count_place(pool, place, use=sign, leased=sign)

@@ -46,6 +46,8 @@ class LeaseState:
     suspended_at: int = 0
     resuming: bool = False
     empty: bool = False
+    charged: Amounts = field(default_factory=nothing)
+    """What counts against budgets at the moment (`meters.charge`)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -194,4 +196,5 @@ def new_lease(job: JobRecord, fact: LeaseGrantedV1, node: str, sequence: int, pl
     lease.granted_at = now
     lease.started_at = lease.suspended_at = 0
     lease.overdue = lease.resuming = lease.empty = False
+    lease.charged = NOTHING
     return lease

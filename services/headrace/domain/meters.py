@@ -1,7 +1,8 @@
 """What a policy has used of its budgets (R33): the integral of what its leases hold, per calendar period. Exact integers.
 
-Counted from grant to release like everything that is charged (R37): suspension is not, because nothing is held then. A budget counts
-from the moment it is written; a new period begins with nothing but what runs on.
+A lease is charged from its real start, when all replicas of its job run (R35, R37), to its release; a start that never came is not (R36),
+nor is a suspension. Before the installation was raised to amended rules, a lease was charged from its grant. A budget counts from the
+moment it is written; a new period begins with nothing but what runs on.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.durations import HOUR, SECOND
 from headrace.domain.calendar import period_of
+from headrace.domain.fields import NOTHING
 from headrace.domain.terms import Meter
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Budget
+    from headrace.domain.jobs import LeaseState
     from headrace.domain.state import PolicyState, State
 
 _ONE = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
@@ -44,7 +47,7 @@ def set_meters(state: State, policy: PolicyState) -> None:
     for budget in policy.document.budgets:
         name = name_of(budget)
         begins, ends = period_of(budget.per, state.terms.calendars.get(budget.timezone), state.now)
-        meter = policy.meters.get(name) or Meter(budget.key, state.now, ends)
+        meter = policy.meters.get(name) or Meter(budget.key, state.now, ends, held=_charged(policy, budget.key))
         if meter.ends <= state.now:  # the policy was gone when its period ended
             _begin(meter, begins)
         meter.ends = ends
@@ -73,17 +76,27 @@ def _note_next(state: State) -> None:
     state.terms.period_ends = min(ends, default=0)
 
 
-def count(policy: PolicyState, amounts: Amounts, now: int, sign: int) -> None:
-    """With sign 1: a lease of the policy holds `amounts` from `now` on. With -1: it does no more."""
-    for meter in policy.meters.values():
-        amount = amounts.get(meter.key, 0)
+def _charged(policy: PolicyState, key: str) -> int:
+    """What all leases of the policy are charged now."""
+    return sum(lease.charged.get(key, 0) for job in policy.jobs.values() for lease in job.leases.values())
+
+
+def charge(lease: LeaseState, amounts: Amounts, now: int) -> None:
+    """From `now` on the lease is charged `amounts`, and no more what it was charged before."""
+    for meter in lease.job.policy.meters.values():
+        amount = amounts.get(meter.key, 0) - lease.charged.get(meter.key, 0)
         if amount:
-            change = -sign * amount * (now - meter.origin)
-            more, meter.rest = divmod(meter.rest + change, SECOND)
+            meter.held += amount
+            more, meter.rest = divmod(meter.rest - amount * (now - meter.origin), SECOND)
             meter.seconds += more
+    lease.charged = amounts
 
 
-def used(policy: PolicyState, meter: Meter, now: int) -> int:
+def uncharge(lease: LeaseState, now: int) -> None:
+    """From `now` on the lease is charged nothing."""
+    charge(lease, NOTHING, now)
+
+
+def used(meter: Meter, now: int) -> int:
     """Unit-microseconds of the current period until `now`, which lies in it."""
-    held = policy.wide.leased.get(meter.key, 0)
-    return meter.seconds * SECOND + meter.rest + held * (now - meter.origin)
+    return meter.seconds * SECOND + meter.rest + meter.held * (now - meter.origin)

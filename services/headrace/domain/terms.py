@@ -46,11 +46,11 @@ class Gate:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """What a policy has used of a key in the current period, which ends at `ends` (R33).
+    """What a policy has used of a key in the current period, which ends at `ends` (R33). `held`: what its leases are charged now.
 
-    Kept so that use can be tried and undone like any account: each lease that begins takes its amount times the time since `origin`,
-    each that ends gives that back, and what is held now, times the time until now, is added when it is read. The sum stands in two parts,
-    unit-seconds and unit-microseconds, because it may be larger than snapshots' integers.
+    Each lease that begins takes its amount times the time since `origin`, each that ends gives that back, and `held`, times the time
+    until now, is added when it is read. The sum stands in two parts, unit-seconds and unit-microseconds, because it may be larger than
+    snapshots' integers.
     """
 
     key: str
@@ -58,6 +58,7 @@ class Meter:
     ends: int
     seconds: int = 0
     rest: int = 0
+    held: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -32,10 +32,12 @@ SETTLE_EVERY = 4_000
 
 NOTED: frozenset[type] = CHANGES_SUPPLY | {
     f.LeaseGrantedV1,
+    f.LeaseStartedV1,
     f.LeaseEndedV1,
     f.LeaseRevokedV1,
     f.LeaseSuspendedV1,
     f.ResumeOrderedV1,
+    f.LeaseResumedV1,
     f.PolicyAppliedV1,
     f.PolicyDeletedV1,
     f.TenantAppliedV1,
@@ -66,13 +68,17 @@ class Used:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A lease that is held: its place in R17's order, and whether its GPUs are its own at the moment (R29); `since` they are or are not."""
+    """A lease that is held: its place in R17's order, and whether its GPUs are its own at the moment (R29); `since` they are or are not.
+
+    `charged`: it has really started (R37).
+    """
 
     order: int
     lease: LeaseState
     account: Account
     suspended: bool = False
     since: int = 0
+    charged: bool = False
 
 
 @dataclass(slots=True)
@@ -139,32 +145,43 @@ class Toll:
             self._reserve(policy.document.tenant, policy.document.name, now)
         for job in self.state.jobs.values():
             for lease in job.leases.values():
-                self._begin(lease, now, over_budget=False)
+                self._begin(lease, now, over_budget=False, charged=bool(lease.charged))
 
     def note(self, fact: AnyFact, now: int) -> None:
         """One fact of the run, at log time `now`."""
         match fact:
-            case f.LeaseGrantedV1():
-                job = self.state.jobs.get(fact.job)
-                lease = job.leases.get(fact.rank) if job is not None else None
-                if lease is not None and (lease.sequence, lease.attempt) == (self.state.sequence, fact.attempt):
-                    self._begin(lease, now, over_budget=fact.over_budget)
-            case f.LeaseEndedV1() | f.LeaseRevokedV1():
-                self._end((fact.job, fact.attempt, fact.rank), now)
-            case f.LeaseSuspendedV1():
-                self._suspend((fact.job, fact.attempt, fact.rank), now)
-            case f.ResumeOrderedV1():
-                self._resume(fact, now)
             case f.PolicyAppliedV1():
                 self._reserve(fact.policy.tenant, fact.policy.name, now)
             case f.PolicyDeletedV1():
                 self._reserve(fact.tenant, fact.name, now)
             case f.TenantAppliedV1():
                 self._price(self.state.pools, now)
+            case _:
+                self._note_lease(fact, now)
         if type(fact) in CHANGES_SUPPLY:
             self._take_stock(now)
             if isinstance(fact, f.PoolAppliedV1):
                 self._price((fact.pool.name,), now)
+
+    def _note_lease(self, fact: AnyFact, now: int) -> None:
+        match fact:
+            case f.LeaseGrantedV1():
+                job = self.state.jobs.get(fact.job)
+                lease = job.leases.get(fact.rank) if job is not None else None
+                if lease is not None and (lease.sequence, lease.attempt) == (self.state.sequence, fact.attempt):
+                    self._begin(lease, now, over_budget=fact.over_budget, charged=not self.state.terms.amended)
+            case f.LeaseStartedV1():
+                self._start(fact, now)
+            case f.LeaseEndedV1() | f.LeaseRevokedV1():
+                self._end((fact.job, fact.attempt, fact.rank), now)
+            case f.LeaseSuspendedV1():
+                self._suspend((fact.job, fact.attempt, fact.rank), now)
+            case f.ResumeOrderedV1() if not self.state.terms.amended:
+                job = self.state.jobs.get(fact.job)
+                for rank in job.leases if job is not None else ():
+                    self._resume((fact.job, fact.attempt, rank), now)
+            case f.LeaseResumedV1():
+                self._resume((fact.job, fact.attempt, fact.rank), now)
 
     def end(self, now: int) -> None:
         """The run is over: what is still held was used until now."""
@@ -179,33 +196,51 @@ class Toll:
         """What was used, when the run is over."""
         return Tally(self.used, {pool: room.total for pool, room in self.rooms.items()})
 
-    def _begin(self, lease: LeaseState, now: int, *, over_budget: bool) -> None:
+    def _begin(self, lease: LeaseState, now: int, *, over_budget: bool, charged: bool) -> None:
         job = lease.job
         policy = job.policy.document
         account = Account(policy.tenant, policy.group, policy.name, "", "", False, lease.pool)
         order = order_of(lease.sequence * PLACES + lease.place, preemptible=job.preemptible, over_budget=over_budget)
-        held = self._held[job.key, lease.attempt, lease.rank] = _Held(order, lease, account, suspended=bool(lease.suspended_at))
+        suspended = bool(lease.suspended_at) or (lease.resuming and self.state.terms.amended)
+        held = self._held[job.key, lease.attempt, lease.rank] = _Held(order, lease, account, suspended=suspended)
+        if charged:
+            self._charge(held, now)
+
+    def _start(self, fact: f.LeaseStartedV1, now: int) -> None:
+        """A job whose replicas all run is charged from then on (R35, R37)."""
+        job = self.state.jobs.get(fact.job)
+        if job is None or not any(attempt.number == fact.attempt and attempt.started_at for attempt in job.attempts):
+            return
+        for rank in range(job.request.replicas):
+            held = self._held.get((fact.job, fact.attempt, rank))
+            if held is not None and not held.charged:
+                self._charge(held, now)
+
+    def _charge(self, held: _Held, now: int) -> None:
+        held.charged = True
         self._meter(held, now, begins=True, keys=self.keys - {GPU} if held.suspended else self.keys)
 
     def _end(self, key: LeaseKey, now: int) -> None:
         held = self._held.pop(key, None)
-        if held is not None:
+        if held is not None and held.charged:
             self._meter(held, now, begins=False, keys=self.keys - {GPU} if held.suspended else self.keys)
 
     def _suspend(self, key: LeaseKey, now: int) -> None:
         held = self._held.get(key)
         if held is not None and not held.suspended:
             held.suspended, held.since = True, max(now, held.since)
-            self._meter(held, held.since, begins=False, keys=frozenset({GPU}))
+            if held.charged:
+                self._meter(held, held.since, begins=False, keys=frozenset({GPU}))
 
-    def _resume(self, fact: f.ResumeOrderedV1, now: int) -> None:
+    def _resume(self, key: LeaseKey, now: int) -> None:
         """Never in the very moment of the suspension, so that stints stay apart."""
-        job = self.state.jobs.get(fact.job)
-        for rank in job.leases if job is not None else ():
-            held = self._held.get((fact.job, fact.attempt, rank))
-            if held is not None and held.suspended:
-                held.suspended, held.since = False, max(now, held.since + 1)
+        held = self._held.get(key)
+        if held is not None and held.suspended:
+            held.suspended, held.since = False, max(now, held.since + 1)
+            if held.charged:
                 self._meter(held, held.since, begins=True, keys=frozenset({GPU}))
+            else:
+                self._charge(held, held.since)
 
     def _meter(self, held: _Held, at: int, *, begins: bool, keys: frozenset[str]) -> None:
         at = max(at, held.since)

@@ -190,7 +190,7 @@ def _budget_views(policy: PolicyState, now: int) -> Iterator[BudgetView]:
             hours=budget.hours,
             per=budget.per,
             then=budget.then,
-            used=hours(budget.key, used(policy, meter, min(now, meter.ends))),
+            used=hours(budget.key, used(meter, min(now, meter.ends))),
             spent=policy.gate is not None and name_of(budget) in policy.gate.spent,
             ends_at=meter.ends,
             warning=warning(policy, budget, now),

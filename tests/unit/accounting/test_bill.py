@@ -62,6 +62,7 @@ def test_the_lines_add_up_to_the_total_to_the_last_digit_in_both_forms() -> None
         "suspended": "0.000000",
         "waiting": "0.000000",
         "kept": "0.000000",
+        "provider_lost": "0.000000",
         "lost": "1.000000",
     }
     assert document["lost_to_preemption"] == "1.000000"

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from headrace.contracts.documents import Pool
 from headrace.contracts.durations import SECOND
 from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.contracts.records import digest
 
 if TYPE_CHECKING:
@@ -40,6 +42,21 @@ def gpu_seconds(tables: Tables, through: int) -> dict[str, tuple[int, int]]:
     unit = GPU * SECOND
     assert all(total % unit == 0 for pair in sums.values() for total in pair)
     return {policy: (reserved // unit, borrowed // unit) for policy, (reserved, borrowed) in sums.items()}
+
+
+def lost_by_the_provider(tables: Tables) -> dict[str, int]:
+    """Unit-microseconds by key."""
+    sums: dict[str, int] = defaultdict(int)
+    for row, measures in tables.days.items():
+        sums[row[8]] += measures[-1]
+    return {key: total for key, total in sums.items() if total}
+
+
+@pytest.fixture
+def amended(story: Story) -> Story:
+    """A ledger of an installation at the newest level."""
+    story.tell(0, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    return story
 
 
 def test_v1_to_v3_are_charged_to_the_unit(story: Story, tables: Tables) -> None:
@@ -121,6 +138,7 @@ def test_a_lease_is_charged_from_its_grant_to_its_release_by_the_clock_of_its_no
             "lost_until": None,
             "service_account": False,
             "over_budget": False,
+            "charged_at": 2 * SECOND,
         }
     }
     row = tables.jobs[key]
@@ -371,7 +389,6 @@ def test_a_suspended_job_is_charged_for_no_gpu_until_it_goes_on(
     assert gpu_seconds(other, 100) == {"p": (24, 12)}
     books = Books(story.books._state, story.books.position)
     other.restore(books, 0)
-    assert books._suspended == story.books._suspended != set()
 
     story.tell(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
     story.tell(51, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=51 * SECOND))
@@ -395,6 +412,73 @@ def test_books_reach_to_where_a_suspension_that_took_no_time_is_over(story: Stor
     assert tables.settle(story.books).position.now == 12 * SECOND + 1
     story.end(40, key)
     assert tables.settle(story.books).position.now == 40 * SECOND
+
+
+def test_a_lease_is_charged_from_its_real_start_and_what_it_held_before_is_lost_by_the_provider(
+    amended: Story, tables: Tables, new_tables: Callable[[], Tables]
+) -> None:
+    """R37; a gang starts when all its replicas have (R35). Books that were stored meanwhile come to the same."""
+    amended.policy(0, "p", 2)
+    key = amended.submit(1, 1, "p", 1, replicas=2)
+    facts = [
+        f.LeaseGrantedV1(job=key, attempt=1, rank=rank, node="n1", pool="hq", amounts={"gpu": GPU, "job": 1 - rank})
+        for rank in (0, 1)
+    ]
+    number = amended.tell(2, "allocator", *facts) * 1_000
+    amended.start(5, key, rank=0)
+    other = new_tables().take(amended.books.settle())
+    books = Books(amended.books._state, amended.books.position)
+    other.restore(books, 0)
+    amended.books = books
+    amended.start(6, key, rank=1, told=7)
+    amended.end(10, key, rank=0)
+    amended.end(11, key, rank=1)
+    other.take(amended.books.settle())
+    assert {lease - number: (row["charged_at"], row["ended_at"]) for lease, row in other.leases.items()} == {
+        0: (6 * SECOND, 10 * SECOND),
+        1: (6 * SECOND, 11 * SECOND),
+    }
+    assert gpu_seconds(other, 100) == {"p": (9, 0)}
+    assert lost_by_the_provider(other) == {"gpu": 2 * 4 * GPU * SECOND, "job": 4 * SECOND}
+
+
+def test_a_start_that_never_came_is_charged_to_nobody(amended: Story, tables: Tables) -> None:  # R36
+    amended.policy(0, "p", 2)
+    for number, outcome in enumerate(("refused", "never_started", "lost")):
+        key = amended.submit(1, number, "p", 2)
+        amended.grant(2, key, 2)
+        amended.end(602, key, outcome=outcome, exit_code=None)
+        amended.tell(602, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause="refused"))
+    tables.settle(amended.books)
+    assert tables.usage == {}
+    assert lost_by_the_provider(tables) == {"gpu": 3 * 2 * 600 * GPU * SECOND, "job": 3 * 600 * SECOND}
+
+
+def test_a_resumption_is_charged_from_when_the_node_says_that_it_runs(amended: Story, tables: Tables) -> None:
+    amended.policy(0, "p", 2)
+    key = amended.run(0, None, 1, "p", 2)
+    amended.start(0, key)
+    amended.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    amended.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    amended.tell(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
+    amended.tell(55, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=53 * SECOND))
+    amended.end(60, key)
+    assert gpu_seconds(tables.settle(amended.books), 100) == {"p": (38, 0)}
+    (suspension,) = tables.suspensions.values()
+    assert (suspension.since, suspension.until) == (12 * SECOND, 53 * SECOND)
+
+
+def test_what_was_granted_before_rules_were_amended_stays_charged_from_its_grant(story: Story, tables: Tables) -> None:
+    story.policy(0, "p", 4)
+    early = story.run(1, None, 1, "p", 1)
+    story.tell(3, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    late = story.run(3, None, 2, "p", 1)
+    story.start(5, early)
+    story.start(5, late)
+    story.end(9, early)
+    story.end(9, late)
+    assert gpu_seconds(tables.settle(story.books), 100) == {"p": (8 + 4, 0)}
+    assert lost_by_the_provider(tables) == {"gpu": 2 * GPU * SECOND, "job": 2 * SECOND}
 
 
 def test_what_ends_while_it_is_suspended_is_charged_until_it_was(story: Story, tables: Tables) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headrace.accounting.charges import ON_DEMAND, RESERVED, SPOT, Charge, charges, days
+from headrace.accounting.charges import ON_DEMAND, PROVIDER_LOST, RESERVED, SPOT, Charge, charges, days
 from headrace.accounting.costs import PriceList, hour_of
 from headrace.accounting.tally import Entry
 from headrace.accounting.tariffs import PriceRow, TariffRow
@@ -65,3 +65,10 @@ def test_gpus_are_shown_where_they_cost_nothing_and_what_was_taken_out_again_is_
     (charge,) = charges(entries, PRICES, [0, DAY])
     assert isinstance(charge, Charge)
     assert (charge.account.pool, charge.cost) == ("lab", 0)
+
+
+def test_gpus_that_the_provider_lost_are_shown_and_cost_nothing_and_other_keys_are_not() -> None:  # R36
+    entries = [entry(0, "hq", "gpu", 0, provider_lost=HOUR), entry(0, "hq", "cpu", 0, provider_lost=HOUR)]
+    (charge,) = charges(entries, PRICES, [0, DAY])
+    assert (charge.kind, charge.account.key, charge.units) == (PROVIDER_LOST, "gpu", HOUR)
+    assert (charge.rate, charge.own_rate, charge.list_rate, charge.cost) == (0, 0, 0, 0)

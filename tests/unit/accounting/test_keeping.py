@@ -53,7 +53,7 @@ def test_what_is_nominated_is_kept_as_soon_as_nobody_holds_it_and_until_the_pree
     tables.settle(story.books)
     assert kept(tables) == [("high", 10, 14, 2), ("high", 14, 20, 3), ("high", 20, 25, 4)]
     gpu_seconds = 2 * 4 + 3 * 6 + 4 * 5
-    assert sum(sums[-1] for row, sums in tables.days.items() if row[8] == "gpu") == gpu_seconds * GPU * SECOND
+    assert sum(sums[-2] for row, sums in tables.days.items() if row[8] == "gpu") == gpu_seconds * GPU * SECOND
 
 
 def test_a_nomination_that_ends_keeps_nothing_more(story: Story, tables: Tables) -> None:  # R27

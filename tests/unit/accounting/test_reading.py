@@ -10,7 +10,7 @@ from headrace.accounting.tally import Entry
 from headrace.accounting.tariffs import TariffRow
 from headrace.contracts.durations import DAY, HOUR
 
-ALL = ("held", "suspended", "kept", "waited")
+ALL = ("held", "suspended", "kept", "provider_lost", "waited")
 
 
 class Asked:
@@ -33,10 +33,17 @@ class Asked:
         elif (
             "several" not in sql
             and "until IS NULL" not in sql
+            and "ended_at IS NULL" not in sql
             and "lost_until" not in sql
             and "waiting_since IS NOT NULL" not in sql
         ):
-            tables = {"usage.reserved": "held", "suspensions.units": "suspended", "kept.units": "kept", "wait.since": "waited"}
+            tables = {
+                "usage.reserved": "held",
+                "suspensions.units": "suspended",
+                "kept.units": "kept",
+                "leases.granted_at AS since": "provider_lost",
+                "wait.since": "waited",
+            }
             told = next(name for mark, name in tables.items() if mark in sql)
             self.intervals.setdefault(told, []).append(more[0])
         return self._rows
@@ -69,7 +76,7 @@ async def test_nodes_have_sums_of_their_own_and_what_waits_is_on_none() -> None:
 async def test_of_a_node_and_a_group_together_only_what_waits_is_summed() -> None:
     found = await asked(("node", "group"), [0, DAY, 2 * DAY])
     assert found.sums == {"waits": [(0, 0, 24), (1, 24, 48)]}
-    assert found.intervals == {source: [[0, DAY, 2 * DAY]] for source in ALL[:3]}
+    assert found.intervals == {source: [[0, DAY, 2 * DAY]] for source in ALL[:4]}
 
 
 @pytest.mark.parametrize("field", ["job", "label:project"])

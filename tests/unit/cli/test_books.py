@@ -104,8 +104,8 @@ def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace
 def test_programs_get_csv_or_json(headrace):
     answer = UsageAnswer(through=9, rows=(ROW,))
     assert headrace("usage --by user --csv", query=answer).out.splitlines() == [
-        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,cost,jobs",
-        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,3.125000,2",
+        "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,provider_lost,cost,jobs",
+        "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,0.0000,3.125000,2",
     ]
     told = json.loads(headrace("usage --by user --json", query=answer).out)
     assert (told["through"], told["rows"][0]["user"], told["rows"][0]["total"]) == (9, "alice", "1.5000")

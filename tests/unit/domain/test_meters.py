@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.amounts import CPU, GPU
+from headrace.contracts.amounts import GPU
 from headrace.contracts.documents import Budget
 from headrace.contracts.durations import DAY, HOUR, SECOND, parse_time
-from headrace.domain.meters import ceiling, count, hours, name_of, used
+from headrace.contracts.levels import FIRST, LEVEL, RELEASES
+from headrace.domain.meters import ceiling, hours, name_of, used
 from headrace.domain.snapshot import copy_of, dump, load
 from tests.unit.domain.site import Site, place, policy
 
@@ -26,7 +27,11 @@ def site():
 def spent(site, name="gpu per day"):
     dev = site.state.policies["default", "dev"]
     meter = dev.meters[name]
-    return hours(meter.key, used(dev, meter, site.now))
+    return hours(meter.key, used(meter, site.now))
+
+
+def started(site, job, rank):
+    site.say(f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=rank, at=site.now), by="node.n1")
 
 
 def test_use_is_what_is_held_times_how_long_to_the_microsecond(site):
@@ -40,19 +45,59 @@ def test_use_is_what_is_held_times_how_long_to_the_microsecond(site):
     assert spent(site) == "5.000"
     dev = site.state.policies["default", "dev"]
     site.now += 1
-    assert used(dev, dev.meters["gpu per day"], site.now) == 5 * HOUR * 126_000 + 2 * 126_000
+    assert used(dev.meters["gpu per day"], site.now) == 5 * HOUR * 126_000 + 2 * 126_000
 
 
-def test_a_trial_that_is_undone_leaves_no_trace(site):
-    site.run("a", place("n1", 0))
-    dev = site.state.policies["default", "dev"]
-    meter = dev.meters["gpu per day"]
-    before = (meter.seconds, meter.rest)
-    site.now += 12_345_678
-    count(dev, {GPU: 77, CPU: 5}, site.now, 1)
-    assert (meter.seconds, meter.rest) != before
-    count(dev, {GPU: 77, CPU: 5}, site.now, -1)
-    assert (meter.seconds, meter.rest) == before
+def test_what_is_granted_is_charged_when_all_replicas_have_started_and_not_before(site):
+    gang = site.admit("gang", queue="dev/gang")
+    site.grant(gang, place("n1", 0), place("n1", 1))
+    site.now += HOUR
+    assert spent(site) == "0.000"
+    started(site, gang, 0)
+    site.now += HOUR
+    assert spent(site) == "0.000"
+    started(site, gang, 1)
+    site.now += HOUR
+    assert spent(site) == "2.000"
+
+
+def test_a_start_that_never_came_is_not_charged(site):
+    for outcome in ("refused", "never_started", "lost"):
+        job = site.admit(outcome)
+        site.grant(job, place("n1", 0))
+        site.now += HOUR
+        told = {"outcome": outcome, "exited_at": site.now, "at": site.now}
+        site.say(f.LeaseEndedV1(job=job.key, attempt=1, **told), by="node.n1")
+    assert spent(site) == "0.000"
+
+
+def test_a_resumption_is_charged_from_when_the_node_says_that_it_runs(site):
+    job = site.run("a", place("n1", 0))
+    site.now += HOUR
+    site.say(f.LeaseSuspendedV1(job=job.key, attempt=1, at=site.now), by="node.n1")
+    site.now += HOUR
+    site.say(f.ResumeOrderedV1(job=job.key, attempt=1), by="allocator")
+    site.now += HOUR
+    assert spent(site) == "1.000"
+    site.say(f.LeaseResumedV1(job=job.key, attempt=1, at=site.now), by="node.n1")
+    site.now += HOUR
+    assert spent(site) == "2.000"
+
+
+def test_what_was_granted_before_rules_were_amended_is_charged_from_its_grant(site):
+    site.state.terms.level = FIRST
+    early = site.admit("early")
+    site.grant(early, place("n1", 0))
+    site.now += HOUR
+    site.say(f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    late = site.admit("late")
+    site.grant(late, place("n1", 1))
+    site.now += HOUR
+    assert spent(site) == "2.000"
+    site.start(early)
+    site.start(late)
+    site.now += HOUR
+    assert spent(site) == "4.000"
 
 
 def test_a_new_period_begins_with_what_runs_on(site):
@@ -89,7 +134,7 @@ def test_use_survives_snapshots(site):
     site.now += HOUR
     for state in (load(dump(site.state)), copy_of(site.state)):
         dev = state.policies["default", "dev"]
-        assert used(dev, dev.meters["gpu per day"], site.now) == HOUR * 126_000
+        assert used(dev.meters["gpu per day"], site.now) == HOUR * 126_000
         assert state.terms.timed == {("default", "dev"): dev}
         assert state.terms.period_ends == MORNING - 6 * HOUR + DAY
 

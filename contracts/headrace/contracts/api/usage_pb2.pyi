@@ -41,7 +41,7 @@ class UsageReport(_message.Message):
     def __init__(self, lines: _Optional[_Iterable[_Union[UsageLine, _Mapping]]] = ..., sequence: _Optional[str] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UsageLine(_message.Message):
-    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost", "kept_hours")
+    __slots__ = ("group", "key", "hours", "reserved_hours", "borrowed_hours", "lost_hours", "jobs", "exact", "idle_hours", "suspended_hours", "waiting_hours", "cost", "lost_cost", "kept_hours", "provider_lost_hours")
     class GroupEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +63,7 @@ class UsageLine(_message.Message):
     COST_FIELD_NUMBER: _ClassVar[int]
     LOST_COST_FIELD_NUMBER: _ClassVar[int]
     KEPT_HOURS_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_LOST_HOURS_FIELD_NUMBER: _ClassVar[int]
     group: _containers.ScalarMap[str, str]
     key: str
     hours: str
@@ -77,4 +78,5 @@ class UsageLine(_message.Message):
     cost: str
     lost_cost: str
     kept_hours: str
-    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ..., kept_hours: _Optional[str] = ...) -> None: ...
+    provider_lost_hours: str
+    def __init__(self, group: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., hours: _Optional[str] = ..., reserved_hours: _Optional[str] = ..., borrowed_hours: _Optional[str] = ..., lost_hours: _Optional[str] = ..., jobs: _Optional[int] = ..., exact: _Optional[str] = ..., idle_hours: _Optional[str] = ..., suspended_hours: _Optional[str] = ..., waiting_hours: _Optional[str] = ..., cost: _Optional[str] = ..., lost_cost: _Optional[str] = ..., kept_hours: _Optional[str] = ..., provider_lost_hours: _Optional[str] = ...) -> None: ...

@@ -4,7 +4,8 @@
 
 -- name: days
 SELECT piece.number, days.tenant, days.policy, days.pool, {names} AS names, days.key, days.tariff,
-       sum(days.reserved), sum(days.borrowed), sum(days.suspended), sum(days.waiting), sum(days.kept)
+       sum(days.reserved), sum(days.borrowed), sum(days.suspended), sum(days.waiting), sum(days.kept),
+       sum(days.provider_lost)
 FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
 JOIN headrace.days ON days.day >= piece.first AND days.day < piece.next
 WHERE $1::text = '' OR days.tenant = $1
@@ -12,7 +13,8 @@ GROUP BY 1, 2, 3, 4, 5, 6, 7
 
 -- name: hours
 SELECT piece.number, hours.tenant, hours.policy, hours.pool, {names} AS names, hours.key, hours.tariff,
-       sum(hours.reserved), sum(hours.borrowed), sum(hours.suspended), sum(hours.waiting), sum(hours.kept)
+       sum(hours.reserved), sum(hours.borrowed), sum(hours.suspended), sum(hours.waiting), sum(hours.kept),
+       sum(hours.provider_lost)
 FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
 JOIN headrace.hours ON hours.hour >= piece.first AND hours.hour < piece.next
 WHERE $1::text = '' OR hours.tenant = $1
@@ -20,7 +22,8 @@ GROUP BY 1, 2, 3, 4, 5, 6, 7
 
 -- name: node_hours
 SELECT piece.number, hours.tenant, '' AS policy, hours.pool, {names} AS names, hours.key, hours.tariff,
-       sum(hours.reserved), sum(hours.borrowed), sum(hours.suspended), 0 AS waiting, sum(hours.kept)
+       sum(hours.reserved), sum(hours.borrowed), sum(hours.suspended), 0 AS waiting, sum(hours.kept),
+       sum(hours.provider_lost)
 FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
 JOIN headrace.node_hours AS hours ON hours.hour >= piece.first AND hours.hour < piece.next
 WHERE $1::text = '' OR hours.tenant = $1
@@ -29,7 +32,7 @@ GROUP BY 1, 2, 3, 4, 5, 6, 7
 -- name: waited_hours
 -- Of jobs that wait no node is known: they are in the sums by account.
 SELECT piece.number, hours.tenant, '' AS policy, '' AS pool, {names} AS names, hours.key, 0 AS tariff,
-       0 AS reserved, 0 AS borrowed, 0 AS suspended, sum(hours.waiting), 0 AS kept
+       0 AS reserved, 0 AS borrowed, 0 AS suspended, sum(hours.waiting), 0 AS kept, 0 AS provider_lost
 FROM unnest($2::integer[], $3::integer[], $4::integer[]) AS piece (number, first, next)
 JOIN headrace.hours ON hours.hour >= piece.first AND hours.hour < piece.next AND hours.waiting <> 0
 WHERE $1::text = '' OR hours.tenant = $1
@@ -92,6 +95,20 @@ SELECT leases.tenant, leases.policy, leases.pool, {named} 'gpu' AS key, suspensi
        suspensions.units AS one, 0 AS two
 FROM headrace.suspensions JOIN headrace.leases USING (lease) {jobs} CROSS JOIN headrace.position
 WHERE ($1::text = '' OR leases.tenant = $1) AND suspensions.until IS NULL {only}
+
+-- name: provider_lost
+-- As of waits, what was held stands where others have a key.
+SELECT leases.tenant, leases.policy, leases.pool, {named} jsonb_build_array(leases.amounts, 1) AS key, leases.granted_at AS since,
+       coalesce(leases.charged_at, leases.ended_at) AS until, 1 AS one, 0 AS two
+FROM headrace.leases {jobs}
+WHERE ($1::text = '' OR leases.tenant = $1) AND coalesce(leases.charged_at, leases.ended_at) > {begins}
+  AND leases.granted_at < {ends} {only}
+
+-- name: provider_loses_still
+SELECT leases.tenant, leases.policy, leases.pool, {named} jsonb_build_array(leases.amounts, 1) AS key, leases.granted_at AS since,
+       position.now AS until, 1 AS one, 0 AS two
+FROM headrace.attempts JOIN headrace.leases USING (job, attempt) {jobs} CROSS JOIN headrace.position
+WHERE ($1::text = '' OR leases.tenant = $1) AND attempts.cause IS NULL AND leases.charged_at IS NULL AND leases.ended_at IS NULL {only}
 
 -- name: kept
 SELECT kept.tenant, kept.policy, kept.pool, {named} kept.key, kept.since, kept.until, kept.units AS one, 0 AS two

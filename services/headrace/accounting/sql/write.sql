@@ -54,12 +54,12 @@ SELECT * FROM unnest(
     $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
     $11::text[], $12::jsonb[], $13::jsonb[], $14::boolean[], $15::timestamptz[], $16::timestamptz[], $17::timestamptz[],
     $18::timestamptz[], $19::timestamptz[], $20::timestamptz[], $21::text[], $22::bigint[], $23::timestamptz[], $24::timestamptz[],
-    $25::boolean[], $26::boolean[]
+    $25::boolean[], $26::boolean[], $27::timestamptz[]
 )
 ON CONFLICT (lease) DO UPDATE SET
     started_at = excluded.started_at, heard_at = excluded.heard_at, checkpoint_at = excluded.checkpoint_at,
     exited_at = excluded.exited_at, ended_at = excluded.ended_at, outcome = excluded.outcome, exit_code = excluded.exit_code,
-    lost_from = excluded.lost_from, lost_until = excluded.lost_until
+    lost_from = excluded.lost_from, lost_until = excluded.lost_until, charged_at = excluded.charged_at
 
 -- name: usage_gone
 DELETE FROM headrace.usage
@@ -96,30 +96,34 @@ ON CONFLICT (job, node, key, since) DO UPDATE SET until = excluded.until, units 
 INSERT INTO headrace.days AS days
 SELECT * FROM unnest(
     $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[], $8::text[], $9::text[], $10::bigint[],
-    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::numeric[]
+    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::numeric[], $16::numeric[]
 )
 ON CONFLICT (tenant, day, group_name, policy, profile, user_name, service_account, pool, key, tariff) DO UPDATE SET
     reserved = days.reserved + excluded.reserved, borrowed = days.borrowed + excluded.borrowed,
-    suspended = days.suspended + excluded.suspended, waiting = days.waiting + excluded.waiting, kept = days.kept + excluded.kept
+    suspended = days.suspended + excluded.suspended, waiting = days.waiting + excluded.waiting, kept = days.kept + excluded.kept,
+    provider_lost = days.provider_lost + excluded.provider_lost
 
 -- name: hours
 INSERT INTO headrace.hours AS hours
 SELECT * FROM unnest(
     $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[], $8::text[], $9::text[], $10::bigint[],
-    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::numeric[]
+    $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::numeric[], $16::numeric[]
 )
 ON CONFLICT (tenant, hour, group_name, policy, profile, user_name, service_account, pool, key, tariff) DO UPDATE SET
     reserved = hours.reserved + excluded.reserved, borrowed = hours.borrowed + excluded.borrowed,
-    suspended = hours.suspended + excluded.suspended, waiting = hours.waiting + excluded.waiting, kept = hours.kept + excluded.kept
+    suspended = hours.suspended + excluded.suspended, waiting = hours.waiting + excluded.waiting, kept = hours.kept + excluded.kept,
+    provider_lost = hours.provider_lost + excluded.provider_lost
 
 -- name: node_hours
 INSERT INTO headrace.node_hours AS hours
 SELECT * FROM unnest(
-    $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::numeric[], $8::numeric[], $9::numeric[], $10::numeric[]
+    $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::numeric[], $8::numeric[], $9::numeric[], $10::numeric[],
+    $11::numeric[]
 )
 ON CONFLICT (tenant, hour, pool, node, key, tariff) DO UPDATE SET
     reserved = hours.reserved + excluded.reserved, borrowed = hours.borrowed + excluded.borrowed,
-    suspended = hours.suspended + excluded.suspended, kept = hours.kept + excluded.kept
+    suspended = hours.suspended + excluded.suspended, kept = hours.kept + excluded.kept,
+    provider_lost = hours.provider_lost + excluded.provider_lost
 
 -- name: tariffs
 INSERT INTO headrace.tariffs

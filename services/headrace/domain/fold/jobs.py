@@ -17,6 +17,7 @@ from headrace.domain.fold.nodes import held, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
 from headrace.domain.job_states import BY_NAME, FINAL, HOLDING, JobState
 from headrace.domain.jobs import new_job, new_lease
+from headrace.domain.meters import charge
 from headrace.domain.phases import watch
 from headrace.domain.requests import intern_request
 from headrace.domain.state import IDS_REMEMBERED, Probation
@@ -154,6 +155,8 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
         node.probation.job = job.key
         pool.index.put(node)
     capacity.take(state, job, pool, lease)
+    if not state.terms.amended:
+        charge(lease, lease.amounts, state.now)
     job.leases[fact.rank] = lease
     node.leases[f"{job.key}/{fact.rank}"] = lease
     attempt = job.attempts[-1]

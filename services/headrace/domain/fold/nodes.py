@@ -14,6 +14,7 @@ from headrace.domain.devices import DeviceState
 from headrace.domain.fold.governance import cordon, end_probation, join_pool
 from headrace.domain.fold.nominations import lift_bar
 from headrace.domain.job_states import JobState
+from headrace.domain.meters import charge, uncharge
 from headrace.domain.phases import watch
 from headrace.domain.shelves import shelve
 from headrace.domain.state import NodeState
@@ -164,6 +165,9 @@ def _lease_started(state: State, fact: f.LeaseStartedV1, _sequence: int, _place:
         job.started_at = job.attempts[-1].started_at = state.now
         if job.state is JobState.STARTING:
             job.state = JobState.RUNNING
+        for other in job.leases.values():
+            if not other.charged:  # charged since its grant where that was made before rules were amended
+                charge(other, capacity.held_by(other).amounts, state.now)
         watch(state, job)
         state.stir()
         lift_bar(state, job.key)
@@ -234,6 +238,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     if lease.overdue:
         capacity.outstay(pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.held_by(lease))
+    uncharge(lease, state.now)
     if job.yields_to and not lease.suspended_at:
         capacity.yield_use(state, job, pool, lease, -1)
     node = state.nodes.get(lease.node)

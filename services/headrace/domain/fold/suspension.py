@@ -8,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.domain import capacity
 from headrace.domain.fold.nodes import held, note_left
 from headrace.domain.job_states import JobState
+from headrace.domain.meters import charge
 from headrace.domain.phases import watch
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
     if lease.overdue:
         capacity.outstay(pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.gpu_part(lease))
+    if lease.charged:
+        charge(lease, capacity.without_gpus(lease), state.now)
     pool.openings += lease.overdue
     lease.suspended_at, lease.resuming, lease.overdue = state.now, False, False
     state.stir()
@@ -54,6 +57,8 @@ def _resume_ordered(state: State, fact: f.ResumeOrderedV1, _sequence: int, _plac
         capacity.take(state, job, pool, capacity.gpu_part(lease))
         if job.yields_to:
             capacity.yield_use(state, job, pool, lease, 1)
+        if not state.terms.amended:
+            charge(lease, lease.amounts, state.now)
     state.stir()
     job.paused += state.now - job.suspended_at
     job.state, job.resumed_at, job.min_runtime = JobState.STARTING, state.now, fact.min_runtime
@@ -68,6 +73,7 @@ def _lease_resumed(state: State, fact: f.LeaseResumedV1, _sequence: int, _place:
         return
     job = lease.job
     lease.resuming = False
+    charge(lease, lease.amounts, state.now)
     if job.state is JobState.STARTING and not any(other.resuming for other in job.leases.values()):
         job.state, job.resumed_at = JobState.RUNNING, state.now
         state.stir()

@@ -90,7 +90,7 @@ def _stops(windows: list[tuple[Window, Calendar | None]], now: int) -> bool:
 
 def _is_spent(policy: PolicyState, budget: Budget, now: int) -> bool:
     meter = policy.meters[name_of(budget)]
-    return now < meter.ends and used(policy, meter, now) >= ceiling(budget)
+    return now < meter.ends and used(meter, now) >= ceiling(budget)
 
 
 def next_look(state: State, policy: PolicyState, now: int) -> int | None:
@@ -99,9 +99,9 @@ def next_look(state: State, policy: PolicyState, now: int) -> int | None:
     for budget in policy.document.budgets:
         meter = policy.meters[name_of(budget)]
         moments.append(meter.ends)
-        left, held = ceiling(budget) - used(policy, meter, now), policy.wide.leased.get(budget.key, 0)
-        if left > 0 and held:
-            moments.append(now - -left // held)
+        left = ceiling(budget) - used(meter, now)
+        if left > 0 and meter.held:
+            moments.append(now - -left // meter.held)
     return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
 
@@ -127,6 +127,6 @@ def budget_exhausted(job: JobRecord, now: int) -> str | None:
     if budget is None:
         return None
     meter = job.policy.meters[name_of(budget)]
-    spent = hours(budget.key, used(job.policy, meter, now))
+    spent = hours(budget.key, used(meter, now))
     numbers = f"{spent} of {budget.hours} hours of {budget.key} are used this {budget.per}; the next begins at "
     return numbers + format_time(meter.ends)

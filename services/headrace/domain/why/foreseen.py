@@ -24,17 +24,17 @@ def runs_out(policy: PolicyState, budget: Budget, now: int) -> int | None:
     meter = policy.meters[name_of(budget)]
     if now >= meter.ends:
         return None
-    left, held = ceiling(budget) - used(policy, meter, now), policy.wide.leased.get(budget.key, 0)
+    left = ceiling(budget) - used(meter, now)
     if left <= 0:
         return now
-    moment = now - (-left // held) if held else meter.ends
+    moment = now - (-left // meter.held) if meter.held else meter.ends
     return moment if moment < meter.ends else None
 
 
 def warning(policy: PolicyState, budget: Budget, now: int) -> str:
     """One line where the budget is used up, will be, or is near it; else nothing."""
     meter = policy.meters[name_of(budget)]
-    spent = used(policy, meter, min(now, meter.ends))
+    spent = used(meter, min(now, meter.ends))
     out = runs_out(policy, budget, now)
     if out is None and (now >= meter.ends or 100 * spent < NEAR_PERCENT * ceiling(budget)):
         return ""

@@ -79,6 +79,7 @@ def _line(row: UsageRow) -> pb.UsageLine:
         suspended_hours=hours(row.key, row.suspended),
         waiting_hours=hours(row.key, row.waiting),
         kept_hours=hours(row.key, row.kept),
+        provider_lost_hours=hours(row.key, row.provider_lost),
         cost=row.cost,
         lost_cost=row.lost_cost,
     )
