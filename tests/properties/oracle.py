@@ -97,6 +97,12 @@ class Oracle:
         self.state.holds.pop(job.key, None)
         for place in places:
             capacity.take(self.state, job, pool, place)
+            node = self.state.nodes[place.node]
+            if (
+                node.probation is not None and not node.probation.job
+            ):  # it is given one job, and the next one once that runs (R36)
+                node.probation.job = job.key
+                pool.index.put(node)
         self.state.pending.remove(job)
         self.granted.append((job.key, pool.document.name, tuple(place.node for place in places), inside))
 

@@ -135,7 +135,9 @@ class Searching:
         resting = is_resting(pool, self._now)
         sure = self._rooms.surely_fits(board)
         best: tuple[Rank, JobRecord] | None = None
-        for post in self._fresh(board) if resting else board.asking:
+        if resting and before is None:
+            self._forget_searched(board)
+        for post in board.fresh if resting else board.asking:
             asking, footing = post.asking, post.footing
             if not asking & ~(sure & footing.ready):
                 continue
@@ -157,11 +159,11 @@ class Searching:
         return best
 
     @staticmethod
-    def _fresh(board: Board) -> list[Post]:
+    def _forget_searched(board: Board) -> None:
+        """Posts all of whose requests have been searched for are fresh no more."""
         for post in list(board.fresh):
             if all(was_searched(board.pool, post.strand.heads[number][1]) for number in bits_of(post.asking)):
                 del board.fresh[post]
-        return list(board.fresh)
 
     def _searches_before(self, post: Post, number: int) -> bool:
         """Whether the job searches in an earlier pool of its order first, or one is under way there."""
