@@ -18,6 +18,7 @@ from headrace.accounting.costs import decimal, hour_of
 from headrace.accounting.tally import Line
 from headrace.contracts.amounts import CPU, GPU, MEMORY
 from headrace.contracts.durations import format_time
+from headrace.contracts.spreadsheets import cell
 
 UNITS = {GPU: "GPU-Hours", CPU: "CPU-Hours", MEMORY: "GiB-Hours"}
 COLUMNS = (
@@ -37,9 +38,9 @@ class _Parts:
 
 
 def csv_text(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as RFC 4180 has them, but for the ends of lines."""
+    """Rows as RFC 4180 has them, but for the ends of lines; no cell is a formula."""
     out = _Parts()
-    csv.writer(out, lineterminator="\n").writerows(rows)
+    csv.writer(out, lineterminator="\n").writerows(map(cell, row) for row in rows)
     return "".join(out.parts)
 
 

@@ -3,8 +3,8 @@
 Strategy: sums are kept of what is over (an interval of use, a start, a suspension, a wait, what was kept for somebody), as differences,
 so that an interval that turns out to have been another one is taken out again and the new one put in; what still lasts is added by
 whoever asks. Hours and days are those of UTC: any other period is whole hours, and a rest that is read from the intervals themselves.
-Three tables, each with
-no more than its questions need: days and hours by account, and hours by node, where accounts would make as many rows as there are jobs.
+Three tables, each with no more than its questions need: days and hours by account, and hours by node, where accounts would make as many
+rows as there are jobs.
 """
 
 from __future__ import annotations

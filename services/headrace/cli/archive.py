@@ -21,6 +21,7 @@ from headrace.cli.purge import add_purge
 from headrace.cli.said import count_in
 from headrace.cli.shown import as_json
 from headrace.cli.tables import table
+from headrace.cli.terminal import progress
 from headrace.client import HeadraceError, connect
 from headrace.contracts.durations import format_duration
 from headrace.contracts.queries import ServiceView
@@ -95,7 +96,7 @@ def say(what: str) -> Callable[[int, int], None]:
 
     def told(record: int, last: int) -> None:
         if sys.stderr.isatty():
-            print(f"\r{what}: record {record} of {last}\033[K\r", end="", file=sys.stderr, flush=True)
+            progress(f"{what}: record {record} of {last}")
 
     return told
 

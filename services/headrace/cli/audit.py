@@ -16,6 +16,7 @@ from headrace.cli.books import add_everybody, add_times, times
 from headrace.cli.replay import add_diff, add_replay
 from headrace.cli.seals import add_seals
 from headrace.cli.shown import local
+from headrace.cli.terminal import progress
 from headrace.cli.verify import add_verify
 from headrace.contracts.audit import AuditAnswer, AuditLine, AuditRequest
 from headrace.contracts.durations import format_time
@@ -98,7 +99,7 @@ async def log(args: argparse.Namespace) -> int:
             if not answer.next or (left is not None and left <= 0):
                 break
             if sys.stderr.isatty():
-                print(f"\rrecord {answer.next} of {answer.through}\033[K\r", end="", file=sys.stderr, flush=True)
+                progress(f"record {answer.next} of {answer.through}")
             request = replace(request, after=answer.next)
     if not found and not args.json:
         print("Nothing happened that fits.")

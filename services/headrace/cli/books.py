@@ -21,6 +21,7 @@ from headrace.cli.tables import table
 from headrace.client import Client
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.durations import HOUR, DurationError, format_time, parse_duration, parse_time
+from headrace.contracts.spreadsheets import cell
 from headrace.contracts.usage import UsageAnswer, UsageRequest, UsageRow
 
 KEYS = ("tenant", "group", "user", "service_account", "pool", "policy", "profile", "queue", "node", "job", "label:KEY")
@@ -106,7 +107,7 @@ async def usage(args: argparse.Namespace) -> int:
         print(as_json({"through": answer.through, "now": answer.now, "currency": answer.currency, "rows": lines}))
     elif args.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerows([heads, *rows])
+        writer.writerows([cell(str(value)) for value in row] for row in (heads, *rows))
     elif rows:
         heads[-2] = f"cost {answer.currency}".strip()
         print(table([head.upper() for head in heads], [_short(row) for row in rows]))

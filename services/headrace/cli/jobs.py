@@ -61,6 +61,8 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended, through all its attempts")
     parser.add_argument("--attempt", type=natural, default=0, metavar="N", help="of this attempt (default: the latest)")
     parser.add_argument("--rank", type=natural, default=0, metavar="N", help="of this replica (default: 0)")
+    raw = "leave control characters to the terminal, such as colours; by default they are made visible there"
+    parser.add_argument("--raw", action="store_true", help=raw)
     _add_requeue(nouns, example)
     _add_preempt(nouns, example)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import inspect
 import logging
@@ -32,6 +33,7 @@ from headrace.cli import (
     whatif,
 )
 from headrace.cli.arguments import Failed, Parser
+from headrace.cli.terminal import made_visible
 from headrace.client import HeadraceError
 from headrace.supervisor.installation import InstallationError
 
@@ -58,6 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if more and not hasattr(args, "takes_more"):
         whole.error(f"unrecognized arguments: {' '.join(more)}")
     args.more = more
+    with made_visible(raw=getattr(args, "raw", False)):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         outcome = args.run(args)
         code: int = asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome

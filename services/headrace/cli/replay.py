@@ -14,6 +14,7 @@ from headrace.cli.books import add_everybody
 from headrace.cli.shown import amounts, as_json, local
 from headrace.cli.supply import node_table, pool_table, queue_table
 from headrace.cli.tables import table
+from headrace.cli.terminal import progress
 from headrace.contracts.past import DiffRequest, DiffView, PastJob, PastRequest, PastView, Point
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ async def _whole(hr: Client, service: str, at: Point) -> PastView:
     jobs = list(page.jobs)
     while page.next:
         if sys.stderr.isatty():
-            print(f"\r{len(jobs)} jobs\033[K\r", end="", file=sys.stderr, flush=True)
+            progress(f"{len(jobs)} jobs")
         request = replace(request, point=at if at != Point() else Point(sequence=whole.sequence), after=page.next)
         page = await hr.query(service, "state", request, PastView, WITHIN)
         jobs += page.jobs

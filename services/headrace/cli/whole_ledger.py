@@ -17,6 +17,7 @@ from headrace.audit.verify_reading import what_is_there
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed, client
+from headrace.cli.terminal import progress
 from headrace.client.endpoint import TOKEN, URL
 from headrace.contracts.queries import RecordsAnswer, RecordsRequest
 from headrace.contracts.subjects import LEDGER_STREAM
@@ -92,9 +93,9 @@ class Progress:
         if sys.stderr.isatty() and now - self._told > 0.2:
             self._told = now
             left = (now - self._began) * (tip - sequence) / max(1, sequence)
-            print(f"\rrecord {sequence} of {tip}, {left:.0f} s left\033[K", end="", file=sys.stderr, flush=True)
+            progress(f"record {sequence} of {tip}, {left:.0f} s left")
 
     def end(self) -> None:
         """Nothing is under way any more."""
         if self._told:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            progress("")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import structs
 
 from headrace.cli import books
 from headrace.cli.books import hours
@@ -99,6 +100,12 @@ def test_times_that_make_no_sense_are_refused_by_the_name_of_their_flag(headrace
     ran = headrace(line)
     assert ran.code == 1
     assert ran.err.startswith(f"headrace: {complaint}")
+
+
+def test_a_name_that_a_spreadsheet_would_calculate_is_no_formula(headrace):
+    answer = UsageAnswer(through=9, rows=(structs.replace(ROW, user="=HYPERLINK(1)"),))
+    (_, line) = headrace("usage --by user --csv", query=answer).out.splitlines()
+    assert line.split(",")[0] == "'=HYPERLINK(1)"
 
 
 def test_programs_get_csv_or_json(headrace):
