@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Dedication, Owner
+from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.isolation import Ranks
+from headrace.contracts.mig import open_starts
 from headrace.domain.devices import DeviceState
 from headrace.domain.places import node_section
 from headrace.domain.places.expected_use import Amount, Site
 from headrace.domain.places.fragmentation import Room
 from headrace.domain.places.node_index import NodeIndex
+from headrace.domain.places.placement import pick_slice
 from headrace.domain.places.steering import Steering, site_of
 from headrace.domain.requests import Shape
 from headrace.domain.state import NodeState, PoolState
 from tests.unit.domain.places.test_fragmentation import after, by_definition
+from tests.unit.domain.places.test_slices import loss
 from tests.unit.domain.site import pool
 
 HALF = GPU_UNITS // 2
@@ -238,6 +242,72 @@ def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack,
             for one, number in known.items():
                 fits = find_among_all([nodes[name] for name in there], one, []) is not None
                 assert bool(feasible >> number & 1) is fits
+
+
+CUTS = ("1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb")
+SLICES = st.builds(
+    Shape,
+    *[st.just(0)] * 2,
+    st.integers(0, 2),
+    st.just(0),
+    st.just(()),
+    st.sampled_from(CUTS),
+    st.just(0),
+    st.just(value=False),
+)
+OFTEN = st.dictionaries(st.sampled_from(CUTS), st.integers(1, 40), max_size=3)
+
+
+@given(st.lists(st.tuples(SLICES, st.sampled_from([None, *range(9)])), max_size=16), OFTEN)
+def test_slices_go_where_a_look_at_every_device_sends_them(steps, often):  # R20
+    """One after the other is placed where the index says, and now and then one of those that lie there is given back."""
+    nodes = {name: cut_node(name) for name in "abc"}
+    hall, lying = PoolState(pool(), 1), []
+    index = hall.index
+    for one in nodes.values():
+        one.pool = hall
+        index.put(one)
+    mix = [(Shape(0, 0, 0, 0, (), name), weight) for name, weight in often.items()]
+    index.weigh(mix, amended=True)
+    for asked, leaves in steps:
+        best = find_slice_among_all(list(nodes.values()), asked, often)
+        assert index.find(asked) == (best[-1].name if best is not None else None)
+        if best is not None:
+            one = best[-1]
+            (share,) = pick_slice(one, [device.layout for device in one.devices], asked.mig, 1)
+            assert [device.name for device in one.devices].index(share.device) == best[-2]
+            lying.append((one, share, asked.cpu))
+            hold(index, *lying[-1], 1)
+        if leaves is not None and lying:
+            hold(index, *lying.pop(leaves % len(lying)), -1)
+
+
+def cut_node(name: str) -> NodeState:
+    """A node of two GPUs in MIG mode and 8 cpus."""
+    one = node(name, GPU_UNITS, GPU_UNITS, model="H100-80GB", has_apart=True)
+    for device in one.devices:
+        device.mig, device.family = True, "H100-80GB"
+    return one
+
+
+def hold(index: NodeIndex, one: NodeState, share: DeviceShare, cpu: int, sign: int) -> None:
+    next(device for device in one.devices if device.name == share.device).take(share, sign)
+    one.cpu_free -= sign * cpu
+    index.put(one)
+
+
+def find_slice_among_all(nodes: list[NodeState], asked: Shape, often: dict[str, int]):
+    """The naive answer: what is lost, the node's free share, what is idle on the device, its name and number, and the node."""
+    offers = []
+    for one in nodes:
+        share = Fraction(sum(device.idle for device in one.devices), 8 * GPU_UNITS) + Fraction(one.cpu_free, 128_000)
+        for number, device in enumerate(one.devices):
+            losses = [
+                loss(often, device.layout, start, asked.mig) for start in open_starts(device.family, device.layout, asked.mig)
+            ]
+            if losses and one.cpu_free >= asked.cpu:
+                offers.append((min(losses), share, device.idle, one.name, number, one))
+    return min(offers, key=lambda offer: offer[:-1]) if offers else None
 
 
 def test_a_node_whose_model_has_changed_is_found_as_what_it_is_now():
