@@ -12,7 +12,7 @@ from decimal import Decimal
 import pytest
 
 from headrace.accounting.bill import Heading
-from headrace.accounting.charges import ON_DEMAND, RESERVED, SPOT, Account, Charge
+from headrace.accounting.charges import ON_DEMAND, PROVIDER_LOST, RESERVED, SPOT, Account, Charge
 from headrace.accounting.costs import hour_of, rounded
 from headrace.accounting.focus import COLUMNS, as_csv
 from headrace.contracts.durations import DAY
@@ -140,6 +140,24 @@ def test_an_export_has_the_columns_and_values_that_focus_asks_for() -> None:
 )
 def test_what_is_not_as_focus_asks_is_complained_of(old: str, new: str) -> None:
     assert complaints(as_csv(HEADING, CHARGES).replace(old, new)) != []
+
+
+def test_what_the_provider_lost_is_shown_and_billed_to_nobody() -> None:  # R36
+    account = Account("acme", "rnd", "p", "any", "alice", "", "hq", "gpu", 0, inside=False)
+    lost = Charge(DAY, 2 * DAY, account, PROVIDER_LOST, rate=0, own_rate=0, list_rate=0, units=3 * hour_of("gpu") // 2, cost=0)
+    text = as_csv(HEADING, [lost])
+    assert complaints(text) == []
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert {
+        column: row[column] for column in ("BilledCost", "EffectiveCost", "ListCost", "ConsumedQuantity", "ConsumedUnit")
+    } == {
+        "BilledCost": "0.000000",
+        "EffectiveCost": "0.000000",
+        "ListCost": "0.000000",
+        "ConsumedQuantity": "1.500000000000",
+        "ConsumedUnit": "GPU-Hours",
+    }
+    assert row["ChargeDescription"] == "GPU-Hours lost by the provider of p/any in hq"
 
 
 def test_what_is_billed_is_the_charge_to_the_last_digit() -> None:
