@@ -23,10 +23,14 @@ TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Jobs of an installation that root started run as others, who have to reach its directory; where several sessions share one, each
-    new one closes it again for all of them. So root has one of its own for each session."""
-    if os.geteuid() == 0 and not os.environ.get(TEMPORARY) and not hasattr(config, "workerinput"):
-        os.environ[TEMPORARY] = made = tempfile.mkdtemp(prefix="headrace-tests-")
+    """Give each session of root a temporary root of its own, also one that a test of another session starts.
+
+    Jobs of an installation that root started run under other accounts, which have to reach its directory; pytest closes a root that
+    sessions share whenever another session begins.
+    """
+    if os.geteuid() == 0 and not hasattr(config, "workerinput"):
+        above = os.environ.get(TEMPORARY)
+        os.environ[TEMPORARY] = made = tempfile.mkdtemp(prefix="headrace-tests-", dir=above)
         config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 
