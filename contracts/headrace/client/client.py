@@ -48,7 +48,7 @@ UNKNOWN_FOR = 10.0
 class SubmittedJob(NamedTuple):
     """A job that is durably submitted. `id` is its ULID, `key` its whole name, `<tenant>.<user>.<id>`.
 
-    `digest` names what was submitted: whoever asks with it learns whether the id is that of another job (R14).
+    `digest` identifies the submitted content: a query with it tells whether the id belongs to another job (R14).
     """
 
     id: str
@@ -258,9 +258,9 @@ class Client:
         return await self._link.ask(subject, payload, within=within)
 
     async def _publish(self, subject: str, payload: bytes) -> None:
-        """Store durably. Repeated while nobody answers: the same id is the same job, and two cancels are one.
+        """Store durably, and retry until there is an answer. Retries are harmless: the same id is the same job, and two cancels are one.
 
-        No message id: what the server takes for a repetition it drops, though it may be other jobs (R14).
+        Sent without a message id, because the server would drop a message with a known id although it may hold other jobs (R14).
         """
         until = time.monotonic() + STORED_WITHIN
         while True:

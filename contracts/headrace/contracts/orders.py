@@ -78,7 +78,7 @@ class NodeAnswer(Value, frozen=True, kw_only=True):
     the log's time when this was said (0: nobody says), by which a node knows that its clock is ahead, and its records would be void (R34).
     `level` is the installation's: the node states no newer facts than it has (`contracts.levels`). `lost`: it was given up, and nothing
     is granted on it until it says again what it is (R32); it need not have noticed, if only its heartbeats were not heard. `check`: the
-    sequence of the order to check itself that it has not answered yet (R36); 0: there is none.
+    sequence of the self-check order that the node has not answered yet (R36); 0 if there is none.
     """
 
     node: str

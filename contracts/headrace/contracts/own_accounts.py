@@ -11,7 +11,7 @@ from headrace.contracts.accounts import COUNT, FIRST
 def why_shared(directory: str) -> str:
     """Why jobs whose files lie in this directory, be it there or not, cannot run as accounts of their own; empty where they can."""
     if os.geteuid() != 0:
-        return "only root may run jobs as somebody else"
+        return "only root can run jobs under other accounts"
     if not mapped():
         return "the numbers of users' own accounts are not mapped into this user namespace"
     closed = closed_to_others(directory)

@@ -36,7 +36,7 @@ def cancel(tenant: str, user: str, job_id: str) -> str:
 
 
 def cancel_many(tenant: str, user: str) -> str:
-    """Where a user publishes the wish that several jobs end; no job id is such a word."""
+    """Subject on which a user asks to cancel several jobs at once. Its last word cannot be a job id."""
     return f"hr.cancel.{tenant}.{user}.{_MANY}"
 
 
@@ -86,7 +86,9 @@ def parse_cancel_many(subject: str) -> tuple[str, str]:
         or parts[:2] != ["hr", "cancel"]
         or not (is_token(parts[2]) and is_token(parts[3]) and parts[4] == _MANY)
     ):
-        raise IdError(f"{subject!r} is no subject to cancel several jobs; it looks like hr.cancel.<tenant>.<user>.{_MANY}")
+        raise IdError(
+            f"{subject!r} is not a subject that cancels several jobs; it looks like hr.cancel.<tenant>.<user>.{_MANY}"
+        )
     return parts[2], parts[3]
 
 

@@ -16,7 +16,7 @@ from headrace.contracts.documents import Mount
 
 JOBS_MAX = 1_000
 CANCELS_MAX = 900
-"""Jobs that one message may cancel: their facts stand in one record, so that nobody decides between them."""
+"""Max jobs that one message may cancel: their facts fit in one record, so that the allocator decides nothing in between."""
 COMMAND_MAX = 256
 TEXT_MAX = 64 * 1024
 PRIORITY_MAX = 1_000_000

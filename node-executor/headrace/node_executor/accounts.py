@@ -64,7 +64,7 @@ class Accounts:
         if choice not in {OWN, SELF}:
             self._fixed = _named(choice)
         if (self._own or self._fixed) and os.geteuid() != 0:
-            raise AccountUnknown("only root may run jobs as somebody else; write --run-as self")
+            raise AccountUnknown("only root can run jobs under other accounts; write --run-as self")
 
     @property
     def others(self) -> bool:
@@ -85,10 +85,10 @@ class Accounts:
             return
         tenant, user, _ = split_job_key(job)
         if not FIRST <= account.uid < FIRST + COUNT:
-            raise NotTheirs(f"{account.uid} is no number of a user's account; these begin at {FIRST}")
+            raise NotTheirs(f"{account.uid} is not an account number of a user; these begin at {FIRST}")
         if self._numbers is not None and not self._numbers.claim(account.uid, f"{tenant}.{user}"):
             raise NotTheirs(
-                f"this node knows the number {account.uid} as that of somebody else, so {tenant}.{user} may not run under it"
+                f"this node knows the number {account.uid} as another user's, so {tenant}.{user} cannot run under it"
             )
 
 

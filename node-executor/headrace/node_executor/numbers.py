@@ -1,4 +1,4 @@
-"""Which number is whose on this node, kept for ever: an order that gives somebody the number of another person is not carried out.
+"""Durable table of account numbers and their users on this node. An order with a number that belongs to another user is refused.
 
 Strategy: the ledger hands numbers out once, so there is nothing to refuse, unless the ledger is not the one that this node has worked
 for, or was tampered with. Then files on this disk would be read by somebody else; so the node remembers for itself. It begins with the
@@ -34,7 +34,7 @@ class Numbers:
             _write(path, self._owners)
 
     def owner(self, number: int) -> str:
-        """Whose it is; empty: nobody's yet."""
+        """The user of the number; empty if it is not in the table."""
         return self._owners.get(number, "")
 
     def claim(self, number: int, owner: str) -> bool:

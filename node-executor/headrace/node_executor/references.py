@@ -45,7 +45,7 @@ class Environment:
     """Variables of the executor: `HEADRACE_SECRET_<TENANT>__<NAME>`, the tenant in capitals and with `_` for `-`.
 
     Two pairs of tenant and name may come to one variable that way (`acme--dev` with `KEY`, `acme` with `DEV__KEY`): such a variable is
-    given to nobody. `exact_variable` says what to write instead; that form is right for every pair.
+    not used for either. `exact_variable` gives the name to write instead, which is unique for every pair.
     """
 
     def __init__(self, own: Mapping[str, str]) -> None:

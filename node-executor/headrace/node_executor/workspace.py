@@ -147,7 +147,7 @@ class Workspace:
     def hand_over(self, order: StartOrder, account: Account | None) -> None:
         """Give what earlier attempts of this job saved to the account that it has now, if that is another number than it had. Never raises.
 
-        A job is one person's for ever, so nobody else's files come along; what has a second name elsewhere is left as it is.
+        A job always belongs to the same user, so no other user's files change owner; files with several hard links are skipped.
         """
         if account is None or not order.resume_from:
             return
@@ -190,7 +190,7 @@ def shows_polling(directory: str) -> bool:
 
 
 def _link(path: str) -> None:
-    """A link to its own directory that nobody has followed."""
+    """A fresh link to its own directory, whose access time shows later whether it was followed."""
     try:
         os.symlink(".", path)
     except FileExistsError:

@@ -83,7 +83,7 @@ def charges(entries: Iterable[Entry], prices: PriceList, bounds: Sequence[int]) 
 
 
 def _loss(account: Account, units: int, since: int, until: int) -> Charge:
-    """What the provider lost, charged to nobody."""
+    """A row for what the provider lost, at a cost of zero."""
     return Charge(since, until, account, PROVIDER_LOST, rate=0, own_rate=0, list_rate=0, units=units, cost=0)
 
 

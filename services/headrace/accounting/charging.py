@@ -55,7 +55,7 @@ class Charging:
         return lease.charged_at is not None and lease.lease not in self._suspended and bool(lease.amounts.get(GPU))
 
     def suspend(self, lease: Lease, at: int) -> None:
-        """From then on its devices, for which it `is_charged_gpus`, are charged to nobody (R29)."""
+        """Stop charging its devices (R29); only for a lease for which `is_charged_gpus` is true."""
         self._suspended[lease.lease] = at
         self._rows.append(SuspensionRow(lease.lease, at, None, lease.amounts[GPU]))
         self._meters.end(lease, (GPU,), at)

@@ -118,7 +118,7 @@ class Lease:
     service_account: bool = False
     over_budget: bool = False
     charged_at: int | None = None
-    """When its job had started, and it began to be charged; None: nobody pays for it."""
+    """When the job had started and charging began; None if the lease is not charged."""
 
     @property
     def account(self) -> Account:

@@ -121,7 +121,7 @@ class Sums:
         self._add(account, key, NO_TARIFF, since, until, ((_KEPT, units),))
 
     def provider_lost(self, account: Account, amounts: Amounts, since: int, until: int) -> None:
-        """What a lease held before its job ran; charged to nobody (R36, R37)."""
+        """What a lease held before its job ran; not charged (R36, R37)."""
         for key, units in amounts.items():
             self._add(account, key, NO_TARIFF, since, until, ((_PROVIDER_LOST, units),))
 

@@ -180,7 +180,7 @@ class Admission:
         return True
 
     def _judge_cancels(self, message: StoredMessage, now: int) -> bool:
-        """Several at once: in one record, those that wait before those that hold leases, which make room for none of them when they end."""
+        """Cancel several jobs in one record: pending jobs first, so that none of them starts when the running ones end."""
         subject, by = split_by(message.subject)
         tenant, user = parse_cancel_many(subject)
         wish = decode_cancel_many(message.payload)

@@ -139,7 +139,7 @@ class Review:
         first = self._ids.setdefault((tenant, job_id), fact.job)
         found = is_of_another(self._state, fact.job) or (first != fact.job and self._state.terms.amended)
         if found:
-            self._object(fact, f"the id of job {fact.job} names a job of somebody else in {tenant} (R14)")
+            self._object(fact, f"the id of job {fact.job} is already used by another user's job in {tenant} (R14)")
         return found
 
     def _admitted(self, fact: f.JobAdmittedV1) -> None:

@@ -60,7 +60,7 @@ class Searching:
         return found if search is not None else self._could_find(earlier, requests & earlier.asking & earlier.inside)
 
     def _able(self, post: Post) -> int:
-        """The requests for which there is anybody from whom they might take something (R23, R24)."""
+        """Requests for which at least one possible victim exists (R23, R24)."""
         if not self._amended:
             return EVERY
         policy, board, footing = post.strand.policy, post.board, post.footing
@@ -73,7 +73,7 @@ class Searching:
         return found | footing.across if footing.across & ~found and board.lends_across(policy) else found
 
     def _could_find(self, post: Post, requests: int) -> int:
-        """Of some requests those for whose head a search might find somebody."""
+        """Those of `requests` for whose first job a search might find victims."""
         if not requests or not self._is_lent_to(post):
             return 0
         found, pool = 0, post.board.pool
@@ -91,7 +91,7 @@ class Searching:
         return self._first.get(board.name) if board.pool.search is None else board.pool.search.job
 
     def keeps_from(self, board: Board, rank: Rank) -> bool:
-        """Whether what is free in the pool is kept from somebody of this rank, because it might help one who ranks before (R19)."""
+        """True if a job of this rank must not take what is free in the pool, because it is kept for a better-ranked one (R19)."""
         job = self.job_in(board)
         if job is None:
             first = self._first_of(board, rank)
@@ -106,7 +106,7 @@ class Searching:
         return rank > post.rank(number, place_in_line(job))
 
     def _first_of(self, board: Board, rank: Rank) -> tuple[Rank, JobRecord] | None:
-        """The best-ranked that has no room but might take something back in the pool; nobody where that is none who ranks before `rank`."""
+        """The best-ranked job that has no room but might reclaim in the pool; None if no such job ranks before `rank`."""
         if not self._amended or not board.asking:
             return None
         seen = self._rooms.moves, board.lendings

@@ -27,7 +27,7 @@ _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _VERSION = b"\x01"
 _BESIDE = ".beside-"
-"""In the file's name of a key that was made while the person's own was missing. No handle has a dot, so it is nobody else's."""
+"""Part of the file name of a key made while the user's own was missing. Handles have no dot, so it cannot be another user's."""
 
 
 class SealError(Exception):

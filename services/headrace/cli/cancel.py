@@ -53,7 +53,7 @@ async def cancel(args: argparse.Namespace) -> int:
 
 
 async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
-    """They are looked up first, so that a wrong id is told at once, and an admin may end anybody's. The others are cancelled."""
+    """Look each job up first: a wrong id is reported at once, and an administrator may cancel any user's job. The others are cancelled."""
     gate = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     async def look(name: str) -> JobView | Refused:
@@ -103,7 +103,7 @@ async def _cancel_selected(hr: Client, args: argparse.Namespace) -> int:
 
 def _agreed(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise Failed(f"{question.partition(' Go on?')[0]} Say --yes: there is nobody to ask")
+        raise Failed(f"{question.partition(' Go on?')[0]} Add --yes: there is no terminal to ask at")
     print(question, end="", flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 

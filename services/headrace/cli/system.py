@@ -56,7 +56,7 @@ def add(nouns: Nouns) -> None:
         --user NAME. What is not said is as it was the last time. A second `up` on the same data continues where the first ended.
 
         Started by root, jobs of each user run as an account of their own. Otherwise they run as you do and can read all that you can: then
-        nobody else is let in (--listen, tokens, an OpenID provider) unless you say --jobs-are-trusted; `headrace status` shows it.""",
+        others cannot log in (--listen, tokens, an OpenID provider) unless you add --jobs-are-trusted; `headrace status` shows it.""",
     )
     add_place(parser)
     parser.add_argument("--nodes", type=natural, metavar="N", help="so many simulated nodes (default: 1)")

@@ -1,4 +1,4 @@
-"""Which number a user's account has on the nodes: handed out once, to one person, and to nobody after them. Pure.
+"""Account numbers of users on nodes: each is handed out once and never reused. Pure.
 
 From level 2 on admission states the number of a user with the user's first job. Before, every node made it from tenant and handle, by a
 hash of 28 bits: whoever chose the handle could choose somebody else's number. Those who were here when the level was raised keep the
@@ -41,7 +41,7 @@ def retire(state: State, tenant: str, handle: str = "") -> None:
 
 
 def keep_former(state: State) -> None:
-    """Everybody who is known keeps the number that nodes have given them so far, where it is theirs alone."""
+    """Give every known user the number that nodes have used so far, if no other user shares it."""
     users = sorted(set(_known(state)) - state.accounts.keys())
     times = Counter(former_number(*user) for user in users)
     state.retired_accounts.update(number for number, count in times.items() if count > 1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 DISPUTED = "disputed"
-"""A start that was refused because the node still holds a device for another lease: ledger and node differ, nobody is to blame (R36)."""
+"""A refused start of which the node says that another lease still holds a device: a disagreement, not counted as a refusal (R36)."""
 
 
 @dataclass(slots=True, eq=False)

@@ -272,11 +272,11 @@ class State:
     answered: dict[str, Answered] = field(default_factory=dict)
     forgetting: deque[tuple[int, str]] = field(default_factory=deque)
     accounts: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(tenant, user) to the number of their account on the nodes (`accounts`); below level 2 nobody has one."""
+    """(tenant, user) to account number on nodes (`accounts`); empty below level 2."""
     retired_accounts: set[int] = field(default_factory=set)
-    """Numbers that somebody had who is known no more, or that two shared; never handed out again."""
+    """Numbers of removed users, and numbers that two users shared; never handed out again."""
     job_ids: dict[tuple[str, str], str] | None = field(default=None, metadata=AID)
-    """(tenant, job id) to the job's key (`known_ids`), once somebody has asked."""
+    """(tenant, job id) to the job's key (`known_ids`); built at the first query."""
     stale: dict[PolicyState, None] | None = field(default=None, metadata=AID)
     """Policies whose accounts have changed since somebody who watches last took them."""
 

@@ -94,7 +94,7 @@ def applying(
     dry_run: bool = False,
     vouches: bool = False,
 ) -> Wish:
-    """The wish that `documents` be in force, all or none of them. `vouches`: the author is the provider (`plan`)."""
+    """Wish to apply `documents`, all or none of them. `vouches`: the author is the provider (`plan`)."""
 
     def wish(state: State, now: int) -> Decision:
         plan = make_plan(state, documents, author, reason=reason, revisions=revisions, zones=zones, now=now, vouches=vouches)

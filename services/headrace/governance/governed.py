@@ -18,7 +18,7 @@ from headrace.governance.supply import governed_in, pools_reached
 
 
 class Claim(NamedTuple):
-    """One amount in a document: of which object, where it stands, what it is, of which key, and the existing pools in its reach."""
+    """One amount in a document: its object, position, kind (limit, reservation, budget), key, and the existing pools in reach."""
 
     name: Name
     part: tuple[str | int, ...]

@@ -33,7 +33,7 @@ _log = structlog.get_logger("headrace.governance")
 
 
 def locking(missing: Collection[tuple[str, str]]) -> Wish:
-    """The wish that this be on record: these people's keys are missing. Who is locked and not among them is no more."""
+    """Wish to record whose keys are missing. Locked users who are not among them are unlocked."""
 
     def wish(state: State, _now: int) -> Decision:
         if not state.terms.amended:

@@ -45,9 +45,9 @@ def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
 
 
 def granting(grant: Grant, author: str, reason: str, *, by_provider: bool, alone: str = "") -> Wish:
-    """The wish that somebody be given a token; refused where nobody has written of them.
+    """Wish for a token; refused if no document names the bearer.
 
-    `alone`: why nobody but the owner is let in here (`identity.verifier`); then only administrators and nodes are given one.
+    `alone`: why only the owner and administrators can log in here (`identity.verifier`); then only administrators and nodes are given one.
 
     So is one by whose handle facts would take a tenant's people for the provider's: only the provider may give the same person both.
     """
@@ -56,7 +56,7 @@ def granting(grant: Grant, author: str, reason: str, *, by_provider: bool, alone
         if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE):
             return _refused("NOT_ALLOWED", only_the_owner(alone))
         if not by_provider and _is_providers(state, grant):
-            error = f"handle: {grant.handle} is what somebody of the provider is called in {grant.tenant}; choose another"
+            error = f"handle: {grant.handle} is already the handle of a provider administrator or viewer; choose another"
             return _refused("NOT_ALLOWED", error)
         if not is_known(state, grant.role, grant.tenant, grant.handle):
             where = "the service_accounts of a group" if grant.role is TokenRole.SERVICE_ACCOUNT else "a group, or into users"
@@ -125,7 +125,7 @@ def tokens_of(state: State, request: TokensRequest) -> TokensAnswer:
 
 
 def _is_providers(state: State, grant: Grant) -> bool:
-    """Whether somebody of the provider's people, whom facts name in the same tenant, has that handle."""
+    """True if a provider administrator or viewer, whom facts name in the same tenant, has that handle."""
     return any(
         token.role in (TokenRole.ADMIN, TokenRole.VIEWER)
         and (token.tenant, token.handle) == (grant.tenant, grant.handle)

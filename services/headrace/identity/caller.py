@@ -26,8 +26,9 @@ class Denied(Exception):
 
 
 def only_the_owner(why: str) -> str:
-    """What somebody else is told where jobs can read whatever the owner can."""
-    return f"jobs here are not kept apart ({why}), so nobody but the owner is let in: `headrace up --jobs-are-trusted` lets others in"
+    """The error for a login that is refused because jobs can read what the owner can."""
+    way_out = "`headrace up --jobs-are-trusted` allows others"
+    return f"jobs here are not kept apart ({why}), so only the owner and administrators can log in: {way_out}"
 
 
 @dataclass(frozen=True, slots=True)

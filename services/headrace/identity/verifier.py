@@ -20,7 +20,7 @@ from headrace.identity.providers import ISSUERS, Provider, read_providers, their
 from headrace.identity.signing import IDENTITY, SigningKeys
 
 JOBS_TOGETHER = "HEADRACE_JOBS_TOGETHER"
-"""The environment variable that says why nobody but the owner is let in: jobs can read whatever the owner can. Empty: others are."""
+"""Environment variable: why only the owner and administrators can log in (jobs can read what the owner can). Empty: others can too."""
 REMEMBERED_FOR = 60.0
 REMEMBERED_MAX = 10_000
 """Seconds, and tokens: of those whose signature has been checked, a digest is kept."""
@@ -36,7 +36,7 @@ class _Remembered(NamedTuple):
 class Verifier:
     """Checks tokens against the embedded issuer's keys and the providers'. `clock` gives seconds since 1970.
 
-    `alone`: why nobody is let in but who runs the installation, and nodes; empty: others are, too.
+    `alone`: why only administrators and nodes can log in; empty if everybody with a token can.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ class PreemptionWatch:
 
 
 def _is_missed(node: NodeState) -> bool:
-    """Whether somebody has to say that it is lost: nobody has, and what it said when it stopped is not about all that it holds (R36)."""
+    """True if the node must be declared lost when it is silent: it did not stop, or its stop does not cover all its leases (R36)."""
     return node.healthy or (node.stopped_through > 0 and bool(node.leases))
 
 

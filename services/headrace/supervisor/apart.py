@@ -1,7 +1,7 @@
 """Whether jobs of this installation's nodes are kept apart from it and from each other, and who is let in where they are not.
 
 Jobs of simulated nodes run on this machine. Where they run as whoever started `up`, each of them can read that account's files: the
-owner's login, the keys, the files of all other jobs. That is no matter while only the owner submits; so nobody else is let in then, unless
+owner's login, the keys, the files of all other jobs. That is harmless while only the owner submits, so others cannot log in then unless
 the owner says that all who will submit are trusted with everything.
 """
 
@@ -30,7 +30,7 @@ def why_together(installation: Installation, settings: Settings) -> str:
 
 
 def why_alone(installation: Installation, settings: Settings) -> str:
-    """Why nobody but the owner is let in; empty where others are."""
+    """Why only the owner and administrators can log in; empty if others can."""
     return "" if settings.jobs_are_trusted else why_together(installation, settings)
 
 
@@ -57,7 +57,7 @@ def told(installation: Installation, settings: Settings) -> str:
         )
     if settings.jobs_are_trusted:
         return f"not kept apart ({why}), and trusted ({FLAG}): who submits one has all that {_we()} has"
-    return f"not kept apart ({why}), so nobody but the owner is let in. {WAY_OUT}"
+    return f"not kept apart ({why}), so only the owner and administrators can log in. {WAY_OUT}"
 
 
 def _we() -> str:

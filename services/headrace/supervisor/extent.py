@@ -43,7 +43,7 @@ async def see_copy(dsn: str, tip: int) -> None:
 
 
 async def snapshots_gone(bus: Connection) -> str:
-    """What is said where there is a ledger and no stream of its snapshots; empty where all is well. That is no reason not to start."""
+    """Warning if the ledger has no stream of snapshots; empty if it has. The installation starts without it."""
     try:
         await JetStreamLog(bus, LEDGER_STREAM).tip()
     except LogError:

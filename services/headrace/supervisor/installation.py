@@ -299,7 +299,7 @@ def let_pass(path: Path) -> None:
 
 
 def _close(entry: Path) -> None:
-    """What lies beside the nodes' directories is nobody else's; a link is left, and what is another account's (the database's)."""
+    """Close everything beside the nodes' directories to other accounts; links and files of other accounts (the database's) are skipped."""
     found = entry.lstat()
     if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode) and found.st_mode & 0o077:
         entry.chmod(stat.S_IMODE(found.st_mode) & ~(0o066 if entry.name == "postgres" else 0o077))

@@ -60,7 +60,7 @@ CPUS_PER_GPU, GIB_PER_GPU = 16, 256
 """What a simulated node pretends to have beside its GPUs: as a real one of its kind has, not as this machine."""
 
 _OF_THIS_MACHINE = ("--on-stop", "end", "--limits", "off")
-"""Jobs of simulated nodes end with everything else; what those nodes pretend to have is nothing to hold anybody to."""
+"""Jobs of simulated nodes end with the installation and are not limited, because the nodes' resources are pretended."""
 
 _NOT_FOR_CHILDREN = frozenset({CLIENT_URL, CREDENTIALS})
 

@@ -220,7 +220,7 @@ class Queries:
         return answer
 
     def _knows_content(self, job: JobRecord | Rejected, tenant: str, user: str) -> bool:
-        """Whether somebody may be told that a job is not what they submitted: nobody else may guess at its content."""
+        """True if the asker may learn that a job differs from what they submitted; others could guess its content that way."""
         if isinstance(job, Rejected):
             return user == job.fact.job.split(".")[1] or not is_known(self._from.state, tenant, user)
         return reads_output(self._from.state, job, user)

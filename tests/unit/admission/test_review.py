@@ -265,4 +265,6 @@ def test_numbers_of_accounts_follow_each_other_and_nobody_is_given_two(told):
 def test_a_job_of_an_id_that_another_user_has_is_objected_to(told):
     told.say(admitted(), by="admission")
     other = admitted(job=f"default.carl.{job_id(1)}")
-    assert whys(told, other) == [f"the id of job default.carl.{job_id(1)} names a job of somebody else in default (R14)"]
+    assert whys(told, other) == [
+        f"the id of job default.carl.{job_id(1)} is already used by another user's job in default (R14)"
+    ]

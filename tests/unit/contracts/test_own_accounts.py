@@ -18,7 +18,7 @@ def test_the_first_directory_on_the_way_that_others_cannot_pass_is_named(tmp_pat
 def test_who_is_not_root_cannot_and_root_can_where_others_can_pass(tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.contracts.own_accounts.mapped", lambda: True)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert why_shared("/tmp/x") == "only root may run jobs as somebody else"
+    assert why_shared("/tmp/x") == "only root can run jobs under other accounts"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert why_shared("/tmp/x") == ""
     tmp_path.chmod(0o700)

@@ -145,4 +145,7 @@ def test_where_only_the_owner_is_let_in_nobody_else_is_given_a_token(acme, role,
     assert bool(decision.facts) == given
     if not given:
         assert decision.code == "NOT_ALLOWED"
-        assert "(they run as ada), so nobody but the owner is let in: `headrace up --jobs-are-trusted`" in decision.error
+        assert (
+            "(they run as ada), so only the owner and administrators can log in: `headrace up --jobs-are-trusted`"
+            in decision.error
+        )

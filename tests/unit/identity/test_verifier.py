@@ -151,9 +151,11 @@ def test_whoever_shows_none_is_told_how(header):
 async def test_where_only_the_owner_is_let_in_a_good_token_of_somebody_else_lets_nobody_in(door):
     door.verifier.alone = "they run as ada"
     for said in ({}, {"role": TokenRole.SERVICE_ACCOUNT, "handle": "ci"}, {"role": TokenRole.VIEWER, "tenant": "default"}):
-        with pytest.raises(Unauthenticated, match="nobody but the owner is let in: `headrace up --jobs-are-trusted`"):
+        with pytest.raises(
+            Unauthenticated, match="only the owner and administrators can log in: `headrace up --jobs-are-trusted`"
+        ):
             await door.enter(door.give(name=f"t-{len(said)}-{said.get('role', '')}", **said))
-    with pytest.raises(Unauthenticated, match="nobody but the owner"):
+    with pytest.raises(Unauthenticated, match="only the owner and administrators can log in"):
         await door.enter(signed(**now()))
     admin = await door.enter(door.give(role=TokenRole.ADMIN, tenant="default", name="t2"))
     node = await door.enter(door.give(role=TokenRole.NODE, tenant="", handle="gpu01", name="t3"))

@@ -57,10 +57,10 @@ def test_the_number_in_the_order_counts_and_is_refused_where_it_is_somebody_else
     assert alice == Account(FIRST + 7, FIRST + 7, "alice")
     own.claim(JOB, alice)
     mallory = JOB.replace("acme.alice", "evil.mallory")
-    with pytest.raises(NotTheirs, match=f"knows the number {FIRST + 7} as that of somebody else, so evil.mallory may not"):
+    with pytest.raises(NotTheirs, match=f"knows the number {FIRST + 7} as another user's, so evil.mallory cannot run under it"):
         own.claim(mallory, own.of(mallory, FIRST + 7))
     for number in (1, 1000, FIRST - 1, FIRST + COUNT):
-        with pytest.raises(NotTheirs, match="is no number of a user's account"):
+        with pytest.raises(NotTheirs, match="is not an account number of a user"):
             own.claim(JOB, own.of(JOB, number))
     Accounts("self").claim(JOB, None)
 

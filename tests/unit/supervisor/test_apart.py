@@ -21,7 +21,7 @@ def installation(tmp_path):
 @pytest.fixture
 def together(monkeypatch):
     """As on a laptop."""
-    monkeypatch.setattr("headrace.supervisor.apart.why_shared", lambda _: "only root may run jobs as somebody else")
+    monkeypatch.setattr("headrace.supervisor.apart.why_shared", lambda _: "only root can run jobs under other accounts")
     monkeypatch.setattr("headrace.supervisor.apart._we", lambda: "ada")
 
 
@@ -33,10 +33,10 @@ def apart(monkeypatch):
 
 def test_the_owner_alone_may_have_jobs_that_run_as_the_owner(installation, together):
     check(installation, SETTINGS)
-    why = "they run as ada: only root may run jobs as somebody else"
+    why = "they run as ada: only root can run jobs under other accounts"
     assert (why_together(installation, SETTINGS), why_alone(installation, SETTINGS)) == (why, why)
     assert told(installation, SETTINGS).startswith(
-        f"not kept apart ({why}), so nobody but the owner is let in. Start it as root"
+        f"not kept apart ({why}), so only the owner and administrators can log in. Start it as root"
     )
 
 

@@ -164,7 +164,7 @@ class UserErasedV1(AuthoredFact, frozen=True, kw_only=True, tag="user.erased.v1"
 
 
 class TextsLockedV1(Fact, frozen=True, kw_only=True, tag="texts.locked.v1"):
-    """The key of what a person's jobs run is missing, and nobody has erased it: none of those that are there starts until it is back."""
+    """The key that encrypts a user's jobs is missing without an erasure. The user's pending jobs do not start until it is restored."""
 
     tenant: str
     handle: str

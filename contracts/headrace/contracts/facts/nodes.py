@@ -163,7 +163,7 @@ class LeaseEndedV1(Fact, frozen=True, kw_only=True, tag="lease.ended.v1"):
     itself finished (R30). `stopping`: a ladder was being walked when it ended; without it the job ended by itself, even if a stop
     was on its way. `exited_at` is when the process ended, `at` when the devices were free. `held_by`: with `refused`, the lease that still
     holds a device which this one was granted: the node was never told to end it, or has not finished doing so. Then node and ledger
-    differ and nobody is to blame: the device is drained as `disputed`, and the node asks what should run on it (R36).
+    disagree, which is not counted as a refusal: the device is drained as `disputed`, and the node asks what should run on it (R36).
     """
 
     job: str

@@ -334,7 +334,7 @@ static struct tree look_below(void) {
     return tree;
 }
 
-/* One look is no moment: a process may have forked behind it. Two that agree are as good as one. */
+/* A process may fork while the list is read, so the list is read until two readings agree, at most LOOKS times. */
 static struct tree find_all(void) {
     struct tree tree = look_below();
     for (int left = LOOKS; left > 0; left--) {

@@ -342,7 +342,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _send_all(number: int) -> None:
-    """One look is no moment: a process may have forked behind it. Two that agree are as good as one."""
+    """A process may fork while the list is read, so it is read until two readings agree, at most `LOOKS` times."""
     found = below()
     looks = LOOKS
     while looks and found != (found := below()):

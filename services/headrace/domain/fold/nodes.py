@@ -123,7 +123,7 @@ def _node_stopped(state: State, fact: f.NodeStoppedV1, _sequence: int, _place: i
 
 
 def _node_checked(state: State, fact: f.NodeCheckedV1, _sequence: int, _place: int) -> None:
-    """On probation it is given one job; what it refused before is no row any more (R36)."""
+    """On probation the node is given one job, and its earlier refusals no longer count (R36)."""
     node = state.set_aside.get(fact.node)
     if node is None or node.probation is None or node.probation.stage != "checks":
         return

@@ -1,4 +1,4 @@
-"""The fold of keys that are missing: jobs whose texts nobody can read wait, and are not dispatched (R22: frozen)."""
+"""The fold of missing keys: jobs whose texts cannot be decrypted wait and are not dispatched (R22: FROZEN)."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ PROVIDERS = ("admin", "viewer")
 
 
 def outdate(state: State, tenant: str, handle: str, sequence: int, *, but_providers: bool = False) -> None:
-    """Nothing counts any more that this bearer, or, without a handle, anybody of the tenant, was given up to now.
+    """End all tokens given so far to this bearer or, without a handle, to all users of the tenant.
 
-    `but_providers`: it is a tenant's own person who is gone; what somebody of the provider with the same handle was given goes on.
+    `but_providers`: keep the tokens of a provider administrator or viewer with the same handle.
     """
     tokens = state.tokens
     tokens.outdated[tenant, handle] = (sequence, state.now)

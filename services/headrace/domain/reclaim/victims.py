@@ -82,7 +82,7 @@ def _both(first: NoPlan, second: NoPlan) -> NoPlan:
 
 
 def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
-    """Whether nobody has to yield: who opened the search has not been able to grant anything since somebody left.
+    """True if no victim is needed: since the search opened, enough was freed for the job, within its limits.
 
     Where a limit has no room before those have left who yield already (R17), it has only to wait for them.
     """
@@ -95,7 +95,7 @@ def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
 def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
     """A policy's own limit never preempts; under its tenant's, reclaim inside the tenant may make room (R23).
 
-    What its own jobs hold that yield and are overdue counts: nobody knows when it leaves, and the job could not start before (R17).
+    What its own yielding jobs still hold past their grace counts, because it is unknown when they leave (R17).
     """
     name, policy = pool.document.name, job.policy
     for scope in (policy.wide, policy_scope(policy, name)):

@@ -197,7 +197,7 @@ def _of_the_pool(case: Case) -> Wait | None:
 
 
 def _frozen(state: State, job: JobRecord, _now: int) -> Grounds | None:
-    """Its queue is closed, or every pool that it could go to (R11); or nobody can read what it runs."""
+    """Its queue or every pool that it could use is closed (R11), or its text cannot be decrypted."""
     if job.locked:
         return Grounds(KEY_MISSING.format(owner=f"{job.tenant}.{job.user}"))
     closing = queue_closing(state, job.policy, job.profile)

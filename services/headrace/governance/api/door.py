@@ -130,7 +130,7 @@ class Door:
         return call
 
     def _check_tenant(self, tenant: str) -> None:
-        """Raise `Fault` where there is no such tenant: an empty list would say that it has nothing. One that is gone has its jobs."""
+        """Raise `Fault` for an unknown tenant, which an empty list would hide. A deleted tenant still has its jobs."""
         if not self._office.state.has_tenant(tenant) and tenant not in self._office.roster.tenants:
             raise not_found("tenant", tenant, "parent")
 

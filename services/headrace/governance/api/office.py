@@ -48,7 +48,7 @@ class Office(NamedTuple):
 
     `decide` puts a wish in line and gives what came of it; `clock`: microseconds since 1970. `sign` makes the token of a grant,
     `texts` has the keys of what is sealed; both are slow, and for what has been stated. `judges`: how far admission has read. `alone`:
-    why nobody but the owner is let in.
+    why only the owner and administrators can log in.
     """
 
     state: State
