@@ -119,6 +119,9 @@ def kept(state: State) -> dict[str, Any]:
         "pending": {policy.key: policy.pending for policy in state.policies.values()},
         "holding": {policy.key: sorted(policy.jobs) for policy in state.policies.values()},
         "shelves": {policy.key: _standing(shelves_of(policy)) for policy in state.policies.values()},
+        "charged": {
+            policy.key: {name: meter.held for name, meter in policy.meters.items()} for policy in state.policies.values()
+        },
     }
 
 
@@ -208,7 +211,24 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
             for policy in state.policies.values()
         },
         "shelves": {policy.key: _shelved(state, policy) for policy in state.policies.values()},
+        "charged": {
+            policy.key: {name: _charged(state, policy, meter.key) for name, meter in policy.meters.items()}
+            for policy in state.policies.values()
+        },
     }
+
+
+def _charged(state: State, policy: PolicyState, key: str) -> int:
+    """What counts against a budget now: what jobs of the policy hold that have started, but GPUs that are not back from a suspension."""
+    total = 0
+    for job in state.jobs.values():
+        if job.policy is policy and job.leases and job.attempts[-1].started_at:
+            total += sum(
+                lease.amounts.get(key, 0)
+                for lease in job.leases.values()
+                if key != GPU or not (lease.suspended_at or lease.resuming)
+            )
+    return total
 
 
 def _hold(node: list[Any], place: Place, which: int, sign: int) -> None:
