@@ -108,13 +108,11 @@ class Line:
         """Its policy's."""
         return self._borrower.share
 
-    def settle(self, before: int, now: int) -> None:
-        """What one of its posts borrows has changed."""
-        requests = self.requests | now
-        if before & ~now:
-            requests = 0
-            for post in self.posts:
-                requests |= post.borrowing
+    def settle(self) -> None:
+        """What its posts borrow has changed."""
+        requests = 0
+        for post in self.posts:
+            requests |= post.borrowing
         if requests and not self.requests:
             self._enter()
         elif self.requests and not requests:
@@ -292,21 +290,30 @@ class Board:
             insort(self._order, static)
         return ladder
 
-    def step_in(self, post: Post, number: int) -> None:
-        """A request of the post is inside its reservation."""
-        place, _ = post.strand.heads[number]
-        entry = post.entries[number] = (post.static, place, post.serial, post)
-        bit = 1 << number
-        insort(self._inside.setdefault(bit, []), entry)
-        self.inside |= bit
+    def step_in(self, post: Post, requests: int) -> None:
+        """Requests of the post are inside its reservation."""
+        left = requests
+        while left:
+            bit = left & -left
+            left ^= bit
+            number = bit.bit_length() - 1
+            entry = post.entries[number] = (post.static, post.strand.heads[number][0], post.serial, post)
+            entries = self._inside.get(bit)
+            if entries:
+                insort(entries, entry)
+            else:
+                self._inside[bit] = [entry]
+        self.inside |= requests
 
-    def step_out(self, post: Post, number: int) -> None:
-        """It is no longer."""
-        bit = 1 << number
-        entries, entry = self._inside[bit], post.entries.pop(number)
-        del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
-        if not entries:
-            self.inside &= ~bit
+    def step_out(self, post: Post, requests: int) -> None:
+        """They are no longer."""
+        while requests:
+            bit = requests & -requests
+            requests ^= bit
+            entries, entry = self._inside[bit], post.entries.pop(bit.bit_length() - 1)
+            del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
+            if not entries:
+                self.inside &= ~bit
 
     def ask(self, post: Post) -> None:
         """Note whether the post might take something back."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.allocator.headroom import EVERY, NO_KEYS, Gauges, Needs, bits_of
+from headrace.allocator.headroom import EVERY, NO_KEYS, Gauges, Needs
 from headrace.domain.pending import place_in_line
 from headrace.domain.queueing.gates import must_borrow
 from headrace.domain.scopes import lending_side, policy_scope, policy_side
@@ -151,9 +151,12 @@ class Footing:
         if moved:
             self.inside, self.borrowing, self.asking = inside, borrowing, asking
             self.within, self.across, self.lower = within, across, lower
+            lines: dict[Line, None] = {}
             for post in self.posts:
                 if post.strand.present & moved:
-                    post.settle()
+                    post.move_requests(lines)
+            for line in lines:
+                line.settle()
 
 
 class Strand:
@@ -241,36 +244,44 @@ class Post:
         line.posts.append(self)
 
     def settle(self) -> None:
-        """Work out where its requests belong: inside the reservation, among the borrowers, or nowhere for now."""
-        present, footing = self.strand.present, self.footing
-        inside, borrowing, asking = present & footing.inside, present & footing.borrowing, present & footing.asking
+        """Put its requests where they now belong: inside the reservation, among the borrowers, or in neither."""
+        lines: dict[Line, None] = {}
+        self.move_requests(lines)
+        for line in lines:
+            line.settle()
+
+    def move_requests(self, lines: dict[Line, None]) -> None:
+        """The same, but its line is only added to `lines`, so that a line with many posts is settled once for all of them."""
+        present, footing, board = self.strand.present, self.footing, self.board
+        inside = present & footing.inside
         if inside != self.inside:
             if left := self.inside & ~inside:
-                for number in bits_of(left):
-                    self.board.step_out(self, number)
+                board.step_out(self, left)
             if came := inside & ~self.inside:
-                for number in bits_of(came):
-                    self.board.step_in(self, number)
+                board.step_in(self, came)
             self.inside = inside
-            self.board.version += 1
+            board.version += 1
+        borrowing = present & footing.borrowing
         if borrowing != self.borrowing:
-            before, self.borrowing = self.borrowing, borrowing
-            self.line.settle(before, borrowing)
-            self.board.version += 1
+            self.borrowing = borrowing
+            lines[self.line] = None
+            board.version += 1
+        asking = present & footing.asking
         if asking != self.asking:
             self.asking = asking
-            self.board.ask(self)
-            self.board.version += 1
+            board.ask(self)
+            board.version += 1
         reclaiming = present & (footing.within | footing.across)
         if reclaiming != self.reclaiming:
             self.reclaiming = reclaiming
-            self.board.version += 1
+            board.version += 1
 
     def move(self, number: int) -> None:
         """The head of a request has changed."""
-        if self.inside >> number & 1:
-            self.board.step_out(self, number)
-            self.board.step_in(self, number)
+        bit = 1 << number
+        if self.inside & bit:
+            self.board.step_out(self, bit)
+            self.board.step_in(self, bit)
 
     def rank(self, number: int, place: Place | None = None) -> Rank:
         """What the head of a request, or another at this place in line, is ordered by in this pool (R15)."""
