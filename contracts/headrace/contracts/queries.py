@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.contracts.facts.fact import Value
+from headrace.contracts.tokens import NodeClaims
 
 
 class Answer(Value, frozen=True, kw_only=True):
@@ -105,6 +106,14 @@ class NodeRequest(Value, frozen=True, kw_only=True):
     """To *governance* `cordon`, `uncordon`, `drain`, `confirm-empty`; of the `ApplyAnswer`, `running` are the jobs that have to leave."""
 
     node: str
+    reason: str = ""
+
+
+class ApproveNodeRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `approve`: what a node says of itself is to be believed as far as `claims` go; without any: all that it says now."""
+
+    node: str
+    claims: NodeClaims = NodeClaims()
     reason: str = ""
 
 
@@ -299,11 +308,13 @@ class PoolView(Value, frozen=True, kw_only=True):
 
 
 class NodeView(Value, frozen=True, kw_only=True):
-    """A node; `state` is `ready`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
+    """A node; `state` is `ready`, `unapproved`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
 
     `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode those that are held or kept, such as
     `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21). `isolation`: the level that it has
     proved for each kind of part of a GPU, and for containers where that is another; `unfit`: why nothing is granted on a device, by name.
+    `unapproved`: what it says beyond what is approved, which is not believed. In state `unapproved` it is in no
+    pool, because nothing is approved yet.
     """
 
     name: str
@@ -323,6 +334,7 @@ class NodeView(Value, frozen=True, kw_only=True):
     dedicated_to: str = ""
     isolation: dict[str, str] = {}
     unfit: dict[str, str] = {}
+    unapproved: tuple[str, ...] = ()
 
 
 class ServiceView(Value, frozen=True, kw_only=True):

@@ -54,10 +54,22 @@ class Spoken(NamedTuple):
     handle: str
 
 
+class NodeClaims(Value, frozen=True, kw_only=True):
+    """What a node may say of itself. Each field: None where nothing is said of it.
+
+    `labels`: the value `*` stands for any. `gpus`: the number of devices. `isolation`: the highest level, one of `isolation.LEVELS`.
+    """
+
+    labels: dict[str, str] | None = None
+    gpus: int | None = None
+    isolation: str | None = None
+
+
 class TokenRequest(Value, frozen=True, kw_only=True):
     """To *governance* `token-create`: a token for a user, a service account, a node, or an administrator of the installation.
 
-    `lifetime` in microseconds, 0 for the usual one.
+    `lifetime` in microseconds, 0 for the usual one. `claims`: how much of what a node says of itself is believed; without them nothing is,
+    until an operator approves it, and what was approved before stays.
     """
 
     role: str
@@ -65,6 +77,7 @@ class TokenRequest(Value, frozen=True, kw_only=True):
     tenant: str = ""
     lifetime: int = 0
     reason: str = ""
+    claims: NodeClaims | None = None
 
 
 class TokenAnswer(Value, frozen=True, kw_only=True):

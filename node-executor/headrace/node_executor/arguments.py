@@ -13,6 +13,7 @@ from headrace.contracts.amounts import CPU, MEMORY, AmountError, parse_amount
 from headrace.contracts.durations import DurationError, parse_duration
 from headrace.contracts.ids import is_token
 from headrace.contracts.orders import ADDRESS
+from headrace.contracts.tokens import TokenRole, spoken_for
 from headrace.node_executor.accounts import AUTO, Accounts, AccountUnknown, chosen
 from headrace.node_executor.devices import Devices, DevicesUnknown
 from headrace.node_executor.devices.found import find_devices
@@ -72,6 +73,8 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         Accounts(chosen(given.run_as, given.data)[0])
     except AccountUnknown as error:
         parser.error(f"argument --run-as: {error}")
+    if wrong := another_name(given.name, environ.get(PASSWORD, "")):
+        parser.error(f"argument --name: {wrong}")
     data = os.path.abspath(given.data)
     return Settings(
         name=given.name,
@@ -97,6 +100,16 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         ask_every=given.ask_every,
         address=Address(environ.get(URL, "nats://127.0.0.1:4222"), environ.get(USER, ""), environ.get(PASSWORD, "")),
     )
+
+
+def another_name(name: str, token: str) -> str:
+    """What is wrong where the token speaks for another node than this one, or for no node; empty where it does not."""
+    spoken = spoken_for(token)
+    if spoken is None or (spoken.role, spoken.handle) == (TokenRole.NODE, name):
+        return ""
+    if spoken.role != TokenRole.NODE:
+        return f"this node is called {name}, and the token in {PASSWORD} is of {spoken.role} {spoken.handle}: give it a node's token"
+    return f"this node is called {name}, and the token in {PASSWORD} is of node {spoken.handle}: say --name {spoken.handle}"
 
 
 def node_name(hostname: str) -> str:

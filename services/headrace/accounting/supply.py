@@ -11,6 +11,7 @@ from headrace.domain.state import NodeState, State
 
 CHANGES_SUPPLY = frozenset(
     {
+        f.NodeApprovedV1,
         f.NodeRegisteredV1,
         f.NodeStoppedV1,
         f.NodeLostV1,

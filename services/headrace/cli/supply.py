@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.bus.process import PASSWORD, URL, USER
+from headrace.cli import approve
 from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_command, client, key_value
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
@@ -48,6 +49,7 @@ def add(nouns: Nouns) -> None:
         verb = _add_verb(verbs, name, cordon, says, f"headrace node {name} gpu01 --reason 'fan replaced'")
         verb.set_defaults(verb=name)
     _add_emptying(verbs)
+    approve.add(verbs)
 
 
 def _add_verb(verbs: Nouns, name: str, run: Command, says: str, examples: str) -> Parser:
@@ -189,6 +191,7 @@ def node_table(found: Iterable[NodeView]) -> str:
         "HEARD",
         "OWNER",
         "LABELS",
+        "UNAPPROVED",
     )
     return table(heads, map(_node_row, found))
 
@@ -213,6 +216,7 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
         ago(node.last_heard),
         node.dedicated_to,
         labels,
+        ", ".join(node.unapproved),
     )
 
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import TypeVar
 
+from headrace.cli.approve import add_claims, claims_of
 from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_json, add_place, client, span
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.contracts.durations import format_time
 from headrace.contracts.queries import ApplyAnswer
-from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokenRole, TokensAnswer, TokensRequest
+from headrace.contracts.tokens import (
+    NodeClaims,
+    RevokeRequest,
+    TokenAnswer,
+    TokenRequest,
+    TokenRole,
+    TokensAnswer,
+    TokensRequest,
+)
 
 T = TypeVar("T")
 
@@ -59,7 +68,7 @@ def _add_create(verbs: Nouns) -> None:
         "print a new token; it is shown once, and kept by nobody",
         """headrace token create --user alice --tenant acme
         headrace token create --service-account ci --tenant acme --expires 90d
-        headrace token create --node gpu01 --expires 365d
+        headrace token create --node gpu01 --labels site=hq --gpus 8 --isolation hardware --expires 365d
         headrace token create --admin ops
         HEADRACE_TOKEN=$(headrace token create --user alice) headrace jobs""",
     )
@@ -70,6 +79,7 @@ def _add_create(verbs: Nouns) -> None:
     whose.add_argument("--admin", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who runs the installation")
     whose.add_argument("--viewer", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who looks at all of it")
     verb.add_argument("--tenant", default="", help="the bearer's tenant (default: default)")
+    add_claims(verb.add_argument_group("what a node may say of itself (else `headrace node approve` is needed)"))
     verb.add_argument(
         "--expires", type=span, default=0, metavar="SPAN", help="how long it is good (default: 30d, at most 366d)"
     )
@@ -93,7 +103,17 @@ async def create(args: argparse.Namespace) -> int:
     """The token alone on standard output, so that it can be put into a variable."""
     role = next(role for role in TokenRole if getattr(args, role.replace("-", "_")) is not None)
     handle = getattr(args, role.replace("-", "_"))
-    request = TokenRequest(role=role, handle=handle, tenant=args.tenant, lifetime=args.expires, reason=args.reason)
+    claims = claims_of(args)
+    if claims != NodeClaims() and role is not TokenRole.NODE:
+        raise Failed("--labels, --gpus and --isolation belong to a token of --node")
+    request = TokenRequest(
+        role=role,
+        handle=handle,
+        tenant=args.tenant,
+        lifetime=args.expires,
+        reason=args.reason,
+        claims=claims if claims != NodeClaims() else None,
+    )
     answer = await _ask(args, "token-create", request, TokenAnswer)
     print(as_json(answer) if args.json else answer.token)
     return 0

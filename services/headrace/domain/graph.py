@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from headrace.contracts import documents, isolation
-from headrace.contracts.facts import admission, fact, preemption
+from headrace.contracts.facts import admission, fact, nodes, preemption
 from headrace.domain import (
     attempts,
     capacity,
+    claims,
     devices,
     job_states,
     jobs,
@@ -45,9 +46,11 @@ MODULES = (
     documents,
     fact,
     admission,
+    nodes,
     preemption,
     isolation,
     attempts,
+    claims,
     devices,
     mix,
     requests,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.facts.admission import Dependency
     from headrace.domain.attempts import Answered
+    from headrace.domain.claims import Approval, Claims
     from headrace.domain.jobs import JobRecord, LeaseState
     from headrace.domain.searches import Fruitless
     from headrace.domain.shelves import Shelves
@@ -115,7 +116,8 @@ class NodeState:
     """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB.
 
     `refusals`: jobs whose starts it refused since it last started one, and why (R36). `stopped_through`: the last order that it had read
-    when it stopped; what was granted after that is not meant by it (0: it named none).
+    when it stopped; what was granted after that is not meant by it (0: it named none). `said`: what it said of itself at its last
+    registration; `labels`, `devices`, `isolation` and `levels` are what is believed of that (`claims`). None: below level 2.
     """
 
     name: str
@@ -133,6 +135,7 @@ class NodeState:
     refusals: dict[str, str] = field(default_factory=dict)
     probation: Probation | None = None
     stopped_through: int = 0
+    said: Claims | None = None
     isolation: str = ""
     cpu_nominated: int = 0
     memory_nominated: int = 0
@@ -234,6 +237,8 @@ class State:
     shares: dict[tuple[str, str], Scope] = field(default_factory=dict)
     """(tenant, pool) to the tenant's share there; a tenant without one is transparent (R7)."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
+    approvals: dict[str, Approval] = field(default_factory=dict)
+    """By node, registered or not: how much of its claims is believed. Those without one log in by the installation's configuration."""
     terms: Terms = field(default_factory=Terms)
     tokens: Tokens = field(default_factory=Tokens)
 

@@ -17,6 +17,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU
 from headrace.contracts.implied import spelled_out
 from headrace.contracts.subjects import asker_of, feed, split_by
+from headrace.domain.claims import as_believed
 from headrace.feed.outgoing import Outgoing, Place
 from headrace.views.pseudonyms import name as called
 from headrace.views.pseudonyms import written
@@ -263,6 +264,10 @@ class Projector:
                     tenant, fact.kind, "closed", fact.name, {fact.kind: fact.name, "mode": fact.mode} | _authored(fact, tenant)
                 )
 
+    def believed(self, fact: f.NodeRegisteredV1) -> f.NodeRegisteredV1:
+        """The registration without what is not approved."""
+        return as_believed(fact, self._state.approvals.get(fact.node))
+
     def tell_node(self, verb: str, fact: AnyFact, name: str, public: dict[str, Any]) -> Iterator[Piece]:
         """To those who see the node."""
         node = self._state.nodes.get(name)
@@ -336,9 +341,9 @@ def _gated(_projector: Projector, fact: f.PolicyGatedV1) -> tuple[Piece, ...]:
 
 
 def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[Piece]:
-    """Without the leases it holds, which are many tenants'."""
+    """What is believed of it, without the leases it holds, which are many tenants'."""
     names = ("labels", "devices", "cpu", "memory", "executor", "isolation", "levels")
-    public = {name: getattr(fact, name) for name in names}
+    public = {name: getattr(projector.believed(fact), name) for name in names}
     return projector.tell_node("registered", fact, fact.node, public | {"at_node": fact.at})
 
 
@@ -387,6 +392,7 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     ),
     f.NodeDrainOrderedV1: lambda projector, fact: projector.tell_node("drain-ordered", fact, fact.node, {}),
     f.NodeConfirmedEmptyV1: lambda projector, fact: projector.tell_node("confirmed-empty", fact, fact.node, {}),
+    f.NodeApprovedV1: lambda projector, fact: projector.tell_node("approved", fact, fact.node, {}),
     f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),
 }
 """What needs a look at the state, or goes to several tenants."""

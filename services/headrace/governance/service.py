@@ -23,6 +23,7 @@ from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
 from headrace.contracts.queries import (
     ApplyAnswer,
     ApplyRequest,
+    ApproveNodeRequest,
     ClaimRequest,
     DeleteRequest,
     DocumentView,
@@ -38,6 +39,7 @@ from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, 
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.api.hosting import Hands, host
+from headrace.governance.approvals import approving
 from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
@@ -125,6 +127,7 @@ class Desk:
             "uncordon": self.uncordon,
             "drain": self.drain,
             "confirm-empty": self.confirm_empty,
+            "approve": self.approve,
             "preempt": self.preempt,
             "erase": self.erase,
             "token-create": self.create_token,
@@ -173,6 +176,10 @@ class Desk:
         """Nothing is left on a node of what should not be there."""
         return await self.decided(confirming_empty(decode(payload, NodeRequest), _administrator(tenant, user)))
 
+    async def approve(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
+        """What a node says of itself is to be believed."""
+        return await self.decided(approving(decode(payload, ApproveNodeRequest), _administrator(tenant, user)))
+
     async def preempt(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """What a job holds is to be taken by force (R24)."""
         return await self.decided(forcing(decode(payload, ForceRequest), _administrator(tenant, user)))
@@ -193,7 +200,7 @@ class Desk:
         if isinstance(grant, str):
             raise Refused("INVALID", grant)
         author, alone = _administrator(tenant, user), self._verifier.alone
-        await self.decided(granting(grant, author, request.reason, by_provider=True, alone=alone))
+        await self.decided(granting(grant, author, request.reason, by_provider=True, alone=alone, claims=request.claims))
         token = await asyncio.to_thread(self._keys.sign, grant)
         return TokenAnswer(token=token, id=grant.id, expires_at=grant.expires_at * SECOND)
 

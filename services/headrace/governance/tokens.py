@@ -12,6 +12,7 @@ from headrace.contracts.tokens import (
     NODE_TENANT,
     PROVIDER_TENANT,
     Grant,
+    NodeClaims,
     RevokeRequest,
     TokenRequest,
     TokenRole,
@@ -20,6 +21,7 @@ from headrace.contracts.tokens import (
     TokenView,
 )
 from headrace.domain.state import State
+from headrace.governance.approvals import too_early, with_token, wrong_with
 from headrace.governance.decide import Decision, Wish
 from headrace.governance.findings import unknown
 from headrace.governance.objects import REASON_MAX
@@ -37,6 +39,10 @@ def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
     lifetime = request.lifetime or LIFETIME
     if not SECOND <= lifetime <= LIFETIME_MAX:
         return f"expires: a token lives for 1s to {format_duration(LIFETIME_MAX)}"
+    if request.claims is not None and role is not TokenRole.NODE:
+        return "claims: labels, GPUs and isolation belong to tokens of nodes only"
+    if request.claims is not None and (wrong := wrong_with(request.claims)):
+        return wrong
     begins = now // SECOND
     tenant = {TokenRole.NODE: NODE_TENANT, TokenRole.ADMIN: PROVIDER_TENANT, TokenRole.VIEWER: PROVIDER_TENANT}.get(
         role, request.tenant or PROVIDER_TENANT
@@ -44,10 +50,14 @@ def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
     return Grant(name, role, tenant, request.handle, begins, begins + lifetime // SECOND)
 
 
-def granting(grant: Grant, author: str, reason: str, *, by_provider: bool, alone: str = "") -> Wish:
+def granting(
+    grant: Grant, author: str, reason: str, *, by_provider: bool, alone: str = "", claims: NodeClaims | None = None
+) -> Wish:
     """Wish for a token; refused if no document names the bearer.
 
     `alone`: why only the owner and administrators can log in here (`identity.verifier`); then only administrators and nodes are given one.
+
+    `claims`: what a node may say of itself (`approvals`).
 
     So is one by whose handle facts would take a tenant's people for the provider's: only the provider may give the same person both.
     """
@@ -55,6 +65,8 @@ def granting(grant: Grant, author: str, reason: str, *, by_provider: bool, alone
     def wish(state: State, _now: int) -> Decision:
         if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE):
             return _refused("NOT_ALLOWED", only_the_owner(alone))
+        if claims is not None and (early := too_early(state)):
+            return _refused("REFUSED", f"{early}; without claims the token can be made now, and they can be approved later")
         if not by_provider and _is_providers(state, grant):
             error = f"handle: {grant.handle} is already the handle of a provider administrator or viewer; choose another"
             return _refused("NOT_ALLOWED", error)
@@ -73,7 +85,8 @@ def granting(grant: Grant, author: str, reason: str, *, by_provider: bool, alone
             handle=grant.handle,
             expires_at=grant.expires_at * SECOND,
         )
-        return Decision(_changed(grant.id, "create"), (fact,))
+        approved = with_token(state, grant.handle, claims, author, reason) if grant.role is TokenRole.NODE else ()
+        return Decision(_changed(grant.id, "create"), (fact, *approved))
 
     return wish
 

@@ -82,6 +82,7 @@ TABLE: dict[str, Row] = {
     "UncordonNode": _PROVIDE,
     "DrainNode": _PROVIDE,
     "ConfirmNodeEmpty": _PROVIDE,
+    "ApproveNode": _PROVIDE,
     "SubmitJobs": _SUBMIT,
     "GetJob": _READ,
     "ListJobs": _READ,

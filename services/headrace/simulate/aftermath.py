@@ -47,6 +47,7 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.NodeCordonedV1,
     f.NodeUncordonedV1,
     f.NodeDrainOrderedV1,
+    f.NodeApprovedV1,
     f.NodeConfirmedEmptyV1,
     f.DeviceDrainedV1,
     f.DeviceReturnedV1,

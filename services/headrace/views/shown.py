@@ -12,6 +12,7 @@ from headrace.contracts.isolation import told
 from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import WhyView
+from headrace.domain.claims import beyond
 from headrace.domain.dedication import owner_of
 from headrace.domain.job_states import HOLDING, JobState
 from headrace.domain.meters import hours, name_of, used
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.domain.attempts import Attempt
+    from headrace.domain.claims import Approval
     from headrace.domain.devices import DeviceState
     from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
@@ -275,23 +277,26 @@ def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[
     for name in sorted(state.nodes):
         node = state.nodes[name]
         if sees_node(tenant, node):
-            yield node_view(node, heard.get(name, 0), tenant)
+            yield node_view(state, node, heard.get(name, 0), tenant)
 
 
-def _node_state(node: NodeState) -> str:
-    if not node.healthy or not node.cordoned:
+def _node_state(node: NodeState, approval: Approval | None) -> str:
+    if not node.healthy:
         return node.status
+    if not node.cordoned:
+        return node.status if approval is None or approval.joins else "unapproved"
     if node.draining:
         return "draining" if node.leases else "drained"
     return "cordoned"
 
 
-def node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
+def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeView:
     """A node as a tenant sees it; `heard`: when it was last heard of."""
+    approval = state.approvals.get(node.name)
     return NodeView(
         name=node.name,
         pool=node.pool.document.name if node.pool is not None else "",
-        state=_node_state(node),
+        state=_node_state(node, approval),
         labels=node.labels,
         model=node.model,
         gpus=len(node.devices),
@@ -306,6 +311,7 @@ def node_view(node: NodeState, heard: int, tenant: str) -> NodeView:
         dedicated_to=_owner(node, tenant),
         isolation=told(node.levels),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
+        unapproved=beyond(node.said, approval) if node.said is not None else (),
     )
 
 

@@ -186,6 +186,13 @@ def _registered(fact: f.NodeRegisteredV1) -> tuple[str, str]:
     return f"{fact.node} is here with {len(fact.devices)} devices, isolation {fact.isolation}", "R6"
 
 
+def _approved(fact: f.NodeApprovedV1) -> tuple[str, str]:
+    if not fact.joins:
+        return _authored(fact, f"lets {fact.node} register; nothing that it says of itself is approved yet")[0], "R6"
+    labels = ",".join(f"{key}={value}" for key, value in sorted(fact.labels.items())) or "no labels"
+    return _authored(fact, f"approves of {fact.node}: {labels}, {fact.gpus} GPUs, isolation up to {fact.isolation}")[0], "R6"
+
+
 def _gated(fact: f.PolicyGatedV1) -> tuple[str, str]:
     said = [*(["no window is open"] if fact.shut else []), *(f"budget {name} is used up" for name in fact.spent)]
     return f"policy {fact.tenant}/{fact.policy}: {', '.join(said) or 'everything may start'}", "R33"
@@ -216,6 +223,7 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.NodeUncordonedV1: lambda fact: (_authored(fact, f"lets {fact.node} take work again")[0], "R28"),
     f.NodeDrainOrderedV1: lambda fact: (_authored(fact, f"drains {fact.node}")[0], "R28"),
     f.NodeConfirmedEmptyV1: lambda fact: (_authored(fact, f"confirms that nothing is left on {fact.node}")[0], "R32"),
+    f.NodeApprovedV1: _approved,
     f.NodeSetAsideV1: lambda fact: (f"{fact.node} is set aside: {fact.reason}", "R36"),
     f.NodeCheckOrderedV1: lambda fact: (f"{fact.node} is to check itself", "R36"),
     f.NodeCheckedV1: lambda fact: (

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from headrace.cli import (
+    approve,
     audit,
     books,
     cancel,
@@ -73,6 +74,7 @@ def headrace(monkeypatch, capsys):
     def run(line, **answers):
         fake = FakeClient(answers)
         for module in (
+            approve,
             audit,
             books,
             cancel,

@@ -34,7 +34,16 @@ SORTS: dict[str, set[str]] = {
     },
     "provide": {
         *(f"{verb}{kind}" for verb in ("Create", "Update", "Delete") for kind in ("Tenant", "Pool")),
-        *("EraseTenant", "EraseUser", "CordonNode", "UncordonNode", "DrainNode", "ConfirmNodeEmpty", "PreemptJob"),
+        *(
+            "EraseTenant",
+            "EraseUser",
+            "CordonNode",
+            "UncordonNode",
+            "DrainNode",
+            "ConfirmNodeEmpty",
+            "ApproveNode",
+            "PreemptJob",
+        ),
     },
     "inspect": {"ListRecords"},
     "oversee": {"ListTokens", "GetToken", "WhatIf"},

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64encode
+
 import pytest
 
 from headrace.contracts.facts.nodes import Device
@@ -77,6 +80,30 @@ def test_what_makes_no_sense_is_one_clear_line_and_exit_code_2(words, complaint,
         parse(words.split(), {})
     assert error.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def shown(role, handle) -> dict[str, str]:
+    payload = urlsafe_b64encode(json.dumps({"role": role, "handle": handle}).encode()).decode().rstrip("=")
+    return {"HEADRACE_NATS_PASSWORD": f"e30.{payload}.c2ln"}
+
+
+@pytest.mark.parametrize(
+    ("role", "handle", "complaint"),
+    [
+        ("node", "gpu02", "the token in HEADRACE_NATS_PASSWORD is of node gpu02: say --name gpu02"),
+        ("user", "gpu01", "the token in HEADRACE_NATS_PASSWORD is of user gpu01: give it a node's token"),
+    ],
+)
+def test_a_token_of_another_name_is_refused_at_the_start(role, handle, complaint, tmp_path, capsys) -> None:
+    words = f"run --name gpu01 --data {tmp_path} --devices none --run-as self".split()
+    with pytest.raises(SystemExit) as left:
+        parse(words, shown(role, handle))
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (left.value.code, said) == (
+        2,
+        f"headrace node: error: argument --name: this node is called gpu01, and {complaint}",
+    )
+    assert parse(words, shown("node", "gpu01")).name == "gpu01"
 
 
 @pytest.mark.parametrize(

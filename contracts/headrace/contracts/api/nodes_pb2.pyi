@@ -14,7 +14,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Node(_message.Message):
-    __slots__ = ("name", "pool", "state", "labels", "model", "gpus", "gpu_free", "cpu", "cpu_free", "memory", "memory_free", "leases", "heard_time", "slices", "dedicated_to", "cordoned", "sequence", "isolation", "unfit")
+    __slots__ = ("name", "pool", "state", "labels", "model", "gpus", "gpu_free", "cpu", "cpu_free", "memory", "memory_free", "leases", "heard_time", "slices", "dedicated_to", "cordoned", "sequence", "isolation", "unfit", "unapproved")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class Node(_message.Message):
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
     UNFIT_FIELD_NUMBER: _ClassVar[int]
+    UNAPPROVED_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     state: str
@@ -74,7 +75,37 @@ class Node(_message.Message):
     sequence: str
     isolation: _containers.ScalarMap[str, str]
     unfit: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., model: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_free: _Optional[str] = ..., cpu: _Optional[str] = ..., cpu_free: _Optional[str] = ..., memory: _Optional[str] = ..., memory_free: _Optional[str] = ..., leases: _Optional[int] = ..., heard_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[DeviceSlices, _Mapping]]] = ..., dedicated_to: _Optional[str] = ..., cordoned: _Optional[str] = ..., sequence: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., unfit: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    unapproved: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., model: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_free: _Optional[str] = ..., cpu: _Optional[str] = ..., cpu_free: _Optional[str] = ..., memory: _Optional[str] = ..., memory_free: _Optional[str] = ..., leases: _Optional[int] = ..., heard_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[DeviceSlices, _Mapping]]] = ..., dedicated_to: _Optional[str] = ..., cordoned: _Optional[str] = ..., sequence: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., unfit: _Optional[_Mapping[str, str]] = ..., unapproved: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NodeClaims(_message.Message):
+    __slots__ = ("labels", "gpus", "isolation")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.ScalarMap[str, str]
+    gpus: int
+    isolation: str
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., gpus: _Optional[int] = ..., isolation: _Optional[str] = ...) -> None: ...
+
+class ApproveNodeRequest(_message.Message):
+    __slots__ = ("name", "claims", "reason", "validate_only")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    claims: NodeClaims
+    reason: str
+    validate_only: bool
+    def __init__(self, name: _Optional[str] = ..., claims: _Optional[_Union[NodeClaims, _Mapping]] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class DeviceSlices(_message.Message):
     __slots__ = ("device", "slices")

@@ -26,10 +26,11 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.api import field_behavior_pb2 as google_dot_api_dot_field__behavior__pb2
 from google.api import resource_pb2 as google_dot_api_dot_resource__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from headrace.contracts.api import nodes_pb2 as headrace_dot_v1_dot_nodes__pb2
 from headrace.contracts.api import plan_pb2 as headrace_dot_v1_dot_plan__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/tokens.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16headrace/v1/plan.proto\"\x9f\x03\n\x05Token\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x12\n\x04role\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06handle\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\x12\x16\n\x08lifetime\x18\x04 \x01(\tB\x04\xe2\x41\x01\x04\x12\x14\n\x06\x61uthor\x18\x05 \x01(\tB\x04\xe2\x41\x01\x03\x12\x35\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12\x35\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12\x35\n\x0brevoke_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12\x14\n\x06\x62\x65\x61rer\x18\t \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\n \x01(\tB\x04\xe2\x41\x01\x03:W\xea\x41T\n\x12headrace.dev/Token\x12\x0etokens/{token}\x12\x1ftenants/{tenant}/tokens/{token}*\x06tokens2\x05token\"\xa6\x01\n\x11ListTokensRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"c\n\x12ListTokensResponse\x12\"\n\x06tokens\x18\x01 \x03(\x0b\x32\x12.headrace.v1.Token\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"X\n\x0fGetTokenRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Token\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\x9e\x01\n\x12\x43reateTokenRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\'\n\x05token\x18\x02 \x01(\x0b\x32\x12.headrace.v1.TokenB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\"r\n\x12RevokeTokenRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Token\x12\x1b\n\rvalidate_only\x18\x02 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\"\x8c\x01\n\x13RevokeBearerRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x14\n\x06handle\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x32\xb6\x05\n\x06Tokens\x12\x82\x01\n\nListTokens\x12\x1e.headrace.v1.ListTokensRequest\x1a\x1f.headrace.v1.ListTokensResponse\"3\x82\xd3\xe4\x93\x02-\x12\n/v1/tokensZ\x1f\x12\x1d/v1/{parent=tenants/*}/tokens\x12z\n\x08GetToken\x12\x1c.headrace.v1.GetTokenRequest\x1a\x12.headrace.v1.Token\"<\x82\xd3\xe4\x93\x02\x36\x12\x13/v1/{name=tokens/*}Z\x1f\x12\x1d/v1/{name=tenants/*/tokens/*}\x12\x85\x01\n\x0b\x43reateToken\x12\x1f.headrace.v1.CreateTokenRequest\x1a\x12.headrace.v1.Token\"A\x82\xd3\xe4\x93\x02;\"\n/v1/tokens:\x05tokenZ&\"\x1d/v1/{parent=tenants/*}/tokens:\x05token\x12\x93\x01\n\x0bRevokeToken\x12\x1f.headrace.v1.RevokeTokenRequest\x1a\x11.headrace.v1.Plan\"P\x82\xd3\xe4\x93\x02J\"\x1a/v1/{name=tokens/*}:revoke:\x01*Z)\"$/v1/{name=tenants/*/tokens/*}:revoke:\x01*\x12\x8c\x01\n\x0cRevokeBearer\x12 .headrace.v1.RevokeBearerRequest\x1a\x11.headrace.v1.Plan\"G\x82\xd3\xe4\x93\x02\x41\"\x11/v1/tokens:revoke:\x01*Z)\"$/v1/{parent=tenants/*}/tokens:revoke:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/tokens.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17headrace/v1/nodes.proto\x1a\x16headrace/v1/plan.proto\"\xce\x03\n\x05Token\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x12\n\x04role\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06handle\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\x12\x16\n\x08lifetime\x18\x04 \x01(\tB\x04\xe2\x41\x01\x04\x12\x14\n\x06\x61uthor\x18\x05 \x01(\tB\x04\xe2\x41\x01\x03\x12\x35\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12\x35\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12\x35\n\x0brevoke_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12\x14\n\x06\x62\x65\x61rer\x18\t \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\n \x01(\tB\x04\xe2\x41\x01\x03\x12-\n\x06\x63laims\x18\x0b \x01(\x0b\x32\x17.headrace.v1.NodeClaimsB\x04\xe2\x41\x01\x04:W\xea\x41T\n\x12headrace.dev/Token\x12\x0etokens/{token}\x12\x1ftenants/{tenant}/tokens/{token}*\x06tokens2\x05token\"\xa6\x01\n\x11ListTokensRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"c\n\x12ListTokensResponse\x12\"\n\x06tokens\x18\x01 \x03(\x0b\x32\x12.headrace.v1.Token\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"X\n\x0fGetTokenRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Token\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\x9e\x01\n\x12\x43reateTokenRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\'\n\x05token\x18\x02 \x01(\x0b\x32\x12.headrace.v1.TokenB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\"r\n\x12RevokeTokenRequest\x12)\n\x04name\x18\x01 \x01(\tB\x1b\xe2\x41\x01\x02\xfa\x41\x14\n\x12headrace.dev/Token\x12\x1b\n\rvalidate_only\x18\x02 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\"\x8c\x01\n\x13RevokeBearerRequest\x12,\n\x06parent\x18\x01 \x01(\tB\x1c\xe2\x41\x01\x01\xfa\x41\x15\n\x13headrace.dev/Tenant\x12\x14\n\x06handle\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x1b\n\rvalidate_only\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x32\xb6\x05\n\x06Tokens\x12\x82\x01\n\nListTokens\x12\x1e.headrace.v1.ListTokensRequest\x1a\x1f.headrace.v1.ListTokensResponse\"3\x82\xd3\xe4\x93\x02-\x12\n/v1/tokensZ\x1f\x12\x1d/v1/{parent=tenants/*}/tokens\x12z\n\x08GetToken\x12\x1c.headrace.v1.GetTokenRequest\x1a\x12.headrace.v1.Token\"<\x82\xd3\xe4\x93\x02\x36\x12\x13/v1/{name=tokens/*}Z\x1f\x12\x1d/v1/{name=tenants/*/tokens/*}\x12\x85\x01\n\x0b\x43reateToken\x12\x1f.headrace.v1.CreateTokenRequest\x1a\x12.headrace.v1.Token\"A\x82\xd3\xe4\x93\x02;\"\n/v1/tokens:\x05tokenZ&\"\x1d/v1/{parent=tenants/*}/tokens:\x05token\x12\x93\x01\n\x0bRevokeToken\x12\x1f.headrace.v1.RevokeTokenRequest\x1a\x11.headrace.v1.Plan\"P\x82\xd3\xe4\x93\x02J\"\x1a/v1/{name=tokens/*}:revoke:\x01*Z)\"$/v1/{name=tenants/*/tokens/*}:revoke:\x01*\x12\x8c\x01\n\x0cRevokeBearer\x12 .headrace.v1.RevokeBearerRequest\x1a\x11.headrace.v1.Plan\"G\x82\xd3\xe4\x93\x02\x41\"\x11/v1/tokens:revoke:\x01*Z)\"$/v1/{parent=tenants/*}/tokens:revoke:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -56,6 +57,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOKEN'].fields_by_name['bearer']._serialized_options = b'\342A\001\003'
   _globals['_TOKEN'].fields_by_name['sequence']._loaded_options = None
   _globals['_TOKEN'].fields_by_name['sequence']._serialized_options = b'\342A\001\003'
+  _globals['_TOKEN'].fields_by_name['claims']._loaded_options = None
+  _globals['_TOKEN'].fields_by_name['claims']._serialized_options = b'\342A\001\004'
   _globals['_TOKEN']._loaded_options = None
   _globals['_TOKEN']._serialized_options = b'\352AT\n\022headrace.dev/Token\022\016tokens/{token}\022\037tenants/{tenant}/tokens/{token}*\006tokens2\005token'
   _globals['_LISTTOKENSREQUEST'].fields_by_name['parent']._loaded_options = None
@@ -104,20 +107,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOKENS'].methods_by_name['RevokeToken']._serialized_options = b'\202\323\344\223\002J\"\032/v1/{name=tokens/*}:revoke:\001*Z)\"$/v1/{name=tenants/*/tokens/*}:revoke:\001*'
   _globals['_TOKENS'].methods_by_name['RevokeBearer']._loaded_options = None
   _globals['_TOKENS'].methods_by_name['RevokeBearer']._serialized_options = b'\202\323\344\223\002A\"\021/v1/tokens:revoke:\001*Z)\"$/v1/{parent=tenants/*}/tokens:revoke:\001*'
-  _globals['_TOKEN']._serialized_start=189
-  _globals['_TOKEN']._serialized_end=604
-  _globals['_LISTTOKENSREQUEST']._serialized_start=607
-  _globals['_LISTTOKENSREQUEST']._serialized_end=773
-  _globals['_LISTTOKENSRESPONSE']._serialized_start=775
-  _globals['_LISTTOKENSRESPONSE']._serialized_end=874
-  _globals['_GETTOKENREQUEST']._serialized_start=876
-  _globals['_GETTOKENREQUEST']._serialized_end=964
-  _globals['_CREATETOKENREQUEST']._serialized_start=967
-  _globals['_CREATETOKENREQUEST']._serialized_end=1125
-  _globals['_REVOKETOKENREQUEST']._serialized_start=1127
-  _globals['_REVOKETOKENREQUEST']._serialized_end=1241
-  _globals['_REVOKEBEARERREQUEST']._serialized_start=1244
-  _globals['_REVOKEBEARERREQUEST']._serialized_end=1384
-  _globals['_TOKENS']._serialized_start=1387
-  _globals['_TOKENS']._serialized_end=2081
+  _globals['_TOKEN']._serialized_start=214
+  _globals['_TOKEN']._serialized_end=676
+  _globals['_LISTTOKENSREQUEST']._serialized_start=679
+  _globals['_LISTTOKENSREQUEST']._serialized_end=845
+  _globals['_LISTTOKENSRESPONSE']._serialized_start=847
+  _globals['_LISTTOKENSRESPONSE']._serialized_end=946
+  _globals['_GETTOKENREQUEST']._serialized_start=948
+  _globals['_GETTOKENREQUEST']._serialized_end=1036
+  _globals['_CREATETOKENREQUEST']._serialized_start=1039
+  _globals['_CREATETOKENREQUEST']._serialized_end=1197
+  _globals['_REVOKETOKENREQUEST']._serialized_start=1199
+  _globals['_REVOKETOKENREQUEST']._serialized_end=1313
+  _globals['_REVOKEBEARERREQUEST']._serialized_start=1316
+  _globals['_REVOKEBEARERREQUEST']._serialized_end=1456
+  _globals['_TOKENS']._serialized_start=1459
+  _globals['_TOKENS']._serialized_end=2153
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ from google.api import annotations_pb2 as _annotations_pb2
 from google.api import field_behavior_pb2 as _field_behavior_pb2
 from google.api import resource_pb2 as _resource_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from headrace.contracts.api import nodes_pb2 as _nodes_pb2
 from headrace.contracts.api import plan_pb2 as _plan_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -14,7 +15,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Token(_message.Message):
-    __slots__ = ("name", "role", "handle", "lifetime", "author", "create_time", "expire_time", "revoke_time", "bearer", "sequence")
+    __slots__ = ("name", "role", "handle", "lifetime", "author", "create_time", "expire_time", "revoke_time", "bearer", "sequence", "claims")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +26,7 @@ class Token(_message.Message):
     REVOKE_TIME_FIELD_NUMBER: _ClassVar[int]
     BEARER_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
     name: str
     role: str
     handle: str
@@ -35,7 +37,8 @@ class Token(_message.Message):
     revoke_time: _timestamp_pb2.Timestamp
     bearer: str
     sequence: str
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., handle: _Optional[str] = ..., lifetime: _Optional[str] = ..., author: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revoke_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bearer: _Optional[str] = ..., sequence: _Optional[str] = ...) -> None: ...
+    claims: _nodes_pb2.NodeClaims
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., handle: _Optional[str] = ..., lifetime: _Optional[str] = ..., author: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revoke_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bearer: _Optional[str] = ..., sequence: _Optional[str] = ..., claims: _Optional[_Union[_nodes_pb2.NodeClaims, _Mapping]] = ...) -> None: ...
 
 class ListTokensRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence")

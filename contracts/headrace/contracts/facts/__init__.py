@@ -42,6 +42,7 @@ from headrace.contracts.facts.governance import (
     GroupAppliedV1,
     GroupDeletedV1,
     MembershipClaimedV1,
+    NodeApprovedV1,
     NodeConfirmedEmptyV1,
     NodeCordonedV1,
     NodeDrainOrderedV1,
@@ -111,6 +112,7 @@ AnyFact = (
     | NodeUncordonedV1
     | NodeDrainOrderedV1
     | NodeConfirmedEmptyV1
+    | NodeApprovedV1
     | TenantErasedV1
     | MembershipClaimedV1
     | UserErasedV1
@@ -203,6 +205,7 @@ __all__ = [
     "LedgerSealedV1",
     "MembershipClaimedV1",
     "MixLearnedV1",
+    "NodeApprovedV1",
     "NodeCheckOrderedV1",
     "NodeCheckedV1",
     "NodeConfirmedEmptyV1",

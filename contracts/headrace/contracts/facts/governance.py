@@ -139,6 +139,21 @@ class NodeDrainOrderedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.drai
     node: str
 
 
+class NodeApprovedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.approved.v1"):
+    """How much of what a node says of itself is believed from now on (stated from level 2 on).
+
+    `labels`: the value `*` stands for any. `gpus`: the number of devices. `isolation`: the highest level. `joins`: False until an operator
+    has approved something: the node is in no pool. A node without such a fact logs in by the installation's own configuration, and is
+    believed.
+    """
+
+    node: str
+    labels: dict[str, str] = {}
+    gpus: int = 0
+    isolation: str = "none"
+    joins: bool = True
+
+
 class PreemptionForcedV1(AuthoredFact, frozen=True, kw_only=True, tag="preemption.forced.v1"):
     """An operator takes what a job holds, though it may be inside a reservation (R24): its attempt walks the ladder as if preempted."""
 

@@ -120,11 +120,13 @@ def join_pool(state: State, node: NodeState) -> None:
     """Put a node into the pool whose selector matches its labels; the first by name where several do. A node that holds leases stays."""
     if node.pool is not None and node.leases:
         return
+    approval = state.approvals.get(node.name)
     wanted = next(
         (
             state.pools[name]
             for name in sorted(state.pools)
-            if state.pools[name].document.selector.items() <= node.labels.items()
+            if (approval is None or approval.joins or approval.pins)
+            and state.pools[name].document.selector.items() <= node.labels.items()
         ),
         None,
     )

@@ -8,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.accounts import keep_former
+from headrace.domain.fold.nodes import keep_claims
 
 if TYPE_CHECKING:
     from headrace.contracts.records import Record
@@ -36,6 +37,7 @@ def _level(state: State, fact: f.InstallationLevelV1, sequence: int, _place: int
             pool.index.weigh(pool.mix.stated, amended=True)
         state.stir()
         keep_former(state)
+        keep_claims(state)
 
 
 HANDLERS: dict[type, Any] = {f.InstallationLevelV1: _level}

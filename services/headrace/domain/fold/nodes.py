@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.facts.nodes import Device
 from headrace.contracts.isolation import ranks
 from headrace.contracts.mig import family_of
+from headrace.contracts.tokens import TokenRole
 from headrace.domain import capacity
 from headrace.domain.attempts import DISPUTED, new_ending
+from headrace.domain.claims import FIRST_IS_APPROVED, Approval, Claims, approval_of, believed, with_unfit
 from headrace.domain.devices import DeviceState
 from headrace.domain.fold.governance import cordon, end_probation, join_pool
 from headrace.domain.fold.nominations import lift_bar
@@ -38,14 +41,28 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     elif node.pool is not None:
         node.pool.index.remove(node)
     capacity.tally(node, -1)
-    node.labels, node.isolation, node.status, node.registered_at = dict(fact.labels), fact.isolation, "ready", state.now
-    node.levels = ranks(fact.isolation, fact.levels)
+    node.status, node.registered_at = "ready", state.now
+    said = Claims(dict(fact.labels), fact.devices, fact.isolation, ranks(fact.isolation, fact.levels))
+    node.said = said if state.terms.amended else None
+    approval = state.approvals.get(fact.node)
+    if approval is not None and approval.pins:
+        state.approvals[fact.node] = approval_of(said)
     state.terms.executors[fact.node] = fact.reads
     _starts_again(state, node)
     node.cpu_free += fact.cpu - node.cpu
     node.memory_free += fact.memory - node.memory
     node.cpu, node.memory = fact.cpu, fact.memory
-    _set_devices(state, node, fact)
+    _take_for_true(state, node, believed(said, approval), sequence)
+    if is_new and node.pool is not None:
+        growth = state.terms.growths.get(node.pool.document.name)
+        if growth is not None and growth.open:
+            growth.came += 1
+
+
+def _take_for_true(state: State, node: NodeState, claims: Claims, sequence: int) -> None:
+    """From now on the node counts as what is believed of it. Its pool's index has been told to forget it."""
+    node.labels, node.isolation, node.levels = dict(claims.labels), claims.isolation, claims.levels
+    _set_devices(state, node, claims.devices)
     for lease in node.leases.values():
         if lease.suspended_at:  # its devices may be gone
             state.unsettled[lease.job.key] = lease.job
@@ -55,15 +72,13 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
         node.pool.index.put(node)
         recount(node.pool, node)
         state.stir()
-        if is_new and (growth := state.terms.growths.get(node.pool.document.name)) is not None and growth.open:
-            growth.came += 1
         node.pool.openings += 1
     state.documents_sequence = sequence
     for policy in state.policies.values():
         policy.forget()
 
 
-def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> None:
+def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> None:
     """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
     node.devices = [
         DeviceState(
@@ -75,7 +90,7 @@ def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> Non
             family=family_of(device.model, device.memory) if device.mig else "",
             unfit=device.unfit,
         )
-        for device in fact.devices
+        for device in devices
     ]
     node.by_name = there = {device.name: device for device in node.devices}
     for lease in node.leases.values():
@@ -88,8 +103,34 @@ def _set_devices(state: State, node: NodeState, fact: f.NodeRegisteredV1) -> Non
             if share.device in there:
                 there[share.device].keep(share, 1)
     node.has_apart = any(device.is_apart for device in node.devices)
-    models = sorted({device.model for device in fact.devices})
+    models = sorted({device.model for device in devices})
     node.model = "+".join(models)
+
+
+def _node_approved(state: State, fact: f.NodeApprovedV1, sequence: int, _place: int) -> None:
+    """What the node has said already is judged by it at once."""
+    approval = state.approvals[fact.node] = Approval(dict(fact.labels), fact.gpus, fact.isolation, fact.joins)
+    node = state.nodes.get(fact.node)
+    if node is None or node.said is None:
+        return
+    if node.pool is not None:
+        node.pool.index.remove(node)
+    capacity.tally(node, -1)
+    _take_for_true(state, node, believed(node.said, approval), sequence)
+
+
+def keep_claims(state: State) -> None:
+    """What nodes have when the level is raised stays approved; of those that have a token and have not come, what they say first."""
+    for node in state.nodes.values():
+        devices = tuple(
+            Device(device=one.name, model=one.model, memory=one.memory, mig=one.mig, unfit=one.unfit) for one in node.devices
+        )
+        node.said = Claims(dict(node.labels), devices, node.isolation, node.levels)
+    for token in state.tokens.known.values():
+        if token.role == TokenRole.NODE and not token.revoked_at:
+            known = state.nodes.get(token.handle)
+            said = known.said if known is not None else None
+            state.approvals[token.handle] = approval_of(said) if said is not None else FIRST_IS_APPROVED
 
 
 def _device_drained(state: State, fact: f.DeviceDrainedV1, _sequence: int, _place: int) -> None:
@@ -104,6 +145,8 @@ def _set_unfit(state: State, name: str, device: str, why: str) -> None:
     """What a device can give has changed, as if it had gone or come (R6); leases on it stay."""
     node = state.nodes.get(name)
     mine = next((one for one in node.devices if one.name == device), None) if node is not None else None
+    if node is not None and node.said is not None:
+        node.said = with_unfit(node.said, device, why)
     if node is None or mine is None or mine.unfit == why:
         return
     mine.unfit = why
@@ -278,6 +321,7 @@ def held(state: State, key: str, attempt: int, rank: int) -> LeaseState | None:
 
 
 HANDLERS: dict[type, Any] = {
+    f.NodeApprovedV1: _node_approved,
     f.NodeRegisteredV1: _node_registered,
     f.NodeStoppedV1: _node_stopped,
     f.NodeCheckedV1: _node_checked,

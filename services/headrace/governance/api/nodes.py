@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.api import nodes_pb2 as pb
-from headrace.contracts.queries import NodeRequest
+from headrace.contracts.queries import ApproveNodeRequest, NodeRequest
+from headrace.contracts.tokens import NodeClaims
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.applying import plan_message
 from headrace.governance.api.faults import not_found
 from headrace.governance.api.looking import look_into
 from headrace.governance.api.messages import moment
+from headrace.governance.approvals import approving
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.views.shown import node_view
 from headrace.views.visibility import EVERYBODY, sees_node
@@ -55,7 +57,7 @@ async def get_node(request: Any, call: Call) -> pb.Node:
 def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -> pb.Node:
     """A node as the tenant sees it."""
     node = state.nodes[name]
-    view = node_view(node, heard.get(name, 0), tenant)
+    view = node_view(state, node, heard.get(name, 0), tenant)
     return pb.Node(
         name=f"nodes/{name}",
         pool=view.pool,
@@ -76,6 +78,7 @@ def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -
         sequence=str(state.sequence),
         isolation=view.isolation,
         unfit=view.unfit,
+        unapproved=view.unapproved,
     )
 
 
@@ -97,6 +100,24 @@ async def drain_node(request: Any, call: Call) -> Any:
 async def confirm_node_empty(request: Any, call: Call) -> Any:
     """Nothing is left there of what should not be."""
     return await _order(request, call, confirming_empty)
+
+
+async def approve_node(request: Any, call: Call) -> Any:
+    """What it says of itself is believed."""
+    (name,) = names.parts_of(request.name, "nodes/*")
+    claims = claims_of(request.claims) if request.HasField("claims") else NodeClaims()
+    wish = approving(ApproveNodeRequest(node=name, claims=claims, reason=request.reason), call.caller.author)
+    answer = await call.decided(wish, validate_only=request.validate_only)
+    return plan_message(answer, call.office.state.sequence)
+
+
+def claims_of(message: Any) -> NodeClaims:
+    """What a node may say of itself, as a request has it."""
+    return NodeClaims(
+        labels=dict(message.labels) if message.labels else None,
+        gpus=message.gpus if message.HasField("gpus") else None,
+        isolation=message.isolation if message.HasField("isolation") else None,
+    )
 
 
 async def _order(request: Any, call: Call, make: Callable[[NodeRequest, str], Wish]) -> Any:

@@ -57,6 +57,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "UncordonNode": nodes.uncordon_node,
         "DrainNode": nodes.drain_node,
         "ConfirmNodeEmpty": nodes.confirm_node_empty,
+        "ApproveNode": nodes.approve_node,
         "SubmitJobs": Submitting().submit_jobs,
         "ListJobs": jobs.list_jobs,
         "GetJob": jobs.get_job,

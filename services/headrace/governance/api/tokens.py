@@ -19,6 +19,7 @@ from headrace.governance.api.applying import plan_message
 from headrace.governance.api.faults import invalid, not_found
 from headrace.governance.api.looking import look_into
 from headrace.governance.api.messages import moment
+from headrace.governance.api.nodes import claims_of
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.identity.caller import Role
 from headrace.identity.directory import is_known
@@ -59,15 +60,21 @@ async def create_token(request: Any, call: Call) -> pb.Token:
     """State it, and sign it when that holds."""
     office, wanted, tenant = call.office, request.token, _tenant(request.parent)
     authorize_grant(call.caller, wanted.role, tenant)
-    asked = TokenRequest(role=wanted.role, handle=wanted.handle, tenant=tenant, lifetime=_lifetime(wanted.lifetime))
+    claims = claims_of(wanted.claims) if wanted.HasField("claims") else None
+    asked = TokenRequest(
+        role=wanted.role, handle=wanted.handle, tenant=tenant, lifetime=_lifetime(wanted.lifetime), claims=claims
+    )
     now = office.clock()
     grant = grant_of(asked, make_job_id(now // 1_000, secrets.token_bytes(ENTROPY_BYTES)), now)
     if isinstance(grant, str):
         field, _, message = grant.partition(": ")
-        raise invalid(f"token.{'lifetime' if field == 'expires' else field}", message)
+        field = {"expires": "lifetime", "labels": "claims.labels", "gpus": "claims.gpus", "isolation": "claims.isolation"}.get(
+            field, field
+        )
+        raise invalid(f"token.{field}", message)
     _check_place(grant, tenant)
     by_provider = call.caller.role is Role.PROVIDER_ADMIN
-    wish = granting(grant, call.caller.author, request.reason, by_provider=by_provider, alone=office.alone)
+    wish = granting(grant, call.caller.author, request.reason, by_provider=by_provider, alone=office.alone, claims=claims)
     await call.decided(wish, validate_only=request.validate_only)
     made = pb.Token(
         name=_name(grant.id, tenant),

@@ -69,6 +69,28 @@ def test_a_victims_parts_of_time_are_noted_when_it_is_told_exits_and_is_released
     assert preemption.leaving == set()
 
 
+def test_devices_beyond_the_approved_number_count_nowhere_and_come_as_they_are_now_when_it_is_raised():
+    hall = Hall(nodes=0)
+    hall.say("governance", f.NodeApprovedV1(author="a.b", node="n1", labels={"site": "hq"}, gpus=1, isolation="none"))
+    hall.node("n1", devices=3)
+    hall.say("node.n1", drained("g2"))
+    assert (hall.pool.known[GPU], [device.name for device in hall.state.nodes["n1"].devices]) == (GPU_UNITS, ["g0"])
+    hall.say("governance", f.NodeApprovedV1(author="a.b", node="n1", labels={"site": "hq"}, gpus=3, isolation="none"))
+    assert (hall.pool.known[GPU], hall.pool.usable[GPU]) == (3 * GPU_UNITS, 2 * GPU_UNITS)
+    assert [device.unfit for device in hall.state.nodes["n1"].devices] == ["", "", "XID 79"]
+
+
+def test_a_lease_on_devices_that_are_approved_no_more_stays_and_is_given_back():
+    hall = Hall(nodes=0)
+    hall.node("n1", devices=4)
+    hall.policy("p", size=2)
+    job = hall.run("p", "j", ("n1", 2, 2))
+    hall.say("governance", f.NodeApprovedV1(author="a.b", node="n1", labels={"site": "hq"}, gpus=2, isolation="none"))
+    assert (hall.pool.known[GPU], hall.pool.leased[GPU]) == (2 * GPU_UNITS, 2 * GPU_UNITS)
+    hall.end(job)
+    assert (hall.pool.leased.get(GPU, 0), [device.free for device in hall.state.nodes["n1"].devices]) == (0, [GPU_UNITS] * 2)
+
+
 def drained(device, message="XID 79"):
     return f.DeviceDrainedV1(node="n1", device=device, cause="xid", code=79, message=message, at=START)
 

@@ -1,0 +1,135 @@
+"""What operators approve of nodes' claims (`domain.claims`), with a node's token or later, as facts. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts import facts as f
+from headrace.contracts.ids import is_token
+from headrace.contracts.isolation import LEVELS
+from headrace.contracts.levels import AMENDED
+from headrace.contracts.queries import ApplyAnswer, ApproveNodeRequest, Change
+from headrace.contracts.tokens import NodeClaims
+from headrace.domain.claims import NOTHING_APPROVED, Approval, approval_of, widened
+from headrace.domain.fold.entitlement import DEVICES_MAX
+from headrace.governance.decide import Decision, Wish
+from headrace.governance.findings import unknown
+from headrace.governance.objects import REASON_MAX
+
+if TYPE_CHECKING:
+    from headrace.domain.state import State
+
+LABELS_MAX = 64
+LABEL_MAX = 127
+"""Characters of a label's key and of its value."""
+
+
+def wrong_with(claims: NodeClaims) -> str:
+    """What is wrong with claims that somebody wants to approve, one line with the field; empty where nothing is."""
+    labels = claims.labels or {}
+    if len(labels) > LABELS_MAX:
+        return f"labels: write at most {LABELS_MAX}"
+    for key, value in labels.items():
+        if not (key and value and key.isprintable() and value.isprintable()) or max(len(key), len(value)) > LABEL_MAX:
+            return f"labels: {key[:40]!r}: write KEY=VALUE, each of 1 to {LABEL_MAX} printable characters; the value * stands for any"
+    if claims.gpus is not None and not 0 <= claims.gpus <= DEVICES_MAX:
+        return f"gpus: write 0 to {DEVICES_MAX}"
+    if claims.isolation is not None and claims.isolation not in LEVELS:
+        return f"isolation: {unknown('level', claims.isolation, LEVELS)}"
+    return ""
+
+
+def too_early(state: State) -> str:
+    """Why nothing can be approved yet; empty where it can."""
+    if state.terms.amended:
+        return ""
+    return (
+        f"claims of nodes are approved from level {AMENDED} of the installation on, and it is at {state.terms.level}; "
+        "`headrace status` says what keeps it there, and after a first start it takes some seconds"
+    )
+
+
+def with_token(state: State, node: str, claims: NodeClaims | None, author: str, reason: str) -> tuple[f.NodeApprovedV1, ...]:
+    """What is approved by the making of a node's token. Without claims: what was approved before, or of a node that is here what it has."""
+    if not state.terms.amended:
+        return ()
+    known = state.approvals.get(node)
+    if claims is not None:
+        return (_stated(node, _changed_by(claims, NOTHING_APPROVED), author, reason),)
+    if known is not None:
+        return ()
+    there = state.nodes.get(node)
+    said = there.said if there is not None else None
+    return (_stated(node, approval_of(said) if said is not None else NOTHING_APPROVED, author, reason),)
+
+
+def approving(request: ApproveNodeRequest, author: str) -> Wish:
+    """The wish that a node be believed."""
+
+    def wish(state: State, _now: int) -> Decision:
+        there, known = state.nodes.get(request.node), state.approvals.get(request.node)
+        said = there.said if there is not None else None
+        explicit = request.claims != NodeClaims()
+        if wrong := wrong_with(request.claims):
+            return _refused("INVALID", wrong)
+        if early := too_early(state):
+            return _refused("REFUSED", early)
+        if not is_token(request.node) or (there is None and known is None):
+            names = {*state.nodes, *state.approvals}
+            return _refused("NOT_FOUND", unknown("node", request.node, names))
+        if said is None and not explicit:
+            error = f"{request.node} has not registered yet; say what it may claim with --labels, --gpus and --isolation"
+            return _refused("REFUSED", error)
+        if known is None and said is not None:
+            known = approval_of(said)
+        base = known or NOTHING_APPROVED
+        wanted = widened(base, said) if said is not None and not explicit else _changed_by(request.claims, base)
+        if wanted == state.approvals.get(request.node) or (wanted == base and request.node not in state.approvals):
+            return Decision(ApplyAnswer(changes=(Change(kind="node", name=request.node, action="keep"),), applied=True))
+        change = Change(kind="node", name=request.node, action="update", fields=_differences(base, wanted))
+        return Decision(ApplyAnswer(changes=(change,), applied=True), (_stated(request.node, wanted, author, request.reason),))
+
+    return wish
+
+
+def _changed_by(claims: NodeClaims, base: Approval) -> Approval:
+    """The approval with those fields that are said."""
+    return Approval(
+        base.labels if claims.labels is None else claims.labels,
+        base.gpus if claims.gpus is None else claims.gpus,
+        base.isolation if claims.isolation is None else claims.isolation,
+    )
+
+
+def _stated(node: str, approval: Approval, author: str, reason: str) -> f.NodeApprovedV1:
+    return f.NodeApprovedV1(
+        author=author,
+        reason=reason[:REASON_MAX],
+        node=node,
+        labels=approval.labels,
+        gpus=approval.gpus,
+        isolation=approval.isolation,
+        joins=approval.joins,
+    )
+
+
+def _differences(was: Approval, will_be: Approval) -> tuple[str, ...]:
+    pairs = (
+        ("labels", _labels(was), _labels(will_be)),
+        ("gpus", str(was.gpus), str(will_be.gpus)),
+        ("isolation", was.isolation, will_be.isolation),
+        ("may join a pool", _yes(was.joins), _yes(will_be.joins)),
+    )
+    return tuple(f"{name}: {before} -> {after}" for name, before, after in pairs if before != after)
+
+
+def _yes(whether: bool) -> str:
+    return "yes" if whether else "no"
+
+
+def _labels(approval: Approval) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(approval.labels.items())) or "none"
+
+
+def _refused(code: str, error: str) -> Decision:
+    return Decision(ApplyAnswer(changes=()), code=code, error=error)

@@ -1,0 +1,90 @@
+"""What a node's token must not be good for, tried on a whole installation with real executors and raw connections."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_api import DOCUMENTS, HEADRACE, Api
+from tests.patience import PATIENCE
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    """An installation at the newest level, with a pool of nodes of site hq."""
+    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
+        made = Api(Path(folder) / "data")
+        try:
+            made.up()
+            made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS})
+            until(lambda: json.loads(made.run("status", "--json"))["level"]["stated"] == 2)
+            yield made
+        finally:
+            subprocess.run([*HEADRACE, "down", "--now"], env=made.env(), capture_output=True, check=False)
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def node(api: Api, name: str) -> dict[str, Any]:
+    found = {one["name"]: one for one in json.loads(api.run("nodes", "--json"))}
+    return dict(found.get(name, {}))
+
+
+def executor(api: Api, name: str, token: str, *words: str) -> subprocess.Popen[bytes]:
+    """A real executor that shows a token, as on another machine."""
+    url = json.loads((api.data / "endpoint.json").read_text())["url"]
+    environment = os.environ | {"HEADRACE_NATS_URL": url, "HEADRACE_NATS_USER": f"node_{name}", "HEADRACE_NATS_PASSWORD": token}
+    data = api.data.parent / name
+    command = (sys.executable, "-m", "headrace.node_executor", "run", "--name", name, "--data", str(data), "--run-as", "self")
+    return subprocess.Popen((*command, *words), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def test_a_nodes_token_is_believed_as_far_as_it_was_made_for_and_an_operator_approves_the_rest(api: Api) -> None:
+    token = api.run("token", "create", "--node", "liar", "--labels", "rack=r7", "--gpus", "1").strip()
+    process = executor(api, "liar", token, "--labels", "site=hq,rack=r7", "--devices", "sim:64xH100-80GB")
+    try:
+        said = until(lambda: node(api, "liar"))
+        assert (said["pool"], said["gpus"], said["unapproved"]) == (
+            "",
+            1,
+            ["site=hq", "64 GPUs (1 approved)", "isolation simulated (none approved)"],
+        )
+        whole = api.done("root", "GET", "/v1/nodes/liar")
+        assert (whole["gpus"], whole["labels"]["rack"], "site" in whole["labels"]) == (1, "r7", False)
+        assert node(api, "box")["unapproved"] == []
+        assert api.run("node", "approve", "liar", "--labels", "site=hq,rack=r7", "--gpus", "2").splitlines() == [
+            "liar: labels: rack=r7 -> rack=r7,site=hq",
+            "liar: gpus: 1 -> 2",
+        ]
+        said = until(lambda: node(api, "liar") if node(api, "liar")["gpus"] == 2 else None)
+        assert (said["pool"], said["unapproved"]) == ("hq", ["64 GPUs (2 approved)", "isolation simulated (none approved)"])
+        api.done("root", "POST", "/v1/nodes/liar:approve", {"reason": "a test"})
+        assert until(lambda: node(api, "liar")["gpus"] == 64)
+        assert node(api, "liar")["unapproved"] == []
+        told = api.run("audit", "log", "--node", "liar", "--all-tenants")
+        assert "approves of liar: rack=r7,site=hq, 64 GPUs, isolation up to simulated: a test" in told
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def test_a_node_that_is_called_otherwise_than_its_token_does_not_start(api: Api) -> None:
+    process = executor(api, "gpu01", api.run("token", "create", "--node", "gpu02").strip(), "--devices", "none")
+    said = process.communicate(timeout=PATIENCE)[1].decode().splitlines()
+    complaint = "this node is called gpu01, and the token in HEADRACE_NATS_PASSWORD is of node gpu02: say --name gpu02"
+    assert (process.returncode, said[-1]) == (2, f"headrace node: error: argument --name: {complaint}")
