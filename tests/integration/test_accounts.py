@@ -198,8 +198,23 @@ async def test_an_outsider_asks_a_service_and_gets_the_answer(core: Connection, 
     await governance.subscribe("hr.query.governance.>", cb=_echo)
     await governance.flush()
     assert (
-        await alice.ask("hr.query.governance.status.acme.alice", b"pools")
-    ).data == b"hr.query.governance.status.acme.alice: pools"
+        await alice.ask("hr.query.governance.liveness.acme.alice", b"pools")
+    ).data == b"hr.query.governance.liveness.acme.alice: pools"
+    assert core.is_connected
+
+
+async def test_counts_of_all_tenants_are_told_to_the_provider_and_to_no_user(core: Connection, login: Logins) -> None:
+    alice, owner, services = await login("acme-alice"), await login("owner"), ("governance", "feed", "accounting", "audit")
+    for service in services:
+        await (connection := await login(service)).subscribe(f"hr.query.{service}.>", cb=_echo)
+        await connection.flush()
+    for service in services:
+        with pytest.raises(LogRefused):
+            await alice.ask(f"hr.query.{service}.status.acme.alice")
+        asked = f"hr.query.{service}.status.acme.owner"
+        assert (await owner.ask(asked)).data == f"{asked}: ".encode()
+        asked = f"hr.query.{service}.liveness.acme.alice"
+        assert (await alice.ask(asked)).data == f"{asked}: ".encode()
     assert core.is_connected
 
 

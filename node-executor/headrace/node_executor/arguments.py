@@ -167,7 +167,14 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
     _add(run, "--pass-env", _variable, [], "NAME", "a variable that every job gets; may be repeated", action="append")
     _add(run, "--output-limit", _mebibytes, 64, "SIZE", "output kept of each attempt (default: 64MiB)")
     _add(run, "--keep", _seconds, 7 * 86400.0, "SPAN", "how long logs and files are kept (default: 7d)")
-    _add(run, "--keep-logs", _mebibytes, 4096, "SIZE", "all logs together (default: 4GiB)")
+    _add(
+        run,
+        "--keep-logs",
+        _mebibytes,
+        4096,
+        "SIZE",
+        "all logs together, divided equally among the tenants that have some (default: 4GiB)",
+    )
     _add(
         run,
         "--run-as",

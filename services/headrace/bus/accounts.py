@@ -142,12 +142,12 @@ SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", 
 
 _FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*", "hr.query.*.*.*.*")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
-_ASKED_BY_USERS = ("feed.*", "accounting.*", "*.status")
-"""What a user may ask, as that user; to write documents (governance) takes an administrator."""
-_SEEN_BY_VIEWERS = (
-    *(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff")),
-    *("accounting.*", "*.status"),
-)
+_VIEWS = tuple(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff"))
+_BOOKS = tuple(f"accounting.{what}" for what in ("usage", "statement", "audit"))
+_ASKED_BY_USERS = (*_VIEWS, "feed.logs", *_BOOKS, "*.liveness")
+"""What a user may ask, as that user; to write documents (governance) takes an administrator. `status` counts the jobs of all tenants, so
+users ask `liveness` instead."""
+_SEEN_BY_VIEWERS = (*_VIEWS, *_BOOKS, "*.status", "*.liveness")
 """What who looks at all tenants may ask, as any of them."""
 _TO_USERS = ("hr.feed.>",)
 _TO_NODES = ("hr.orders.*",)

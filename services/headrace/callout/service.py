@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from headrace.identity.caller import Caller
 
 NAME = "callout"
-STATUS = f"hr.query.{NAME}.status.*.*"
+QUESTIONS = (f"hr.query.{NAME}.status.*.*", f"hr.query.{NAME}.liveness.*.*")
+"""The same answer to both: it counts nothing of any tenant."""
 CLAIMED_WITHIN = 1.0
 """Seconds; the server itself waits a little longer for the whole answer."""
 AT_ONCE_MAX = 256
@@ -126,7 +127,8 @@ class Door:
                 await asyncio.sleep(0.1)
         await self._connection.subscribe(SUBJECT, cb=self._heard)
         await self._connection.subscribe(ASKED_ON, cb=self._asked)
-        await self._connection.subscribe(STATUS, cb=self._tell)
+        for question in QUESTIONS:
+            await self._connection.subscribe(question, cb=self._tell)
         _log.info("ready", folded=self.follower.directory.state.sequence)
         await self._connection.flush()
         self.ready.set()

@@ -55,11 +55,17 @@ async def serve(
     only: str = "",
     but: str = "",
 ) -> Subscription:
-    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`; `status` is answered for everybody.
+    """Answer `hr.query.<service>.<what>.<tenant>.<user>` by `handlers[what]`, and `status` and `liveness` besides.
+
+    `status` counts the jobs of all tenants: only the provider's people may ask it (`bus.accounts`); users ask `liveness`.
 
     `only`, `but`: the one question that is answered, or that somebody else answers.
     """
-    known = {"status": lambda _tenant, _user, _payload: status(service, fold), **handlers}
+    known: dict[str, Handler] = {
+        "status": lambda _tenant, _user, _payload: status(service, fold),
+        "liveness": lambda _tenant, _user, _payload: liveness(service, fold),
+        **handlers,
+    }
 
     slow: set[asyncio.Task[None]] = set()
 
@@ -131,8 +137,14 @@ def _unknown(what: str, handlers: Mapping[str, Handler]) -> Handler:
     return refuse
 
 
+def liveness(service: str, fold: LedgerFold) -> ServiceView:
+    """That a service is there and how far it has folded; nothing about what other tenants have."""
+    terms = fold.state.terms
+    return ServiceView(service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, reads=LEVEL, level=terms.level)
+
+
 def status(service: str, fold: LedgerFold) -> ServiceView:
-    """How far a service has folded."""
+    """How far a service has folded, and how much there is in it of all tenants."""
     state = fold.state
     detail = {
         "jobs": len(state.jobs),
@@ -141,6 +153,4 @@ def status(service: str, fold: LedgerFold) -> ServiceView:
         "nodes": len(state.nodes),
         "void_records": sum(state.voids.values()),
     }
-    return ServiceView(
-        service=service, folded=fold.sequence, now=fold.now, engine=ENGINE, detail=detail, reads=LEVEL, level=state.terms.level
-    )
+    return msgspec.structs.replace(liveness(service, fold), detail=detail)

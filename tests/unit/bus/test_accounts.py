@@ -9,6 +9,7 @@ import pytest
 from headrace.bus.accounts import SERVICES, Credential, rights, server_config
 
 STORE = Path("store")
+FEED = ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff", "logs")
 
 
 def test_a_user_speaks_for_itself_and_hears_its_tenant_and_its_inbox() -> None:
@@ -17,9 +18,9 @@ def test_a_user_speaks_for_itself_and_hears_its_tenant_and_its_inbox() -> None:
         "hr.submit.acme.alice.>",
         "hr.cancel.acme.alice.>",
         "hr.requeue.acme.alice.>",
-        "hr.query.feed.*.acme.alice",
-        "hr.query.accounting.*.acme.alice",
-        "hr.query.*.status.acme.alice",
+        *(f"hr.query.feed.{what}.acme.alice" for what in FEED),
+        *(f"hr.query.accounting.{what}.acme.alice" for what in ("usage", "statement", "audit")),
+        "hr.query.*.liveness.acme.alice",
     )
     assert may.subscribe == ("hr.feed.acme.>", "_INBOX_acme-alice.>")
     assert may.answers is False

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
-from headrace.node_executor.retention import Kept, prune
+from headrace.node_executor.retention import Kept, prune, shares
 from headrace.node_executor.workspace import Workspace
 
 NOW = 1_000_000.0
@@ -35,16 +36,55 @@ def test_what_is_too_old_goes_and_what_runs_stays(tmp_path) -> None:
 def test_of_too_many_logs_the_newest_stay(tmp_path) -> None:
     workspace = Workspace(str(tmp_path))
     for number in range(5):
-        put(Path(workspace.logs, f"{number}.log"), age=number, size=100)
+        put(Path(workspace.logs, f"acme.{number}.log"), age=number, size=100)
     assert prune(workspace, Kept(1_000, 250), NOW, ()) == 3
-    assert names(workspace.logs) == {"0.log", "1.log"}
+    assert names(workspace.logs) == {"acme.0.log", "acme.1.log"}
 
 
 def test_a_log_goes_with_all_its_pieces_and_counts_with_them(tmp_path) -> None:
     workspace = Workspace(str(tmp_path))
-    put(Path(workspace.logs, "old.log"), age=20, size=10)
-    put(Path(workspace.logs, "old.log.d", "10"), age=15, size=200)
-    put(Path(workspace.logs, "new.log"), age=30, size=10)
-    put(Path(workspace.logs, "new.log.d", "10"), age=5, size=200)
+    put(Path(workspace.logs, "acme.old.log"), age=20, size=10)
+    put(Path(workspace.logs, "acme.old.log.d", "10"), age=15, size=200)
+    put(Path(workspace.logs, "acme.new.log"), age=30, size=10)
+    put(Path(workspace.logs, "acme.new.log.d", "10"), age=5, size=200)
     assert prune(workspace, Kept(1_000, 300), NOW, ()) == 1
-    assert names(workspace.logs) == {"new.log", "new.log.d"}
+    assert names(workspace.logs) == {"acme.new.log", "acme.new.log.d"}
+
+
+def test_a_tenant_that_writes_much_pushes_out_its_own_logs_only(tmp_path) -> None:
+    workspace = Workspace(str(tmp_path))
+    for number in range(6):
+        put(Path(workspace.logs, f"noisy.ann.{number}.1.0.log"), age=number, size=100)
+    put(Path(workspace.logs, "quiet.bob.0.1.0.log"), age=900, size=100)
+    put(Path(workspace.logs, "quiet.bob.1.1.0.log"), age=800, size=100)
+    assert prune(workspace, Kept(1_000, 500), NOW, ()) == 3
+    assert names(workspace.logs) == {
+        *("noisy.ann.0.1.0.log", "noisy.ann.1.1.0.log", "noisy.ann.2.1.0.log"),
+        *("quiet.bob.0.1.0.log", "quiet.bob.1.1.0.log"),
+    }
+
+
+def test_output_of_what_runs_takes_room_of_its_own_tenant(tmp_path) -> None:
+    workspace = Workspace(str(tmp_path))
+    put(Path(workspace.logs, "noisy.ann.0.1.0.log"), age=0, size=900)
+    put(Path(workspace.logs, "noisy.ann.1.1.0.log"), age=1, size=100)
+    put(Path(workspace.logs, "quiet.bob.0.1.0.log"), age=900, size=250)
+    assert prune(workspace, Kept(1_000, 500), NOW, {"noisy.ann.0.1.0"}) == 1
+    assert names(workspace.logs) == {"noisy.ann.0.1.0.log", "quiet.bob.0.1.0.log"}
+
+
+def test_a_share_is_equal_and_what_one_does_not_want_goes_to_the_others() -> None:
+    assert shares({"a": 1_000, "b": 50, "c": 1_000}, 300) == {"a": 125, "b": 50, "c": 125}
+    assert shares({"a": 100, "b": 200}, 400) == {"a": 100, "b": 200}
+    assert shares({}, 400) == {}
+
+
+def test_whoever_wants_no_more_than_an_equal_share_gets_all_of_it() -> None:
+    chance = random.Random(25)
+    for _ in range(500):
+        wanted = {str(number): chance.randrange(1_000) for number in range(chance.randrange(1, 9))}
+        room = chance.randrange(4_000)
+        given = shares(wanted, room)
+        assert sum(given.values()) <= room
+        assert all(given[one] == wanted[one] for one in wanted if wanted[one] <= room // len(wanted))
+        assert sum(given.values()) >= min(room, sum(wanted.values())) - len(wanted)

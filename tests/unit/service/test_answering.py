@@ -95,7 +95,7 @@ async def test_an_answer_of_somebody_else_is_handed_on_as_it_is(bus):
         (
             "ehco",
             "NOT_FOUND",
-            "there is no question 'ehco'; there are echo, fail, fail-later, later, misnamed, refuse, status, typed, whole",
+            "there is no question 'ehco'; there are echo, fail, fail-later, later, liveness, misnamed, refuse, status, typed, whole",
             None,
         ),
     ],
@@ -179,7 +179,14 @@ async def test_who_wants_no_answer_gets_none(bus):
     assert bus.published == []
 
 
-async def test_everybody_can_ask_how_it_is(bus):
+async def test_liveness_tells_how_far_a_service_is_and_counts_nothing(bus):
+    answer = await bus.ask(ALL, "hr.query.feed.liveness.acme.ann")
+    assert msgspec.json.decode(answer.body, type=ServiceView) == ServiceView(
+        service="feed", folded=2, now=START, engine=ENGINE, reads=LEVEL
+    )
+
+
+async def test_the_status_counts_what_there_is_of_all_tenants(bus):
     answer = await bus.ask(ALL, "hr.query.feed.status.acme.ann")
     detail = {"jobs": 0, "pending": 0, "running": 0, "nodes": 1, "void_records": 0}
     assert msgspec.json.decode(answer.body, type=ServiceView) == ServiceView(
