@@ -28,10 +28,13 @@ LENDS_NOTHING = False, False
 class Share:
     """A tenant's share in one pool; where it has none it limits nothing, and reserves nothing of its own (R7)."""
 
-    __slots__ = ("above", "fits", "is_reserved", "is_there", "stands")
+    __slots__ = ("_is_stuck", "_pool", "_scope", "above", "fits", "is_reserved", "is_there", "stands")
 
     def __init__(self, pool: PoolState, scope: Scope | None, *, amended: bool) -> None:
         scopes = () if scope is None else (scope,)
+        self._pool = pool
+        self._scope = scope if amended else None
+        self._is_stuck = False
         self.is_there = scope is not None
         self.is_reserved = scope is not None and scope.reservation is not None
         reserving = scopes if self.is_reserved else ()
@@ -41,11 +44,17 @@ class Share:
 
     def measure(self, needs: Needs) -> bool:
         """Look at what fits, and on which keys it is above its reservation; whether any of that has changed."""
+        was_stuck, self._is_stuck = self._is_stuck, bool(self._pool.overdue and self._scope is not None and self._scope.apart)
         changed = self.fits.read(needs)
-        if not changed and self.fits.above == self.above:
+        if not changed and self.fits.above == self.above and self._is_stuck == was_stuck:
             return False
         self.above = self.fits.above
         return True
+
+    @property
+    def ready(self) -> int:
+        """The requests for which the limit has room once those that yield have left; when overdue ones leave is unknown (R17)."""
+        return self.fits.limit if self._is_stuck else self.fits.planned
 
 
 class Stand:
@@ -144,7 +153,7 @@ class Footing:
         within = planned & backed & own.inside
         across = planned & backed & share.inside if stand.share.is_reserved else within
         lower = planned & takes_lower
-        self.ready = planned & share.planned
+        self.ready = planned & stand.share.ready
         inside, borrowing, asking = opened & fits, opened & ~fits, within | across | lower
         moved = (inside ^ self.inside) | (borrowing ^ self.borrowing) | (asking ^ self.asking)
         moved |= (within ^ self.within) | (across ^ self.across)

@@ -114,8 +114,14 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: Held, sign: in
     _mark(state, job)
 
 
-def outstay(pool: PoolState, lease: LeaseState, sign: int) -> None:
-    """The lease is overdue, and no more to be counted on to end than one that lasts; with -1: not any more."""
+def count_overdue(state: State, pool: PoolState, lease: LeaseState, sign: int) -> None:
+    """Count a lease that should have ended (R28), which is no more to be relied on to end than one that lasts; with -1: not any more."""
+    _outstay(pool, lease, sign)
+    _mark(state, lease.job)
+
+
+def _outstay(pool: PoolState, lease: LeaseState, sign: int) -> None:
+    pool.overdue += sign
     if lease.job.preemptible or lease.job.time_limit is not None:
         add((pool.lasting,), held_by(lease).amounts, sign)
 
@@ -125,8 +131,8 @@ def note_lasting(pools: Mapping[str, PoolState], job: JobRecord) -> None:
     for lease in job.leases.values():
         if not job.preemptible and job.time_limit is None:
             add((pools[lease.pool].lasting,), held_by(lease).amounts, 1)
-        elif lease.overdue:
-            outstay(pools[lease.pool], lease, 1)
+        if lease.overdue:
+            _outstay(pools[lease.pool], lease, 1)
 
 
 def yield_use(state: State, job: JobRecord, pool: PoolState, held: Held, sign: int) -> None:

@@ -182,6 +182,7 @@ class PoolState:
     use: Amounts = field(default_factory=dict)
     apart: Amounts = field(default_factory=dict)
     lasting: Amounts = field(default_factory=dict, metadata=AID)  # at most so much is held by leases that stay (R16)
+    overdue: int = field(default=0, metadata=AID)  # leases here that should have ended (R28)
     nominated: Amounts = field(default_factory=dict)
     cut: CutDevices = field(default_factory=CutDevices)
     families: frozenset[str] = frozenset()

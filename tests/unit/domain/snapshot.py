@@ -95,6 +95,10 @@ def _lasting(state: State, pool: str) -> dict[str, int]:
     return {key: value for key, value in total.items() if value}
 
 
+def _overdue(state: State, pool: str) -> int:
+    return sum(lease.overdue for job in state.jobs.values() for lease in job.leases.values() if lease.pool == pool)
+
+
 def _line(pending: Pending) -> list[str]:
     """Who stands in line or aside: an index lets jobs ripen whenever somebody looks, so both are one."""
     return sorted({*pending.aside, *(key for group in pending.groups.values() for key in group.members)})
@@ -105,7 +109,7 @@ def kept(state: State) -> dict[str, Any]:
     return {
         "accounts": {name: (scope.leased, scope.use, scope.firm) for name, scope in _accounts(state).items()},
         "pools": {name: (pool.leased, pool.use, pool.nominated) for name, pool in state.pools.items()},
-        "lasting": {name: pool.lasting for name, pool in state.pools.items()},
+        "lasting": {name: (pool.lasting, pool.overdue) for name, pool in state.pools.items()},
         "nodes": {
             node.name: (
                 node.cpu_free,
@@ -197,7 +201,7 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
     return {
         "accounts": accounts,
         "pools": pools,
-        "lasting": {name: _lasting(state, name) for name in state.pools},
+        "lasting": {name: (_lasting(state, name), _overdue(state, name)) for name in state.pools},
         "nodes": {
             name: (cpu, memory, cpu_kept, memory_kept, {device: tuple(units) for device, units in devices.items()})
             for name, (cpu, memory, cpu_kept, memory_kept, devices) in nodes.items()

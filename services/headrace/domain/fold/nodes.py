@@ -279,7 +279,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     job = lease.job
     pool = state.pools[lease.pool]
     if lease.overdue:
-        capacity.outstay(pool, lease, -1)
+        capacity.count_overdue(state, pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.held_by(lease))
     uncharge(lease, state.now)
     if job.yields_to and not lease.suspended_at:

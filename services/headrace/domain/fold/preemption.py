@@ -126,7 +126,7 @@ def _overdue(state: State, fact: f.LeaseOverdueV1, _sequence: int, _place: int) 
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is not None:
         if not lease.overdue:
-            capacity.outstay(state.pools[lease.pool], lease, 1)
+            capacity.count_overdue(state, state.pools[lease.pool], lease, 1)
         lease.overdue = True
         state.stir()  # what it holds is no longer counted on
         watch(state, lease.job)

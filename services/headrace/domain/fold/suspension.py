@@ -24,7 +24,7 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
     if job.yields_to:
         capacity.yield_use(state, job, pool, lease, -1)
     if lease.overdue:
-        capacity.outstay(pool, lease, -1)
+        capacity.count_overdue(state, pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.gpu_part(lease))
     if lease.charged:
         charge(lease, capacity.without_gpus(lease), state.now)

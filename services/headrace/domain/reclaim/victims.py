@@ -87,7 +87,7 @@ def _has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
     Where a limit has no room before those have left who yield already (R17), it has only to wait for them.
     """
     limits = scopes_of(state, job.policy, pool.document.name)
-    if over_limit(limits, pool.governed, job.request.total, beyond=job.beyond) is not None:
+    if over_limit(limits, pool.governed, job.request.total, beyond=job.beyond) is not None or _is_share_stuck(state, job, pool):
         return False
     return has_room_beside_holds(state, job, pool)
 
@@ -105,6 +105,18 @@ def _at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
         if over_limit((scope,), pool.governed, asked, beyond=job.beyond) is not None:
             return True
     return False
+
+
+def _is_share_stuck(state: State, job: JobRecord, pool: PoolState) -> bool:
+    """Whether the tenant's limit has no room beside what its jobs hold past their grace, because it is unknown when they leave (R17)."""
+    share = state.shares.get((job.tenant, pool.document.name))
+    if share is None or not share.apart or not pool.overdue or not state.terms.amended:
+        return False
+    asked = job.request.total
+    for policy in state.policies.values():
+        if policy.document.tenant == job.tenant:
+            asked = plus(asked, _overdue(policy, pool.document.name, asked))
+    return over_limit((share,), pool.governed, asked) is not None
 
 
 def _overdue(policy: PolicyState, pool: str, asked: Amounts) -> Amounts:
