@@ -22,7 +22,7 @@ from headrace.node_executor.enforcement.mps import CONTROL, MpsFence
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, overrun_at, part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.trial import send
+from headrace.node_executor.enforcement.trial import Trial
 from headrace.node_executor.enforcement.wall import GroupWall
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.gpu.programs import FILL, TAKE, TORCH
@@ -128,7 +128,7 @@ def test_without_its_nodes_a_gpu_cannot_be_used_and_with_them_it_can(devices: Nv
     env, answers = {"CUDA_VISIBLE_DEVICES": devices.gpu(gpu).uuid}, []
     for name, nodes in (("without", ()), ("with", devices.nodes((share,)))):
         walled = wall.build(name, nodes, "")
-        answers.append(send(("take", "16"), env, walled.group))
+        answers.append(Trial().send(("take", "16"), env, walled.group))
         wall.tear_down(name)
     os.rmdir(base)
     figure("answers of libcuda without and with the nodes", answers)

@@ -21,6 +21,9 @@ from headrace.contracts.own_accounts import why_shared
 from headrace.node_executor.numbers import Numbers
 
 AUTO, OWN, SELF = "auto", "own", "self"
+TRIAL = FIRST + COUNT - 1
+"""The number of trials where every user has an account: the last, which the ledger would hand out after 268 million users."""
+
 _OF_GROUP, _OF_OTHERS = stat.S_IRGRP | stat.S_IWGRP, stat.S_IROTH | stat.S_IWOTH
 
 
@@ -78,6 +81,10 @@ class Accounts:
         tenant, user, _ = split_job_key(job)
         number = number or former_number(tenant, user)
         return Account(number, number, user)
+
+    def of_trials(self) -> Account | None:
+        """Whom a program runs as that tries something for jobs: an account like theirs, which is no user's; None: as we do."""
+        return Account(TRIAL, TRIAL, "trial") if self._own else self._fixed
 
     def claim(self, job: str, account: Account | None) -> None:
         """Note whose this number is, before anything of the job is there. Raises `NotTheirs`, `OSError`."""

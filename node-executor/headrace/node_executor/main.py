@@ -265,7 +265,9 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
     abandoned = runtime.abandon(known | {f"{name}.{CALLBACK}" for name in known})
     if abandoned:
         _log.warning("abandoned_killed", names=abandoned)
-    kit = kit_for(settings.name, settings.data, settings.devices, os.environ, watching.slices_changed)
+    kit = kit_for(
+        settings.name, settings.data, settings.devices, os.environ, watching.slices_changed, bounds.accounts.of_trials()
+    )
     fences = Fences(settings.devices, kit, Owners(workspace.leases), watching.overran)
     return Equipment(
         workspace=workspace,

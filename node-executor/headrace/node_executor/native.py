@@ -1,8 +1,9 @@
 """Builds the small C programs of this package where a compiler is there: once for each version of their source.
 
 Strategy: what was built lies in the user's cache under a name that has the digest of its source in it, so an upgrade never runs an old
-one, and several executors on a machine share it. Without a compiler, or a place of our own to keep it, there is none: the caller has
-another way, and says that it takes it.
+one, and several executors on a machine share it. Every account may read and run it, and only ours may write it: jobs under accounts of
+their own are started through one of these programs, and load another. Without a compiler, or a place of our own to keep it, there is
+none: the caller has another way, and says that it takes it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 BUILD_TIMEOUT = 60.0
+FOR_ALL = 0o755
 COMPILERS = ("cc", "gcc", "clang")
 
 _log = structlog.get_logger("headrace.node_executor")
@@ -35,12 +37,15 @@ def built(source: str, directory: str, variants: Sequence[Sequence[str]] = (("-O
     try:
         with open(source, "rb") as file:
             digest = hashlib.sha256(repr(variants).encode() + file.read()).hexdigest()[:16]
-        os.makedirs(directory, 0o700, exist_ok=True)
+        if not os.path.isdir(directory):
+            os.makedirs(directory)
+            os.chmod(directory, FOR_ALL)
         path = f"{directory}/{os.path.basename(source).removesuffix('.c')}-{digest}"
         if not _is_ours(directory):
             _log.warning("not_built", source=source, reason=f"{directory} can be written by others")
             return ""
         if os.access(path, os.X_OK) and _is_ours(path):
+            os.chmod(path, FOR_ALL)  # earlier releases closed it to others
             return path
         return path if _build(source, path, variants) else ""
     except OSError as error:
@@ -69,7 +74,7 @@ def _build(source: str, path: str, variants: Sequence[Sequence[str]]) -> bool:
             )
             said = done.stderr
             if done.returncode == 0:
-                os.chmod(fresh, 0o700)
+                os.chmod(fresh, FOR_ALL)
                 os.rename(fresh, path)
                 return True
     except subprocess.TimeoutExpired:

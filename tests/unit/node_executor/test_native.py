@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,26 @@ def test_flags_that_do_not_work_are_followed_by_others(tmp_path, source) -> None
     path = native.built(source, str(tmp_path / "bin"), variants=(("--no-such-flag",), ("-O1",)))
     assert subprocess.run([path], check=False).returncode == 7
     assert native.built(source, str(tmp_path / "bin"), variants=(("--no-such-flag",),)) == ""
+
+
+@needs_compiler
+def test_what_is_built_every_account_can_read_and_run_and_only_ours_can_write_also_what_an_older_release_closed(
+    tmp_path, source
+) -> None:
+    directory = tmp_path / "bin"
+
+    def modes() -> list[int]:
+        return [path.stat().st_mode & 0o777 for path in (directory, made)]
+
+    before = os.umask(0o077)
+    try:
+        made = Path(native.built(source, str(directory)))
+        assert modes() == [0o755, 0o755]
+        made.chmod(0o700)
+        assert native.built(source, str(directory)) == str(made)
+        assert modes() == [0o755, 0o755]
+    finally:
+        os.umask(before)
 
 
 def test_without_a_compiler_there_is_none(tmp_path, source, monkeypatch) -> None:

@@ -1,20 +1,27 @@
-"""A small program that tries what a fence should refuse, so that nobody has to be believed: `python -I -S canary.py WHAT ...`.
+"""A small program that tries what a fence should refuse, so that nobody has to be believed: `python -I -S -c SOURCE WHAT ...`.
 
 - `open PATH...` opens device nodes and prints for each whether it could.
 - `take MIB MIB` takes so much memory of the first GPU that it sees, first what it should get and then what it should not, and prints
   what libcuda answered to each, and how much there is in all.
+- `leave DIRECTORY WHAT...` tries to move to the cgroup at DIRECTORY or one above it, as a job may that wants to be rid of its own.
+- `become` reads an order as JSON from stdin and becomes what a job's first process becomes, by the same calls as `runtimes.keeper`: in the
+  cgroup `group`, of the `account` [uid, gid, groups] (null: it stays), without new privileges; then it executes `command` with `env`.
 
 It is run as a script, in the enclosure of a job, so it imports the standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import json
 import os
 import sys
+from typing import Any
 
 MIB = 1024 * 1024
 OUT_OF_MEMORY = 2
+_NO_NEW_PRIVS = 38
 
 
 def openable(path: str) -> bool:
@@ -43,9 +50,42 @@ def take(sizes: list[int]) -> list[int]:
     return [*answers, total.value // MIB]
 
 
+def leave(directory: str) -> None:
+    """Move to the cgroup there, or else to the next above it that takes us, if any does."""
+    while os.path.exists(f"{directory}/cgroup.procs"):
+        with contextlib.suppress(OSError):
+            _join(directory)
+            return
+        directory = os.path.dirname(directory)
+
+
+def become(order: dict[str, Any]) -> None:
+    """Become a job's first process; does not return. Raises `OSError`."""
+    os.setsid()
+    if order["group"]:
+        _join(order["group"])
+    if order["account"] is not None:
+        uid, gid, groups = order["account"]
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    ctypes.CDLL(None).prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+    os.execve(order["command"][0], order["command"], order["env"])  # noqa: S606 - exactly what was ordered
+
+
+def _join(group: str) -> None:
+    with open(f"{group}/cgroup.procs", "w", encoding="ascii") as file:
+        file.write("0")
+
+
 def main(arguments: list[str]) -> None:
     """Do what is asked, and print it."""
     what, *rest = arguments
+    if what == "become":
+        become(json.load(sys.stdin))
+    if what == "leave":
+        leave(rest[0])
+        what, *rest = rest[1:]
     answers = [int(openable(path)) for path in rest] if what == "open" else take([int(size) for size in rest])
     sys.stdout.write(" ".join(map(str, answers)) + "\n")
 

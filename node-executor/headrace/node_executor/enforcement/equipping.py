@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.facts.fact import DeviceShare
 from headrace.node_executor import native
+from headrace.node_executor.accounts import Account
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
@@ -14,12 +17,10 @@ from headrace.node_executor.enforcement.group_limits import GroupLimits
 from headrace.node_executor.enforcement.mig import MigFence, MigJournal
 from headrace.node_executor.enforcement.mps import MpsFence
 from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
+from headrace.node_executor.enforcement.trial import Trial
 from headrace.node_executor.enforcement.wall import GroupWall, NamespaceWall, Wall
 
 PRIVATE_DEV = os.path.join(os.path.dirname(__file__), "native", "private_dev.c")
-SHARED_PLACE = "/var/lib/headrace/native"
-"""Where root keeps what is built: a job has to be able to read it, whoever it runs as."""
-
 PLACE = "HEADRACE_NATIVE_DIR"
 """The variable by which an operator names another place for it."""
 
@@ -27,38 +28,47 @@ PIPES = "/run/headrace"
 
 
 def kit_for(
-    node: str, data: str, devices: Devices, environ: Mapping[str, str], report: Callable[[str, Trouble | None], None]
+    node: str,
+    data: str,
+    devices: Devices,
+    environ: Mapping[str, str],
+    report: Callable[[str, Trouble | None], None],
+    account: Account | None = None,
 ) -> Kit:
-    """The kit for these devices; nothing for simulated ones, around which there is nothing to be fenced. `data`: our own directory."""
+    """The kit for these devices; nothing for simulated ones, around which there is nothing to be fenced. `data`: our own directory.
+
+    `account`: one like those of jobs, as which every fence is tried; None where jobs run as we do.
+    """
     if devices.quick:
         return Kit()
     base, place = unified_base(node), native_place(data, environ)
-    walls: list[Wall] = [GroupWall(base)] if base and os.geteuid() == 0 else []
+    if account is not None:
+        everything = [DeviceShare(device=device.device, units=GPU_UNITS) for device in devices.inventory()]
+        account = account.with_devices(devices.nodes(everything))
+    trial = Trial(account)
+    walls: list[Wall] = [GroupWall(base, trial)] if base and os.geteuid() == 0 else []
     private_dev = native.built(PRIVATE_DEV, place)
-    walls += [NamespaceWall(private_dev)] if private_dev else []
+    walls += [NamespaceWall(private_dev, trial)] if private_dev else []
     if not isinstance(devices, NvmlDevices):
         return Kit(tuple(walls))
     pipes = f"{PIPES}/{node}/mps" if os.geteuid() == 0 else f"{data}/mps"
     parts = (
-        GroupLimits(devices, base if os.geteuid() == 0 else ""),
-        MpsFence(devices, pipes),
-        PreloadFence(devices, native.built(SOURCE, place, FLAGS), data),
+        GroupLimits(devices, base if os.geteuid() == 0 else "", trial),
+        MpsFence(devices, pipes, trial=trial),
+        PreloadFence(devices, native.built(SOURCE, place, FLAGS), data, trial),
     )
     return Kit(tuple(walls), MigFence(devices, MigJournal(f"{data}/slices"), report), parts)
 
 
 def native_place(data: str, environ: Mapping[str, str]) -> str:
-    """The directory for what is built here: what the operator says, else where every account can read it, else our own."""
+    """The directory for what is built here, and loaded or run by jobs.
+
+    What the operator says; for root below the data directory, through which jobs pass wherever they run under accounts of their own; else
+    our cache, because jobs run as we do.
+    """
     if environ.get(PLACE):
         return environ[PLACE]
-    if os.geteuid() == 0:
-        try:
-            os.makedirs(SHARED_PLACE, 0o755, exist_ok=True)
-        except OSError:
-            pass
-        else:
-            return SHARED_PLACE
-    return native.cache_directory(environ, f"{data}/bin")
+    return f"{data}/native" if os.geteuid() == 0 else native.cache_directory(environ, f"{data}/bin")
 
 
 def unified_base(node: str, mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 
 import structlog
 
@@ -17,7 +16,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import NvmlError
 from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
 from headrace.node_executor.enforcement.parts import part_of
-from headrace.node_executor.enforcement.trial import refused_beyond
+from headrace.node_executor.enforcement.trial import Trial
 
 LEVEL = "kernel"
 TRIED = 2_048
@@ -27,17 +26,15 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class GroupLimits:
-    """Limits on the GPUs of `devices`; `base`: a directory of cgroup v2 below which the canary's may be made."""
+    """Limits on the GPUs of `devices`; `base`: a directory of cgroup v2 below which the canary's may be made; `trial` runs it."""
 
     name = "memory limits of cgroups"
 
-    def __init__(
-        self, devices: NvmlDevices, base: str, refused: Callable[[int, dict[str, str], str], bool] = refused_beyond
-    ) -> None:
+    def __init__(self, devices: NvmlDevices, base: str, trial: Trial | None = None) -> None:
         self._devices = devices
         self._nvml = devices.nvml
         self._base = base
-        self._refused = refused
+        self._trial = trial or Trial()
         self._set: dict[str, list[tuple[str, str]]] = {}
 
     def prove(self) -> str:
@@ -52,7 +49,7 @@ class GroupLimits:
                 return ""
             self._nvml.limit_group(uuid, group, TRIED)
             try:
-                return LEVEL if self._refused(TRIED, {"CUDA_VISIBLE_DEVICES": uuid}, group) else ""
+                return LEVEL if self._trial.refuses_beyond(TRIED, {"CUDA_VISIBLE_DEVICES": uuid}, group) else ""
             finally:
                 self._nvml.limit_group(uuid, group, None)
         except (NvmlError, OSError) as error:

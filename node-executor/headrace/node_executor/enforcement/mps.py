@@ -21,7 +21,7 @@ from headrace.contracts.amounts import GPU_UNITS
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
 from headrace.node_executor.enforcement.parts import part_of, threads
-from headrace.node_executor.enforcement.trial import is_held, is_roomy, send
+from headrace.node_executor.enforcement.trial import Trial
 
 CONTROL = "nvidia-cuda-mps-control"
 PATIENCE = 15.0
@@ -34,14 +34,15 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class MpsFence:
-    """Daemons for the GPUs of `devices`, with their pipes below `directory`, on a local file system."""
+    """Daemons for the GPUs of `devices`, with their pipes below `directory`, on a local file system; `trial` runs the canary."""
 
     name = "MPS"
 
-    def __init__(self, devices: NvmlDevices, directory: str, program: str | None = None) -> None:
+    def __init__(self, devices: NvmlDevices, directory: str, program: str | None = None, trial: Trial | None = None) -> None:
         self._devices = devices
         self._directory = directory
         self._program = program or shutil.which(CONTROL) or ""
+        self._trial = trial or Trial()
         self._level = ""
         self._leases: dict[str, dict[str, int]] = {}
         """By device, the MiB of each lease on it."""
@@ -54,16 +55,16 @@ class MpsFence:
         name = self._devices.roomiest
         if not name or not self._program:
             return ""
-        if not is_roomy(TRIED, {"CUDA_VISIBLE_DEVICES": self._devices.gpu(name).uuid}):
+        if not self._trial.is_roomy(TRIED, {"CUDA_VISIBLE_DEVICES": self._devices.gpu(name).uuid}):
             return ""  # tried first: a device that is used exclusively is its server's afterwards
-        trial = MpsFence(self._devices, f"{self._directory}.canary-{os.getpid()}", self._program)
+        trial = MpsFence(self._devices, f"{self._directory}.canary-{os.getpid()}", self._program, self._trial)
         try:
             env = trial._begin(name, "canary", TRIED, 100)
         except CannotEnclose as error:
             _log.warning("no_mps", reason=str(error))
             return ""
         try:
-            if not is_held(TRIED, env):
+            if not self._trial.is_held(TRIED, env):
                 return ""
             self._level = "driver" if self._is_inescapable(self._devices.gpu(name).uuid, env) else "cooperative"
         finally:
@@ -76,9 +77,9 @@ class MpsFence:
         if not self._devices.nvml.is_exclusive(uuid):
             return False
         limit = ESCAPE.format(lower=TRIED // 2, more=2 * TRIED)
-        if not is_held(TRIED, {**env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": limit}):
+        if not self._trial.is_held(TRIED, {**env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": limit}):
             return False
-        alone = send(("take", "16"), {"CUDA_VISIBLE_DEVICES": uuid})
+        alone = self._trial.send(("take", "16"), {"CUDA_VISIBLE_DEVICES": uuid})
         return bool(alone) and alone[0] != 0
 
     def enclose(self, case: Case) -> Enclosure:

@@ -1,18 +1,26 @@
 """A cap from within: a library in the job's processes that refuses memory beyond its part (`native/memory_cap.c`).
 
-It holds whatever uses CUDA as it is meant to be used, and shows it its part as if it were the whole. Who wants to get around it can.
+It holds whatever uses CUDA as it is meant to be used, and shows it its part as if it were the whole. Who wants to get around it can, and a
+program that the system's dynamic loader does not start (linked statically, or against another C library) never loads it; such a program
+cannot load NVIDIA's libcuda either. The loader ignores a library that the job's account cannot read, with a line on stderr: so that is
+tried as such an account before it is said, and looked at again for every job.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+import stat
+import tempfile
+
+import structlog
 
 from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.own_accounts import closed_to_others
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose, Case, Enclosure
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
-from headrace.node_executor.enforcement.trial import refused_beyond
+from headrace.node_executor.enforcement.trial import Trial
 
 LEVEL = "cooperative"
 SOURCE = os.path.join(os.path.dirname(__file__), "native", "memory_cap.c")
@@ -21,41 +29,74 @@ COUNTS = "gpu-memory"
 MIB = 1024 * 1024
 TRIED = 2_048
 
+_log = structlog.get_logger("headrace.node_executor")
+
 
 class PreloadFence:
-    """The library at `library`, for the GPUs of `devices`. `control`: a directory for the canary's counts."""
+    """The library at `library`, for the GPUs of `devices`. `control`: a directory in which the canary has its own; `trial` runs it."""
 
     name = "preloaded cap"
 
-    def __init__(
-        self,
-        devices: NvmlDevices,
-        library: str,
-        control: str,
-        refused: Callable[[int, dict[str, str]], bool] = refused_beyond,
-    ) -> None:
+    def __init__(self, devices: NvmlDevices, library: str, control: str, trial: Trial | None = None) -> None:
         self._devices = devices
         self._library = library
         self._control = control
-        self._refused = refused
+        self._trial = trial or Trial()
 
     def prove(self) -> str:
-        """The canary is refused what is beyond its cap."""
+        """The canary, which runs as a job's account and counts in a directory of its own like one, is refused what is beyond its cap."""
         name = self._devices.roomiest
         if not name or not self._library:
             return ""
-        counts = f"{self._control}/canary-{COUNTS}"
-        env = self._env(TRIED, counts) | {"CUDA_VISIBLE_DEVICES": self._devices.gpu(name).uuid}
+        reason = self._unusable()
+        if not reason:
+            try:
+                if self._holds(self._devices.gpu(name).uuid):
+                    return LEVEL
+                reason = (
+                    self._trial.said
+                    or "a program that runs as jobs do gets more memory than its part with the library preloaded"
+                )
+            except OSError as error:
+                reason = f"{error.strerror}: {error.filename}"
+        _log.warning(
+            "no_preloaded_cap", reason=reason, help="jobs on parts of GPUs are not capped by it, and no level is claimed for it"
+        )
+        return ""
+
+    def _holds(self, uuid: str) -> bool:
+        directory, account = tempfile.mkdtemp(prefix="canary-", dir=self._control), self._trial.account
         try:
-            return LEVEL if self._refused(TRIED, env) else ""
+            if account is not None:
+                os.chown(directory, account.uid, account.gid)
+            env = self._env(TRIED, f"{directory}/{COUNTS}") | {"CUDA_VISIBLE_DEVICES": uuid}
+            return self._trial.refuses_beyond(TRIED, env)
         finally:
-            if os.path.exists(counts):
-                os.unlink(counts)
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _unusable(self) -> str:
+        """Why jobs cannot load the library, as far as it can be seen; empty where nothing is in the way."""
+        try:
+            found = os.stat(self._library)
+        except OSError as error:
+            return f"the library that caps its memory is gone: {self._library}: {error.strerror}"
+        if self._trial.account is None:
+            return (
+                "" if os.access(self._library, os.R_OK) else f"the library that caps its memory cannot be read: {self._library}"
+            )
+        if not found.st_mode & stat.S_IROTH:
+            return f"the library that caps its memory cannot be read by accounts of jobs: {self._library}"
+        closed = closed_to_others(self._library)
+        return (
+            f"the library that caps its memory cannot be reached by accounts of jobs: others cannot pass through {closed}"
+            if closed
+            else ""
+        )
 
     def enclose(self, case: Case) -> Enclosure:
-        """The library, and a file in which the job's processes count together. A library that has gone would be ignored without a word."""
-        if not os.access(self._library, os.R_OK):
-            raise CannotEnclose(f"the library that caps its memory is gone: {self._library}")
+        """The library, and a file in which the job's processes count together. The loader would ignore a library that it cannot read."""
+        if reason := self._unusable():
+            raise CannotEnclose(reason)
         return self._around(case)
 
     def _around(self, case: Case) -> Enclosure:

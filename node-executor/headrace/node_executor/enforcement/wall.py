@@ -17,7 +17,7 @@ import structlog
 
 from headrace.node_executor.enforcement import CannotEnclose, bpf
 from headrace.node_executor.enforcement.bpf import Node
-from headrace.node_executor.enforcement.trial import send
+from headrace.node_executor.enforcement.trial import Trial
 
 USUAL = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx")
 """What every program may open."""
@@ -88,24 +88,37 @@ class NoWall:
 
 
 class GroupWall:
-    """A list for each cgroup. `base`: a directory of cgroup v2 below which we may make our own, for jobs that have none yet."""
+    """A list for each cgroup. `base`: a directory of cgroup v2 below which we may make our own, for jobs that have none yet.
+
+    `trial` runs the canary as a job runs.
+    """
 
     name = "cgroup device list"
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, trial: Trial | None = None) -> None:
         self._base = base
+        self._trial = trial or Trial()
 
     def prove(self) -> bool:
-        """The canary is let through to one node and not to another."""
+        """The canary is let through to one node and not to another, also after it has tried to leave its cgroup.
+
+        Root may leave it, so where jobs run as root this wall is not proved.
+        """
         name = f"canary-{os.getpid()}"
         try:
             walled = self.build(name, (), "")
-            answers = send(("open", "/dev/null", PROBE), {}, walled.group)
+            answers = self._trial.send(("open", "/dev/null", PROBE), {}, walled.group, leaving=True)
         except CannotEnclose as error:
             _log.info("no_device_list", reason=str(error))
             return False
         finally:
             self.tear_down(name)
+        if answers == [1, 1]:
+            _log.warning(
+                "no_device_list",
+                reason="a program that runs as jobs do leaves its cgroup and opens devices that are not on its list",
+                help="run jobs under accounts of their own: --run-as own",
+            )
         return answers == [1, 0]
 
     def group_of(self, name: str, group: str) -> str:
@@ -138,16 +151,17 @@ class GroupWall:
 
 
 class NamespaceWall:
-    """A /dev of its own, made by `program` (`userns.c`) before the job begins."""
+    """A /dev of its own, made by `program` (`private_dev.c`) before the job begins. `trial` runs the canary as a job runs."""
 
     name = "private /dev"
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, trial: Trial | None = None) -> None:
         self._program = program
+        self._trial = trial or Trial()
 
     def prove(self) -> bool:
         """The canary is let through to one node and does not find another."""
-        return send(("open", "/dev/null", PROBE), {}, prefix=self.build("", (), "").prefix) == [1, 0]
+        return self._trial.send(("open", "/dev/null", PROBE), {}, prefix=self.build("", (), "").prefix) == [1, 0]
 
     def group_of(self, name: str, group: str) -> str:  # noqa: ARG002 - the face of all walls
         """None is made."""

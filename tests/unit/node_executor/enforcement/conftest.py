@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import pytest
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.node_executor import enforcement
+from headrace.node_executor.accounts import TRIAL, Account
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.nvml_library import Nvml
 from headrace.node_executor.enforcement import Case
+from headrace.node_executor.enforcement.trial import Trial
 from tests.mock_nvml import Machine, build_program, compiler
 
 FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"
@@ -58,6 +61,18 @@ def private_dev(tmp_path_factory: pytest.TempPathFactory) -> str:
     if compiler() is None:
         pytest.skip("it is built by a C compiler, and there is none")
     return str(build_program(NATIVE / "private_dev.c", tmp_path_factory.mktemp("native") / "private_dev", "-static"))
+
+
+@pytest.fixture
+def as_a_job(tmp_path: Path, machine: Machine) -> Trial:
+    """Trials as an account like those of jobs, which may pass to the test's own files; skipped where only root could have that."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can run programs under other accounts")
+    for folder in (*tmp_path.parents[:-2], tmp_path, machine.libraries, machine.state.parent):
+        if os.stat(folder).st_uid == 0 and not os.stat(folder).st_mode & 0o001:
+            os.chmod(folder, 0o711)
+    machine.state.chmod(0o666)
+    return Trial(Account(TRIAL, TRIAL, "trial"))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.devices.simulated import simulated
 from headrace.node_executor.enforcement.equipping import PLACE, kit_for, native_place, unified_base
 from headrace.node_executor.enforcement.fences import Kit
+from headrace.node_executor.enforcement.trial import Trial
 from tests.mock_nvml import compiler
 
 
@@ -28,6 +29,16 @@ def test_nvidias_gpus_get_all_there_is_each_still_to_be_proved(devices: NvmlDevi
     )
     assert {name.rpartition("-")[0] for name in os.listdir(tmp_path / "native")} == {"memory_cap", "private_dev"}
     assert kit.parts[2].prove() == "cooperative"
+
+
+def test_as_root_every_fence_and_wall_is_proved_as_an_account_of_jobs_with_what_is_built_below_the_data_directory(
+    devices: NvmlDevices, as_a_job: Trial, tmp_path: Path
+) -> None:
+    kit = kit_for("n", str(tmp_path), devices, {}, lambda *_: None, as_a_job.account)
+    assert {name.rpartition("-")[0] for name in os.listdir(tmp_path / "native")} == {"memory_cap", "private_dev"}
+    assert kit.parts[2].prove() == "cooperative"
+    assert as_a_job.send(("open", "/dev/null", "/dev/full"), {}, prefix=kit.walls[-1].build("", (), "").prefix) in ([1, 0], [])
+    assert "Permission denied" not in as_a_job.said  # where users may not make namespaces it fails, and says that
 
 
 def test_what_is_built_lies_where_the_operator_says(tmp_path: Path) -> None:

@@ -20,13 +20,14 @@ from headrace.node_executor.enforcement.mig import MigFence, MigJournal
 from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.enforcement.parts import part_of
 from headrace.node_executor.enforcement.preload import PreloadFence
-from headrace.node_executor.enforcement.trial import send
+from headrace.node_executor.enforcement.trial import Trial
 from headrace.node_executor.enforcement.wall import GroupWall
 from headrace.node_executor.enforcement.watchdog import Overrun
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import FIRST, HALF, SECOND, SLICE, WHOLE
 
 LEASE = "acme.alice.j/1/0"
+send = Trial().send
 
 
 class Fake:
@@ -85,18 +86,18 @@ def test_simulated_devices_are_what_they_are(make, case) -> None:
 
 
 def test_the_best_that_proves_itself_is_used_and_of_equal_ones_the_first(
-    make, devices: NvmlDevices, case, unified: str
+    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial
 ) -> None:
     parts = (Fake("none", ""), Fake("weak", "cooperative"), Fake("good", "driver"), Fake("late", "driver"))
-    fences = make(devices, GroupWall(unified), parts=parts)
+    fences = make(devices, GroupWall(unified, as_a_job), parts=parts)
     assert fences.levels == {"whole": "hardware", "fraction": "driver", "slice": "none"}
     entered = fences.enter(case(HALF))
     assert (entered.level, entered.env["good"], "late" in entered.env) == ("driver", LEASE, False)
     assert (fences.leave(LEASE), parts[2].asked) == ("", [("enclose", LEASE), ("open", LEASE)])
 
 
-def test_mps_has_a_cap_from_within_beside_it(make, devices: NvmlDevices, case, unified: str) -> None:
-    fences = make(devices, GroupWall(unified), parts=(Fake("MPS", "driver"), Fake("preloaded cap", "cooperative")))
+def test_mps_has_a_cap_from_within_beside_it(make, devices: NvmlDevices, case, unified: str, as_a_job: Trial) -> None:
+    fences = make(devices, GroupWall(unified, as_a_job), parts=(Fake("MPS", "driver"), Fake("preloaded cap", "cooperative")))
     entered = fences.enter(case(HALF))
     assert (entered.level, {"MPS", "preloaded cap"} <= entered.env.keys()) == ("driver", True)
     fences.leave(LEASE)
@@ -109,17 +110,17 @@ def test_without_a_wall_good_manners_are_all_there_is(make, devices: NvmlDevices
     assert fences.overall == "none"
 
 
-def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str) -> None:
-    fences = make(devices, GroupWall(unified))
+def test_without_any_fence_there_is_the_watchdog(make, devices: NvmlDevices, case, unified: str, as_a_job: Trial) -> None:
+    fences = make(devices, GroupWall(unified, as_a_job))
     assert (fences.levels["fraction"], fences.enter(case(HALF)).level) == ("watchdog", "watchdog")
     fences.leave(LEASE)
 
 
 def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
-    make, devices: NvmlDevices, case, unified: str, monkeypatch: pytest.MonkeyPatch
+    make, devices: NvmlDevices, case, unified: str, as_a_job: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "nodes", lambda shares: ("/dev/full",) if shares else ())
-    fences = make(devices, GroupWall(unified))
+    fences = make(devices, GroupWall(unified, as_a_job))
     seen = []
     for shares in ((WHOLE,), ()):
         entered = fences.enter(case(*shares))
@@ -129,9 +130,11 @@ def test_a_job_opens_the_nodes_of_its_devices_only_and_one_without_any_none(
     assert os.path.basename(entered.group) not in os.listdir(unified)
 
 
-def test_a_slice_is_made_before_and_destroyed_after(make, cut: NvmlDevices, case, unified: str, tmp_path: Path) -> None:
+def test_a_slice_is_made_before_and_destroyed_after(
+    make, cut: NvmlDevices, case, unified: str, as_a_job: Trial, tmp_path: Path
+) -> None:
     slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
-    fences = make(cut, GroupWall(unified), slices=slices)
+    fences = make(cut, GroupWall(unified, as_a_job), slices=slices)
     entered = fences.enter(case(SLICE))
     assert (entered.level, entered.env["CUDA_VISIBLE_DEVICES"].startswith("MIG-")) == ("hardware", True)
     assert (fences.leave(LEASE), cut.nvml.instances(cut.gpu(FIRST).uuid)) == ("", [])
@@ -221,12 +224,12 @@ time.sleep(600)
 
 
 def test_after_a_restart_a_job_and_what_goes_with_it_are_enclosed_as_before(
-    make, cut: NvmlDevices, case, unified: str, tmp_path: Path
+    make, cut: NvmlDevices, case, unified: str, as_a_job: Trial, tmp_path: Path
 ) -> None:
     slices = MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None)
     mine = case(SLICE)
-    entered = make(cut, GroupWall(unified), slices=slices).enter(mine)
-    heir = make(cut, GroupWall(unified), slices=MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None))
+    entered = make(cut, GroupWall(unified, as_a_job), slices=slices).enter(mine)
+    heir = make(cut, GroupWall(unified, as_a_job), slices=MigFence(cut, MigJournal(str(tmp_path / "journal")), lambda *_: None))
     heir.reconcile([mine.lease])
     again = heir.adopt(mine)
     assert (again.level, again.group, again.prefix) == ("hardware", entered.group, ())
@@ -244,9 +247,9 @@ def test_a_lease_of_a_former_executor_on_a_device_that_is_gone_is_adopted_and_en
 
 
 def test_a_lease_that_is_over_is_forgotten_whoever_is_on_its_devices(
-    make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str
+    make, devices: NvmlDevices, case, machine: Machine, sleeper: int, unified: str, as_a_job: Trial
 ) -> None:
-    fences = make(devices, GroupWall(unified))
+    fences = make(devices, GroupWall(unified, as_a_job))
     group = fences.enter(case(WHOLE)).group
     machine.process(sleeper, 50, gpu=1)
     fences.forget(LEASE)

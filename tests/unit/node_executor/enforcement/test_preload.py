@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from headrace.node_executor import native
 from headrace.node_executor.devices.nvml import NvmlDevices
 from headrace.node_executor.enforcement import CannotEnclose
 from headrace.node_executor.enforcement.parts import CONTEXT, from_within, part_of
-from headrace.node_executor.enforcement.preload import PreloadFence
+from headrace.node_executor.enforcement.preload import FLAGS, SOURCE, PreloadFence
+from headrace.node_executor.enforcement.trial import Trial
 from tests.mock_nvml import Machine
 from tests.unit.node_executor.enforcement.conftest import HALF
 
@@ -130,3 +133,45 @@ else:
 def test_a_library_that_has_gone_is_noticed_before_it_is_ignored(devices: NvmlDevices, case, tmp_path: Path) -> None:
     with pytest.raises(CannotEnclose, match="is gone"):
         PreloadFence(devices, "/no/such/library.so", str(tmp_path)).enclose(case(HALF))
+
+
+def test_it_is_proved_as_an_account_of_jobs_with_the_library_as_this_node_builds_it(
+    devices: NvmlDevices, as_a_job: Trial, cap_library: str, tmp_path: Path
+) -> None:
+    library = native.built(SOURCE, f"{tmp_path}/native", FLAGS)
+    assert PreloadFence(devices, library, str(tmp_path), as_a_job).prove() == "cooperative"
+    assert os.listdir(tmp_path) == ["native"]
+
+
+@pytest.mark.parametrize("closed", ["library", "directory"])
+def test_a_library_that_accounts_of_jobs_cannot_load_proves_nothing_and_no_job_is_started_behind_it(
+    devices: NvmlDevices, as_a_job: Trial, cap_library: str, case, tmp_path: Path, closed: str
+) -> None:
+    library = Path(native.built(SOURCE, f"{tmp_path}/native", FLAGS))
+    (library if closed == "library" else library.parent).chmod(0o700)
+    fence = PreloadFence(devices, str(library), str(tmp_path), as_a_job)
+    with capture_logs() as logs:
+        assert fence.prove() == ""
+    [said] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
+    with pytest.raises(CannotEnclose) as error:
+        fence.enclose(case(HALF))
+    assert said == error.value.args[0]
+    assert (
+        said
+        == {
+            "library": f"the library that caps its memory cannot be read by accounts of jobs: {library}",
+            "directory": f"the library that caps its memory cannot be reached by accounts of jobs: others cannot pass through {library.parent}",
+        }[closed]
+    )
+
+
+def test_a_library_that_the_loader_ignores_proves_nothing_and_what_the_loader_says_is_the_reason(
+    devices: NvmlDevices, as_a_job: Trial, tmp_path: Path
+) -> None:
+    library = tmp_path / "cap.so"
+    library.write_text("no library")
+    library.chmod(0o755)
+    with capture_logs() as logs:
+        assert PreloadFence(devices, str(library), str(tmp_path), as_a_job).prove() == ""
+    [said] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
+    assert "cannot be preloaded" in said

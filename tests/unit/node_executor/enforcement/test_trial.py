@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.node_executor.enforcement.trial import refused_beyond, send
+from headrace.node_executor.accounts import TRIAL, Account
+from headrace.node_executor.enforcement.trial import Trial
 from tests.mock_nvml import Machine
+
+send, refused_beyond = Trial().send, Trial().refuses_beyond
 
 
 def test_its_answers_come_back_and_silence_is_no_answer(machine: Machine) -> None:
@@ -11,6 +14,15 @@ def test_its_answers_come_back_and_silence_is_no_answer(machine: Machine) -> Non
     assert send(("take", "much"), {}) == []
     assert send(("open", "/dev/null"), {}, prefix=("/no/such/program",)) == []
     assert send(("open", "/dev/null"), {}, group="/no/such/group") == []
+
+
+def test_it_is_run_as_a_job_is_under_the_account_with_its_groups_and_without_new_privileges(as_a_job: Trial) -> None:
+    account = Account(TRIAL, TRIAL, "trial", (TRIAL - 1,))
+    trial, said = Trial(account), []
+    for line in ("id -u", "id -G", "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'"):
+        assert trial.send(("open", "/dev/null"), {}, prefix=("/bin/sh", "-c", f"{line} >&2; exit 3")) == []
+        said.append(trial.said)
+    assert said == [str(TRIAL), f"{TRIAL} {TRIAL - 1}", "NoNewPrivs:1"]
 
 
 def test_what_nothing_holds_back_is_not_refused(machine: Machine) -> None:

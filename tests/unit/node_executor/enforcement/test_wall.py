@@ -8,13 +8,20 @@ import subprocess
 import pytest
 
 from headrace.node_executor.enforcement import CannotEnclose
-from headrace.node_executor.enforcement.trial import send
+from headrace.node_executor.enforcement.trial import Trial
 from headrace.node_executor.enforcement.wall import USUAL, GroupWall, NamespaceWall, NoWall, Walled, everybodys, strongest
 
+send = Trial().send
 
-def test_a_list_proves_itself_and_leaves_nothing(unified: str) -> None:
-    wall = GroupWall(unified)
+
+def test_a_list_proves_itself_and_leaves_nothing(unified: str, as_a_job: Trial) -> None:
+    wall = GroupWall(unified, as_a_job)
     assert wall.prove()
+    assert [name for name in os.listdir(unified) if name.startswith("canary")] == []
+
+
+def test_where_jobs_run_as_root_and_can_leave_their_cgroup_a_list_does_not_prove_itself(unified: str) -> None:
+    assert not GroupWall(unified).prove()
     assert [name for name in os.listdir(unified) if name.startswith("canary")] == []
 
 
@@ -98,8 +105,8 @@ def test_it_tells_what_it_cannot_start_and_how_it_is_used(program: str) -> None:
     assert as_nobody(program, "/dev/null").returncode == 125
 
 
-def test_the_first_that_proves_itself_is_taken_and_else_there_is_none(unified: str, tmp_path) -> None:
-    good = GroupWall(unified)
+def test_the_first_that_proves_itself_is_taken_and_else_there_is_none(unified: str, as_a_job: Trial) -> None:
+    good = GroupWall(unified, as_a_job)
     assert strongest((GroupWall("/proc/nowhere"), good)) is good
     assert isinstance(strongest((GroupWall("/proc/nowhere"),)), NoWall)
     assert NoWall().build("job", ("/dev/null",), "/some/group") == Walled()
