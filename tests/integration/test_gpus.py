@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,6 +101,28 @@ async def test_a_part_of_a_gpu_is_a_part_and_who_gets_around_it_is_killed_and_hi
     assert ended.exited_at - overran.at < 1_000_000
     assert feed.of(good, LeaseOverranV1) == []
     assert f"{good}/1/0" in feed.starts
+
+
+async def test_the_cap_is_loaded_in_a_job_that_runs_under_an_account_of_its_own(feed, nats_server, machine: Machine) -> None:
+    half = DeviceShare(device=FIRST, units=GPU_UNITS // 2)
+    python = shutil.which("python3", path=os.defpath) or sys.executable
+    for folder in (machine.libraries, *machine.libraries.parents[:-2], machine.state.parent):
+        os.chmod(folder, os.stat(folder).st_mode | 0o011)
+    machine.state.chmod(0o666)
+    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)
+        node = Executor(Path(folder), nats_server)
+        node.start("--devices", "nvml", "--run-as", "own", "--on-stop", "end")
+        try:
+            await until(lambda: feed.count(NodeRegisteredV1))
+            job = await begin(feed, 0, half, python, "-c", TAKE, "50000", "30000")
+            await until(lambda: "[2, 0]" in _log(node, job))
+            assert (await feed.started(job)).isolation == "cooperative"
+            assert "cannot be preloaded" not in _log(node, job)
+        finally:
+            assert node.process is not None
+            node.process.terminate()
+            await asyncio.to_thread(node.process.wait)
 
 
 async def test_a_gpu_that_fails_is_drained_by_a_fact_and_the_job_on_it_is_lost(node, feed, machine) -> None:
