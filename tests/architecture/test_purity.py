@@ -34,6 +34,7 @@ SHELLS = (
     "headrace.contracts.protos",  # runs protoc
     "headrace.contracts.schemas",  # writes the generated files
     "headrace.governance.raising",  # listens who is there
+    "headrace.governance.excluding",  # has connections ended
     "headrace.governance.keyless",  # looks at the keys on the disk
     "headrace.audit.archiving",  # looks at the disk, and archives
     "headrace.audit.seals_kept",  # the files that are kept apart

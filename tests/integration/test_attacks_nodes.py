@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,11 +10,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nats import errors
 
+from headrace.bus.connection import connect
+from headrace.bus.log import LogRefused
 from tests.integration.test_api import DOCUMENTS, HEADRACE, Api
 from tests.patience import PATIENCE
 
@@ -88,3 +93,47 @@ def test_a_node_that_is_called_otherwise_than_its_token_does_not_start(api: Api)
     said = process.communicate(timeout=PATIENCE)[1].decode().splitlines()
     complaint = "this node is called gpu01, and the token in HEADRACE_NATS_PASSWORD is of node gpu02: say --name gpu02"
     assert (process.returncode, said[-1]) == (2, f"headrace node: error: argument --name: {complaint}")
+
+
+async def test_a_node_that_floods_the_ledger_is_disconnected_within_a_moment_and_kept_out_until_an_operator_lets_it_in(
+    api: Api,
+) -> None:
+    """R36; 500 KB void records as fast as the server takes them: 1,000 MB in 10 s, without end, before nodes were excluded."""
+    token = api.run("token", "create", "--node", "flood").strip()
+    url = json.loads((api.data / "endpoint.json").read_text())["url"]
+    connection, sent = await connect(url, "node_flood", token), 0
+    connection.options["allow_reconnect"] = False
+    async with asyncio.timeout(PATIENCE):
+        while connection.is_connected:
+            with suppress(errors.Error, OSError):
+                await connection.publish("hr.ledger.node.flood", b"x" * 500_000)
+                sent += 1
+                await connection.flush(1)
+    await connection.close()
+    assert sent > 10
+    with pytest.raises(LogRefused):
+        await connect(url, "node_flood", token)
+    await asyncio.to_thread(until, lambda: "node flood is excluded" in told(api))
+    (job,) = await asyncio.to_thread(api.submit, "root", "acme", ["true"], user="alice")
+    await asyncio.to_thread(api.until, "root", job["name"], "succeeded")
+    assert "lets it in" in told(api)
+    await asyncio.to_thread(api.run, "node", "uncordon", "flood")
+    async with asyncio.timeout(PATIENCE):
+        while not await is_let_in(url, token):
+            pass
+    assert "flood is excluded: it wrote more than 10 records within 10 minutes" in api.run("audit", "log", "--all-tenants")
+
+
+def told(api: Api) -> str:
+    """The status, with what is wrong."""
+    ran = subprocess.run([*HEADRACE, "status"], capture_output=True, text=True, timeout=PATIENCE, check=False, env=api.env())
+    return ran.stdout + ran.stderr
+
+
+async def is_let_in(url: str, token: str) -> bool:
+    try:
+        connection = await connect(url, "node_flood", token)
+    except LogRefused:
+        return False
+    await connection.close()
+    return True

@@ -19,6 +19,7 @@ from headrace.contracts.facts import (
     NodeApprovedV1,
     NodeCheckedV1,
     NodeCheckOrderedV1,
+    NodeExcludedV1,
     TextsLockedV1,
     TextsUnlockedV1,
     fact_type,
@@ -41,7 +42,11 @@ AMENDED = 2
 """The level from which the rules hold as release 0.2.0 has them."""
 
 SINCE: dict[type[AnyFact], int] = dict.fromkeys(
-    (AccountNumberedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, TextsLockedV1, TextsUnlockedV1), 2
+    (
+        *(AccountNumberedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
+        *(TextsLockedV1, TextsUnlockedV1),
+    ),
+    2,
 )
 """From which level on a fact may be stated; those that are not named, from the first."""
 

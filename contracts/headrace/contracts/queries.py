@@ -10,7 +10,6 @@ from __future__ import annotations
 import msgspec
 
 from headrace.contracts.facts.fact import Value
-from headrace.contracts.tokens import NodeClaims
 
 
 class Answer(Value, frozen=True, kw_only=True):
@@ -106,14 +105,6 @@ class NodeRequest(Value, frozen=True, kw_only=True):
     """To *governance* `cordon`, `uncordon`, `drain`, `confirm-empty`; of the `ApplyAnswer`, `running` are the jobs that have to leave."""
 
     node: str
-    reason: str = ""
-
-
-class ApproveNodeRequest(Value, frozen=True, kw_only=True):
-    """To *governance* `approve`: what a node says of itself is to be believed as far as `claims` go; without any: all that it says now."""
-
-    node: str
-    claims: NodeClaims = NodeClaims()
     reason: str = ""
 
 
@@ -308,13 +299,13 @@ class PoolView(Value, frozen=True, kw_only=True):
 
 
 class NodeView(Value, frozen=True, kw_only=True):
-    """A node; `state` is `ready`, `unapproved`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
+    """A node; `state` is `ready`, `unapproved`, `excluded`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
 
     `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode those that are held or kept, such as
     `3g.40gb@4` (R4). `dedicated_to`: whose it is, if not everybody's: `tenant` or `tenant/policy` (R21). `isolation`: the level that it has
     proved for each kind of part of a GPU, and for containers where that is another; `unfit`: why nothing is granted on a device, by name.
     `unapproved`: what it says beyond what is approved, which is not believed. In state `unapproved` it is in no
-    pool, because nothing is approved yet.
+    pool, because nothing is approved yet; in `excluded` it is not let in. `reason`: why nothing new is granted on it.
     """
 
     name: str
@@ -335,6 +326,7 @@ class NodeView(Value, frozen=True, kw_only=True):
     isolation: dict[str, str] = {}
     unfit: dict[str, str] = {}
     unapproved: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class ServiceView(Value, frozen=True, kw_only=True):

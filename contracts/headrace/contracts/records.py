@@ -10,6 +10,8 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import Whole
 
 RECORD_BYTES_MAX = 512 * 1024
+NODE_RECORD_BYTES_MAX = 128 * 1024
+"""Of a record that an executor writes; of larger ones a node may write few before it is excluded (`governance.exclusion`)."""
 RECORD_FACTS_MAX = 1_000
 
 

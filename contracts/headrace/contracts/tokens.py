@@ -65,6 +65,20 @@ class NodeClaims(Value, frozen=True, kw_only=True):
     isolation: str | None = None
 
 
+class ApproveNodeRequest(Value, frozen=True, kw_only=True):
+    """To *governance* `approve`: what a node says of itself is to be believed as far as `claims` go; without any: all that it says now."""
+
+    node: str
+    claims: NodeClaims = NodeClaims()
+    reason: str = ""
+
+
+class PauseRequest(Value, frozen=True, kw_only=True):
+    """From *governance* to *callout* `pause`: end a node's connections, and keep it out until the fact that excludes it is read."""
+
+    node: str
+
+
 class TokenRequest(Value, frozen=True, kw_only=True):
     """To *governance* `token-create`: a token for a user, a service account, a node, or an administrator of the installation.
 

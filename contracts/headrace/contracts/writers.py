@@ -53,6 +53,7 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.PreemptionForcedV1, "a job", "starting, running"),
     Law(GOVERNANCE, f.NodeConfirmedEmptyV1, "a node", "away, or with overdue leases"),
     Law(GOVERNANCE, f.NodeApprovedV1, "a node", "any"),
+    Law(GOVERNANCE, f.NodeExcludedV1, "a node", "any"),
     Law(GOVERNANCE, f.TenantErasedV1, "a tenant", "any"),
     Law(GOVERNANCE, f.UserErasedV1, "a user", "any"),
     Law(GOVERNANCE, f.TextsLockedV1, "a user", "not locked"),

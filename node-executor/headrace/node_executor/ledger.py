@@ -21,7 +21,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.levels import FIRST, at_level
 from headrace.contracts.orders import NodeAnswer
-from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
+from headrace.contracts.records import NODE_RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
 from headrace.node_executor.journal import Journal, Sending
 
 WAIT_FIRST, WAIT_MOST = 0.05, 0.5
@@ -131,7 +131,7 @@ class Ledger:
         """A record of as many waiting facts as fit into one."""
         count = min(len(self._journal.unsent), RECORD_FACTS_MAX)
         sending = Sending(count, last, self._time(), self.as_of, self._engine, self._level)
-        while len(self._encoded(sending)) > RECORD_BYTES_MAX and sending.count > 1:
+        while len(self._encoded(sending)) > NODE_RECORD_BYTES_MAX and sending.count > 1:
             sending = msgspec.structs.replace(sending, count=sending.count // 2)
         return sending
 

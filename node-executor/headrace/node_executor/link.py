@@ -41,6 +41,7 @@ _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 _WRONG_LAST = 10071
 _LAST = re.compile(r"wrong last sequence: (\d+)")
 _NO_RESPONDERS = "503"
+_NOT_LET_IN = "authorization violation"
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -151,7 +152,7 @@ class Link:
     # Connecting
 
     async def _connect(self, hears: Hears, ledger: Ledger) -> None:
-        waiting = False
+        waiting = ""
         while True:
             try:
                 client = self._dial()
@@ -173,9 +174,10 @@ class Link:
                 self._client = client
                 break
             except (OSError, TimeoutError, errors.Error) as error:
-                if not waiting:
-                    _log.warning("bus_awaited", url=self._address.url, reason=str(error) or type(error).__name__)
-                waiting = True
+                reason = str(error) or type(error).__name__
+                if reason != waiting:
+                    _log.warning("bus_awaited", url=self._address.url, reason=reason, **self._way_out(reason))
+                waiting = reason
                 await asyncio.sleep(2 * RECONNECT_WAIT)
         client.options["allow_reconnect"] = True
         client.options["max_reconnect_attempts"] = -1
@@ -184,6 +186,17 @@ class Link:
         await client.subscribe(subjects.orders(self._node), cb=self._orders_to(hears, ledger))
         await client.subscribe(subjects.node_logs(self._node), cb=self._logs_from(hears))
         _log.info("connected", url=self._address.url, node=self._node)
+
+    def _way_out(self, reason: str) -> dict[str, str]:
+        """What helps where the bus does not let this node in; it does not say why."""
+        if _NOT_LET_IN not in reason.lower():
+            return {}
+        return {
+            "help": (
+                f"its token has ended or is revoked (`headrace token list`), or the node is excluded for what it wrote (`headrace nodes` "
+                f"says why, `headrace node uncordon {self._node}` lets it in); it tries again by itself"
+            )
+        }
 
     async def _close(self) -> None:
         if self._client is not None:

@@ -383,7 +383,7 @@ class Books:
         f.PolicyDeletedV1: _policy_deleted,
         f.PreemptionOrderedV1: _preemption_ordered,
         f.NodeRegisteredV1: _node_fact,
-        **dict.fromkeys((f.NodeApprovedV1, f.NodeStoppedV1), _node_fact),
+        **dict.fromkeys((f.NodeApprovedV1, f.NodeExcludedV1, f.NodeStoppedV1), _node_fact),
         f.NodeLostV1: _node_fact,
         f.NodeCordonedV1: _node_fact,
         f.NodeUncordonedV1: _node_fact,

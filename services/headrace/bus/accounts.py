@@ -106,6 +106,7 @@ SERVICES: dict[str, Rights] = {
         (
             *("hr.ledger.governance", "hr.submit.>", "hr.cancel.>", "hr.requeue.>"),
             *("hr.query.accounting.usage.*.*", "hr.query.admission.judge.*.*", "hr.query.admission.status.*.*", "hr.logs.*"),
+            "hr.query.callout.pause.*.*",
             *_FOLDS,
             *(*_ANSWERS, "_INBOX_callout.>"),
         ),

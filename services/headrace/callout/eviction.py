@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 import structlog
@@ -12,6 +12,7 @@ from headrace.bus.connection import Connection
 from headrace.bus.log import LogUnavailable
 from headrace.callout.permits import Tag, read_tag
 from headrace.callout.servers import ask_all
+from headrace.contracts.tokens import NODE_TENANT
 from headrace.domain.state import State
 from headrace.identity.caller import Unauthenticated
 from headrace.identity.directory import Ours, resolve
@@ -63,13 +64,13 @@ class Eviction:
     def __init__(self, system: Connection) -> None:
         self._system = system
 
-    async def run(self, state: State) -> int:
-        """End the connections that may not stay; how many there were."""
+    async def run(self, state: State, paused: Container[str] = ()) -> int:
+        """End the connections that may not stay, and those of nodes in `paused`; how many there were."""
         ended = 0
         for account in ACCOUNTS:
             for server, connection in await self._connected(account):
                 tag = read_tag(connection.authorized_user)
-                if tag is not None and not may_stay(state, tag):
+                if tag is not None and (not may_stay(state, tag) or (tag.tenant == NODE_TENANT and tag.handle in paused)):
                     await self._kick(server, connection.cid)
                     _log.info("disconnected", account=account, tenant=tag.tenant, who=tag.handle, token=tag.token)
                     ended += 1

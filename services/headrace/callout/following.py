@@ -37,6 +37,8 @@ OF_IDENTITY = (
     f.GroupAppliedV1,
     f.GroupDeletedV1,
     f.MembershipClaimedV1,
+    f.NodeExcludedV1,
+    f.NodeUncordonedV1,
     f.TokenCreatedV1,
     f.TokenRevokedV1,
 )

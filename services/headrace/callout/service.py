@@ -30,9 +30,10 @@ from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import Answer, ClaimRequest, ServiceView
 from headrace.contracts.subjects import LEDGER_STREAM, query
+from headrace.contracts.tokens import PauseRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.health.figures import QUICK, Histogram
-from headrace.identity.caller import Unauthenticated
+from headrace.identity.caller import Role, Unauthenticated
 from headrace.identity.directory import Theirs, is_stated
 from headrace.identity.people import People
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 NAME = "callout"
 QUESTIONS = (f"hr.query.{NAME}.status.*.*", f"hr.query.{NAME}.liveness.*.*")
 """The same answer to both: it counts nothing of any tenant."""
+PAUSE = f"hr.query.{NAME}.pause.*.*"
+PAUSED_FOR = 60.0
+"""Seconds in which a node is not let in after *governance* has found that it writes too much: enough to state that as a fact."""
 CLAIMED_WITHIN = 1.0
 """Seconds; the server itself waits a little longer for the whole answer."""
 AT_ONCE_MAX = 256
@@ -98,6 +102,7 @@ class Door:
         self._answering: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
         self._evicted = 0
+        self._paused: dict[str, float] = {}
         self._answered: Counter[tuple[str, ...]] = Counter()
         self._took = Histogram(QUICK)
         self.follower = Follower(ledger, self._look_again.set, people)
@@ -129,6 +134,7 @@ class Door:
         await self._connection.subscribe(ASKED_ON, cb=self._asked)
         for question in QUESTIONS:
             await self._connection.subscribe(question, cb=self._tell)
+        await self._connection.subscribe(PAUSE, cb=self._pause)
         _log.info("ready", folded=self.follower.directory.state.sequence)
         await self._connection.flush()
         self.ready.set()
@@ -141,7 +147,7 @@ class Door:
             await self._look_again.wait()
             self._look_again.clear()
             try:
-                self._evicted += await self._eviction.run(self.follower.directory.state)
+                self._evicted += await self._eviction.run(self.follower.directory.state, self._still_paused())
             except errors.Error as error:
                 _log.warning("not_disconnected", reason=str(error))
                 await asyncio.sleep(1.0)
@@ -154,6 +160,24 @@ class Door:
             service=NAME, folded=state.sequence, now=state.now, engine=ENGINE, reads=LEVEL, level=state.terms.level
         )
         await message.respond(encode(Answer(sequence=state.sequence, body=msgspec.Raw(encode(view)))))
+
+    async def _pause(self, message: Msg) -> None:
+        """End a node's connections and keep it out for a while; governance asks so before the fact that excludes it is stored."""
+        try:
+            node = decode(message.data, PauseRequest).node
+        except Malformed as error:
+            _log.warning("pause_unreadable", reason=str(error))
+            return
+        self._paused[node] = asyncio.get_running_loop().time() + PAUSED_FOR
+        self._look_again.set()
+        with contextlib.suppress(errors.Error):
+            await message.respond(encode(Answer(sequence=self.follower.directory.state.sequence)))
+
+    def _still_paused(self) -> frozenset[str]:
+        """Those that no fact excludes yet."""
+        now, excluded = asyncio.get_running_loop().time(), self.follower.directory.state.excluded
+        self._paused = {node: until for node, until in self._paused.items() if until > now and node not in excluded}
+        return frozenset(self._paused)
 
     async def _heard(self, _message: Msg) -> None:
         self.follower.hear()
@@ -192,12 +216,15 @@ class Door:
         """What the bearer may do; a token that is not known yet may be new, so the ledger is read once more."""
         said = await self._verifier.said(question.token)
         issued_at = said.issued_at if isinstance(said, Theirs) else 0
+        paused = self._still_paused()
         state = self.follower.directory.state
         try:
             caller = await self._verifier.caller(state, question.token)
         except Unauthenticated:
             await self.follower.catch_up()
             caller = await self._verifier.caller(state, question.token)
+        if caller.role is Role.NODE and caller.handle in paused:
+            raise Unauthenticated(f"node {caller.handle} wrote too much, and is kept out for {PAUSED_FOR:g} s")
         if not is_stated(state, caller):
             await self._claim(caller, question.token)
         return permit(caller, question.token, issued_at, now, former=not state.terms.amended)

@@ -7,8 +7,8 @@ import argparse
 from headrace.cli.arguments import Nouns, Parser, add_asker, add_command, client, key_value, natural
 from headrace.cli.shown import as_json
 from headrace.contracts.isolation import LEVELS
-from headrace.contracts.queries import ApplyAnswer, ApproveNodeRequest
-from headrace.contracts.tokens import NodeClaims
+from headrace.contracts.queries import ApplyAnswer
+from headrace.contracts.tokens import ApproveNodeRequest, NodeClaims
 
 
 def add(verbs: Nouns) -> None:

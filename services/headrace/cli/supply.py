@@ -192,6 +192,7 @@ def node_table(found: Iterable[NodeView]) -> str:
         "OWNER",
         "LABELS",
         "UNAPPROVED",
+        "REASON",
     )
     return table(heads, map(_node_row, found))
 
@@ -217,6 +218,7 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
         node.dedicated_to,
         labels,
         ", ".join(node.unapproved),
+        node.reason,
     )
 
 

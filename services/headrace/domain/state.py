@@ -240,6 +240,8 @@ class State:
     nodes: dict[str, NodeState] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
     """By node, registered or not: how much of its claims is believed. Those without one log in by the installation's configuration."""
+    excluded: dict[str, str] = field(default_factory=dict)
+    """Nodes that are not let in, until an operator uncordons them, and why."""
     terms: Terms = field(default_factory=Terms)
     tokens: Tokens = field(default_factory=Tokens)
 

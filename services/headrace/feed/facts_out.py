@@ -392,6 +392,7 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[Piece] | tuple[Piece, 
     ),
     f.NodeDrainOrderedV1: lambda projector, fact: projector.tell_node("drain-ordered", fact, fact.node, {}),
     f.NodeConfirmedEmptyV1: lambda projector, fact: projector.tell_node("confirmed-empty", fact, fact.node, {}),
+    f.NodeExcludedV1: lambda projector, fact: projector.tell_node("excluded", fact, fact.node, {}),
     f.NodeApprovedV1: lambda projector, fact: projector.tell_node("approved", fact, fact.node, {}),
     f.NodeUncordonedV1: lambda projector, fact: projector.tell_node("uncordoned", fact, fact.node, {}),
 }

@@ -8,8 +8,8 @@ from headrace.contracts import facts as f
 from headrace.contracts.ids import is_token
 from headrace.contracts.isolation import LEVELS
 from headrace.contracts.levels import AMENDED
-from headrace.contracts.queries import ApplyAnswer, ApproveNodeRequest, Change
-from headrace.contracts.tokens import NodeClaims
+from headrace.contracts.queries import ApplyAnswer, Change
+from headrace.contracts.tokens import ApproveNodeRequest, NodeClaims
 from headrace.domain.claims import NOTHING_APPROVED, Approval, approval_of, widened
 from headrace.domain.fold.entitlement import DEVICES_MAX
 from headrace.governance.decide import Decision, Wish

@@ -16,15 +16,19 @@ def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Wish:
 
     def wish(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
+        reason = request.reason[:REASON_MAX]
+        if node is None and request.node in state.excluded and not cordon:
+            change = Change(kind="node", name=request.node, action="update", fields=("excluded: yes -> no",))
+            fact = f.NodeUncordonedV1(author=author, reason=reason, node=request.node)
+            return Decision(ApplyAnswer(changes=(change,), applied=True), (fact,))
         if node is None:
             return _not_found(state, request)
-        reason = request.reason[:REASON_MAX]
         will_be = (reason or f"cordoned by {author}") if cordon else ""
         if will_be == node.cordoned:
             return _kept(node)
         field = f"cordoned: {node.cordoned or 'no'} -> {will_be or 'no'}"
-        fact = f.NodeCordonedV1 if cordon else f.NodeUncordonedV1
-        return _changed(node, field, fact(author=author, reason=reason, node=node.name))
+        kind = f.NodeCordonedV1 if cordon else f.NodeUncordonedV1
+        return _changed(node, field, kind(author=author, reason=reason, node=node.name))
 
     return wish
 

@@ -23,7 +23,6 @@ from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
 from headrace.contracts.queries import (
     ApplyAnswer,
     ApplyRequest,
-    ApproveNodeRequest,
     ClaimRequest,
     DeleteRequest,
     DocumentView,
@@ -35,7 +34,7 @@ from headrace.contracts.queries import (
     ServiceView,
 )
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.tokens import RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest
+from headrace.contracts.tokens import ApproveNodeRequest, RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.api.hosting import Hands, host
@@ -44,6 +43,7 @@ from headrace.governance.calendars import Zones
 from headrace.governance.claims import claiming
 from headrace.governance.decide import Decision, Governance, Wish, applying, deleting, first_of
 from headrace.governance.erasing import erasing, owner_of, pseudonym
+from headrace.governance.excluding import Excluding
 from headrace.governance.findings import unknown
 from headrace.governance.forcing import forcing
 from headrace.governance.keyless import Keyless
@@ -91,13 +91,15 @@ async def main(service: Service) -> None:
     then = Then(Past(ledger, Snapshots.over(service.connection, ledger), erased=erased), ledger, wall_clock)
     raising = Raising(deciding, desk.decided, (*SERVICES, CALLOUT_USER))
     keyless = Keyless(deciding, desk.decided, texts, str(service.data / KEYS))
+    nodes = Excluding(deciding, desk.decided)
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, deciding.fold)
-        return structs.replace(view, newest=raising.newest, held_back=raising.held_back(), trouble=keyless.trouble())
+        trouble = "; ".join(filter(None, (keyless.trouble(), nodes.trouble())))
+        return structs.replace(view, newest=raising.newest, held_back=raising.held_back(), trouble=trouble)
 
     handlers: dict[str, Handler] = {**desk.handlers(), **then.handlers(EVERYBODY), "records": records(ledger), "status": told}
-    work = [deciding.run(handlers), raising.run(), keyless.run()]
+    work = [deciding.run(handlers), raising.run(), keyless.run(), nodes.run()]
     address = os.environ.get(API)
     if address:
         work.append(host(deciding, Hands(desk.decided, keys.sign, texts, verifier), ZONES, address))

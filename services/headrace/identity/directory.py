@@ -99,6 +99,8 @@ def _caller(state: State, token: Token, said: Ours) -> Caller:
     if not is_known(state, role, tenant, handle):
         raise Unauthenticated(UNKNOWN)
     if role is TokenRole.NODE:
+        if handle in state.excluded:
+            raise Unauthenticated(f"node {handle} is excluded: {state.excluded[handle]}")
         return Caller(Role.NODE, NODE_TENANT, handle, token=said.token, expires_at=ends)
     if role in (TokenRole.ADMIN, TokenRole.VIEWER):
         provider = Role.PROVIDER_ADMIN if role is TokenRole.ADMIN else Role.PROVIDER_VIEWER

@@ -18,12 +18,13 @@ _log = structlog.get_logger("headrace.fold")
 class LedgerFold(Ledger):
     """A `Ledger` that tells of void records and stops the reader, by `LogBroken`, where the ledger is not what it has to be.
 
-    `listeners` hear of each record that has been folded, and of its sequence.
+    `listeners` hear of each record that has been folded, and of its sequence; `watchers` of every message, and whether it was void.
     """
 
     def __init__(self, state: State | None = None) -> None:
         super().__init__(state)
         self.listeners: list[Callable[[Record, int], None]] = []
+        self.watchers: list[Callable[[Message, bool], None]] = []
 
     def read(self, message: Message) -> Record | None:  # type: ignore[override]  # the bus' own message is one
         """Fold one message; the record, or None where it is void."""
@@ -31,6 +32,8 @@ class LedgerFold(Ledger):
             record = super().read(message)
         except LedgerBroken as error:
             raise LogBroken(str(error)) from error
+        for watch in self.watchers:
+            watch(message, record is None)
         if record is None:
             _log.error("void_record", reason=self.void_reason, help="the node is set aside until an operator uncordons it")
         else:

@@ -48,6 +48,7 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.NodeUncordonedV1,
     f.NodeDrainOrderedV1,
     f.NodeApprovedV1,
+    f.NodeExcludedV1,
     f.NodeConfirmedEmptyV1,
     f.DeviceDrainedV1,
     f.DeviceReturnedV1,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.domain.attempts import Attempt
-    from headrace.domain.claims import Approval
     from headrace.domain.devices import DeviceState
     from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
@@ -280,7 +279,10 @@ def node_views(state: State, heard: Mapping[str, int], tenant: str) -> Iterator[
             yield node_view(state, node, heard.get(name, 0), tenant)
 
 
-def _node_state(node: NodeState, approval: Approval | None) -> str:
+def _node_state(state: State, node: NodeState) -> str:
+    if node.name in state.excluded:
+        return "excluded"
+    approval = state.approvals.get(node.name)
     if not node.healthy:
         return node.status
     if not node.cordoned:
@@ -292,11 +294,10 @@ def _node_state(node: NodeState, approval: Approval | None) -> str:
 
 def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeView:
     """A node as a tenant sees it; `heard`: when it was last heard of."""
-    approval = state.approvals.get(node.name)
     return NodeView(
         name=node.name,
         pool=node.pool.document.name if node.pool is not None else "",
-        state=_node_state(node, approval),
+        state=_node_state(state, node),
         labels=node.labels,
         model=node.model,
         gpus=len(node.devices),
@@ -311,7 +312,8 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
         dedicated_to=_owner(node, tenant),
         isolation=told(node.levels),
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
-        unapproved=beyond(node.said, approval) if node.said is not None else (),
+        unapproved=beyond(node.said, state.approvals.get(node.name)) if node.said is not None else (),
+        reason=state.excluded.get(node.name, node.cordoned if tenant == EVERYBODY else ""),
     )
 
 

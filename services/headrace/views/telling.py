@@ -224,6 +224,7 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.NodeDrainOrderedV1: lambda fact: (_authored(fact, f"drains {fact.node}")[0], "R28"),
     f.NodeConfirmedEmptyV1: lambda fact: (_authored(fact, f"confirms that nothing is left on {fact.node}")[0], "R32"),
     f.NodeApprovedV1: _approved,
+    f.NodeExcludedV1: lambda fact: (f"{fact.node} is excluded: {fact.reason}", "R36"),
     f.NodeSetAsideV1: lambda fact: (f"{fact.node} is set aside: {fact.reason}", "R36"),
     f.NodeCheckOrderedV1: lambda fact: (f"{fact.node} is to check itself", "R36"),
     f.NodeCheckedV1: lambda fact: (

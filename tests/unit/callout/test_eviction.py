@@ -44,6 +44,12 @@ def ledger():
         ),
         ((), Tag("", "gpu01", "t2", 0), True),
         ((f.TokenRevokedV1(author="a.b", handle="gpu01"),), Tag("", "gpu01", "t2", 0), False),
+        ((f.NodeExcludedV1(node="gpu01", reason="x"),), Tag("", "gpu01", "t2", 0), False),
+        (
+            (f.NodeExcludedV1(node="gpu01", reason="x"), f.NodeUncordonedV1(author="a.b", node="gpu01")),
+            Tag("", "gpu01", "t2", 0),
+            True,
+        ),
         ((), THEIRS, True),
         ((f.TokenRevokedV1(author="a.b", token="theirs"),), THEIRS, False),
         ((f.TokenRevokedV1(author="a.b", tenant="acme", handle="ann"),), THEIRS, False),
@@ -103,6 +109,9 @@ async def test_each_server_ends_its_own_connections_however_many_there_are(ledge
         }
     )
     assert await Eviction(system).run(ledger.state) == 3
+    paused = FakeSystem({"N1": [one(1, str(Tag("", "gpu01", "t2", 0)), "NODES"), one(2, "node_gpu01", "NODES")]})
+    assert await Eviction(paused).run(ledger.state, {"gpu01", "acme"}) == 1
+    assert paused.kicked == [("$SYS.REQ.SERVER.N1.KICK", 1)]
     assert system.kicked == [
         ("$SYS.REQ.SERVER.N1.KICK", 2),
         ("$SYS.REQ.SERVER.N1.KICK", 4),

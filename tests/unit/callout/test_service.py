@@ -16,6 +16,7 @@ from headrace.callout.service import Door
 from headrace.contracts import facts as f
 from headrace.contracts.codec import decode, encode
 from headrace.contracts.queries import Answer, ClaimRequest
+from headrace.contracts.tokens import PauseRequest, TokenRole
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
 from tests.unit.callout.test_questions import claims_of, question
@@ -148,3 +149,20 @@ async def test_it_says_how_far_it_has_read(scene):
 
     await scene.door._tell(SimpleNamespace(respond=respond))
     assert told == [scene.ledger.state.sequence]
+
+
+async def test_a_node_that_is_paused_is_not_let_in_and_one_that_is_excluded_is_let_in_when_an_operator_says_so(scene):
+    token = scene.token(role=TokenRole.NODE, tenant="", handle="gpu01")
+    assert await scene.shows(token) == "|gpu01|0|t1"
+    answered = []
+
+    async def respond(payload):
+        answered.append(decode(payload, Answer).error)
+
+    await scene.door._pause(SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond))
+    await scene.door._pause(SimpleNamespace(data=b"no json", respond=respond))
+    assert (answered, await scene.shows(token)) == ([""], "not let in")
+    scene.ledger.say(f.NodeExcludedV1(node="gpu01", reason="it floods"))
+    assert await scene.shows(token) == "not let in"
+    scene.ledger.say(f.NodeUncordonedV1(author="a.b", node="gpu01"))
+    assert await scene.shows(token) == "|gpu01|0|t1"

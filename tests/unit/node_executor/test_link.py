@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from nats import errors
+from structlog.testing import capture_logs
 
 from headrace.contracts.codec import encode
 from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
@@ -218,6 +219,31 @@ async def test_a_bus_that_is_not_up_yet_is_waited_for(monkeypatch, tmp_path) -> 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     journal.close()
+
+
+async def test_a_node_that_is_not_let_in_says_what_may_be_the_cause_and_the_way_out_once(monkeypatch, tmp_path) -> None:
+    client, ears, tries = FakeClient(), Ears(), []
+
+    async def connect(_url: list[str], **_options: Any) -> None:
+        tries.append(1)
+        if len(tries) < 4:
+            raise errors.Error("nats: 'Authorization Violation'")
+
+    client.connect = connect
+    monkeypatch.setattr("headrace.node_executor.link.RECONNECT_WAIT", 0.001)
+    link = Link("gpu01", Address("nats://x:1"), Pace(), lambda: 42, dial=lambda: client)
+    journal = Journal(str(tmp_path / "journal"))
+    with capture_logs() as logs:
+        task = asyncio.create_task(link.run(ears.hears(), Ledger(link, "node.gpu01", "t", lambda: 1, journal), lambda: 0))
+        await until(lambda: ears.answered)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    journal.close()
+    (waited,) = [line["help"] for line in logs if line["event"] == "bus_awaited"]
+    assert waited == (
+        "its token has ended or is revoked (`headrace token list`), or the node is excluded for what it wrote (`headrace nodes` "
+        "says why, `headrace node uncordon gpu01` lets it in); it tries again by itself"
+    )
 
 
 async def test_an_answer_that_does_not_know_yet_what_ended_in_an_earlier_life_is_not_heard(wire, tmp_path, monkeypatch) -> None:

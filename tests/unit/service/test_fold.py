@@ -46,6 +46,14 @@ def test_a_void_record_of_a_node_changes_nothing_but_is_told(bus):
     ]
 
 
+def test_who_watches_hears_of_every_message_and_whether_it_was_void(bus):
+    fold, heard = LedgerFold(), []
+    fold.watchers.append(lambda message, is_void: heard.append((message.sequence, is_void)))
+    bus.state("node.n1", NodeStoppedV1(node="n2", at=START))
+    read(bus, fold)
+    assert heard == [(1, False), (2, False), (3, True)]
+
+
 def test_a_void_record_of_a_service_stops_the_reader(bus):
     rejected = JobRejectedV1(job="a.b.c", policy="q", profile="one", reason="MALFORMED", message="")
     bus.state("allocator", rejected)

@@ -46,6 +46,7 @@ from headrace.contracts.facts.governance import (
     NodeConfirmedEmptyV1,
     NodeCordonedV1,
     NodeDrainOrderedV1,
+    NodeExcludedV1,
     NodeUncordonedV1,
     ObjectClosedV1,
     PolicyAppliedV1,
@@ -113,6 +114,7 @@ AnyFact = (
     | NodeDrainOrderedV1
     | NodeConfirmedEmptyV1
     | NodeApprovedV1
+    | NodeExcludedV1
     | TenantErasedV1
     | MembershipClaimedV1
     | UserErasedV1
@@ -211,6 +213,7 @@ __all__ = [
     "NodeConfirmedEmptyV1",
     "NodeCordonedV1",
     "NodeDrainOrderedV1",
+    "NodeExcludedV1",
     "NodeLostV1",
     "NodeRegisteredV1",
     "NodeSetAsideV1",

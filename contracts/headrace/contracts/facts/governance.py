@@ -154,6 +154,16 @@ class NodeApprovedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.approved
     joins: bool = True
 
 
+class NodeExcludedV1(Fact, frozen=True, kw_only=True, tag="node.excluded.v1"):
+    """The node wrote void records or too much: its connections are ended, and it is not let in until an operator uncordons it.
+
+    Stated from level 2 on, of nodes that log in with a token.
+    """
+
+    node: str
+    reason: str
+
+
 class PreemptionForcedV1(AuthoredFact, frozen=True, kw_only=True, tag="preemption.forced.v1"):
     """An operator takes what a job holds, though it may be inside a reservation (R24): its attempt walks the ladder as if preempted."""
 

@@ -268,8 +268,15 @@ def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _pl
         node.draining, node.refusals = False, {}
         state.draining.pop(node.name, None)
         state.refusing.pop(node.name, None)
+    state.excluded.pop(fact.node, None)
     end_probation(state, fact.node)
     cordon(state, fact.node, "")
+
+
+def _node_excluded(state: State, fact: f.NodeExcludedV1, _sequence: int, _place: int) -> None:
+    state.excluded[fact.node] = fact.reason
+    end_probation(state, fact.node)
+    cordon(state, fact.node, fact.reason)
 
 
 def _node_drain_ordered(state: State, fact: f.NodeDrainOrderedV1, _sequence: int, _place: int) -> None:
@@ -338,6 +345,7 @@ HANDLERS: dict[type, Any] = {
     f.GrowthEndedV1: _growth_ended,
     f.NodeCordonedV1: _node_cordoned,
     f.NodeUncordonedV1: _node_uncordoned,
+    f.NodeExcludedV1: _node_excluded,
     f.NodeDrainOrderedV1: _node_drain_ordered,
     f.NodeConfirmedEmptyV1: _node_confirmed_empty,
 }

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.api import nodes_pb2 as pb
-from headrace.contracts.queries import ApproveNodeRequest, NodeRequest
-from headrace.contracts.tokens import NodeClaims
+from headrace.contracts.queries import NodeRequest
+from headrace.contracts.tokens import ApproveNodeRequest, NodeClaims
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.applying import plan_message
 from headrace.governance.api.faults import not_found
@@ -16,7 +16,7 @@ from headrace.governance.api.messages import moment
 from headrace.governance.approvals import approving
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.views.shown import node_view
-from headrace.views.visibility import EVERYBODY, sees_node
+from headrace.views.visibility import sees_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ def message_of(state: State, name: str, heard: Mapping[str, int], tenant: str) -
         heard_time=moment(view.last_heard),
         slices=[pb.DeviceSlices(device=device, slices=slices) for device, slices in view.slices.items()],
         dedicated_to=view.dedicated_to,
-        cordoned=node.cordoned if tenant == EVERYBODY else "",
+        cordoned=view.reason,
         sequence=str(state.sequence),
         isolation=view.isolation,
         unfit=view.unfit,
