@@ -10,7 +10,7 @@ DISTRIBUTIONS := contracts services node-executor
 INSTALLING := tests/integration tests/end_to_end
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-failover bench-kai bench-kueue bench-kueue-large bench-packing bench-peers bench-slices bench-storm bench-trace bench-whatif
 
@@ -52,6 +52,9 @@ check: $(INSTALLED) ## format, lint, types, import rules, generated files, the s
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m headrace.contracts.schemas --check
 	$(BIN)/pytest --quiet tests/architecture
+
+docs: $(INSTALLED) ## build the documentation as a site in .site, with references made from the sources; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(INSTALLED) ## all figures as one table; WHAT="core line" or all, QUICK=1, COMPARE=1 against the accepted ones, JSON=file
 	@$(BIN)/python tests/bench/run.py $(WHAT) $(if $(QUICK),--quick) $(if $(COMPARE),--compare) $(if $(JSON),--json $(JSON))
@@ -112,8 +115,9 @@ durability: $(INSTALLED) ## power cuts, lost servers, a lost database, a lost no
 scenarios: $(INSTALLED) ## play every scenario file against its expectations
 	@$(BIN)/pytest tests/scenarios
 
-schemas: $(INSTALLED) ## write the generated files again: JSON Schemas and AsyncAPI
+schemas: $(INSTALLED) ## write the generated files again: JSON Schemas, AsyncAPI, OpenAPI, the scenarios named in docs/rules.md
 	@$(BIN)/python -m headrace.contracts.schemas
+	@$(BIN)/python docs/site/scenario_links.py
 
 format: $(INSTALLED) ## bring every file into the one format
 	@$(BIN)/ruff format --quiet

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from runpy import run_path
 
 import pytest
 import yaml
 
 from headrace.contracts.reasons import RejectReason, WaitReason
-from tests.architecture.tree import files, parsed, text
+from tests.architecture.tree import ROOT, files, parsed, text
 
 RULES = range(1, 39)
 VECTORS = range(1, 23)
@@ -55,3 +56,8 @@ def test_what_has_a_test_instead_has_it_and_no_scenario(what, test):
     )
     assert what.startswith("R") or what in ast.unparse(body)
     assert what not in shown()
+
+
+def test_the_page_of_rules_names_the_scenarios_of_each_as_make_schemas_writes_them():
+    page = text("docs/rules.md")
+    assert run_path(str(ROOT / "docs/site/scenario_links.py"))["linked"](page) == page, "run `make schemas`"

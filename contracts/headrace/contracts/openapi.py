@@ -20,6 +20,8 @@ from google.protobuf.descriptor_pb2 import (
     MethodDescriptorProto,
 )
 
+from headrace.contracts.rule_links import PAGE, with_linked_descriptions
+
 Schema = dict[str, Any]
 Field = FieldDescriptorProto
 
@@ -71,7 +73,7 @@ class _Message(NamedTuple):
 
 def openapi(described: FileDescriptorSet) -> str:
     """The document as text, fit to be checked in."""
-    return json.dumps(_Writer(described).document(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(with_linked_descriptions(_Writer(described).document()), indent=2, ensure_ascii=False) + "\n"
 
 
 class _Writer:
@@ -97,6 +99,7 @@ class _Writer:
                 "description": "Shared GPUs: who may take what, who runs, and why. Generated from the protos in contracts/proto.",
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
+            "externalDocs": {"description": "The rules that descriptions cite", "url": PAGE},
             "servers": [{"url": "/"}],
             "security": [{"bearer": []}],
             "paths": dict(sorted(paths.items())),

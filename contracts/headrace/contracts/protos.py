@@ -29,15 +29,21 @@ class ProtosBroken(Exception):
 
 
 def generate() -> dict[str, str]:
-    """The text of every generated file, by its name in `headrace/contracts/api`."""
-    with TemporaryDirectory() as name:
-        out = Path(name)
-        described = out / "described"
-        _protoc(f"--python_out={out}", f"--pyi_out={out}", "--include_imports", "--include_source_info", f"-o{described}")
+    """The text of every generated file, by its name in `CODE`."""
+    with TemporaryDirectory() as folder:
+        out = Path(folder)
+        _protoc(f"--python_out={out}", f"--pyi_out={out}")
         made = sorted((out / PACKAGE).iterdir())
         files = {path.name: _IMPORT.sub("from headrace.contracts.api import", path.read_text("utf-8")) for path in made}
-        descriptors = FileDescriptorSet.FromString(described.read_bytes())
-    return files | {OPENAPI: openapi(descriptors)}
+    return files | {OPENAPI: openapi(descriptors())}
+
+
+def descriptors() -> FileDescriptorSet:
+    """The protos with their comments, and those that they import."""
+    with TemporaryDirectory() as folder:
+        described = Path(folder, "described")
+        _protoc("--include_imports", "--include_source_info", f"-o{described}")
+        return FileDescriptorSet.FromString(described.read_bytes())
 
 
 def written(folder: Path = CODE) -> dict[str, str]:

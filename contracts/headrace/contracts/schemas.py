@@ -21,6 +21,7 @@ from headrace.contracts import audit, facts, orders, protos, queries, subjects, 
 from headrace.contracts.documents import Documents
 from headrace.contracts.facts import fact_type
 from headrace.contracts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
+from headrace.contracts.rule_links import with_linked_descriptions
 from headrace.contracts.writers import LAWS, NODE, SERVICES
 
 Schema = dict[str, Any]
@@ -196,7 +197,7 @@ def _dashed(name: str) -> str:
 
 
 def _text(schema: Schema) -> str:
-    return msgspec.json.format(msgspec.json.encode(_cleaned(schema)), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(with_linked_descriptions(_cleaned(schema))), indent=2).decode() + "\n"
 
 
 def _cleaned(part: Any) -> Any:
