@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -736,6 +737,56 @@ def test_what_if_is_asked_of_the_real_history_by_the_provider_and_by_a_tenant_of
     ):
         said = api.ask(who, "POST", "/v1/audit:whatif", body)
         assert said.status == status, (who, body, said)
+
+
+MANY = {"submit": [{"name": "x", "queue": "dev/half", "user": "alice", "count": 100_000, "duration": "1m"}]}
+"""Hypothetical jobs that are played for much longer than any of these tests waits."""
+
+
+def players(api: Api) -> set[int]:
+    """Processes of this installation that work out a what-if."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            ours = f"HEADRACE_DATA={api.data}".encode() in (process / "environ").read_bytes()
+            if ours and b"headrace.simulate" in (process / "cmdline").read_bytes():
+                found.add(int(process.name))
+    return found
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(LOOK_EVERY)
+
+
+def test_a_what_if_ends_with_its_caller_and_shows_who_waits(api: Api) -> None:
+    body = json.dumps({"changes": MANY, "parent": "tenants/acme"}).encode()
+    headers = {"authorization": f"Bearer {api.tokens['boss']}", "content-type": "application/json"}
+    asking = [http.client.HTTPConnection(urlsplit(api.address).netloc, timeout=PATIENCE) for _ in range(3)]
+
+    def shown(who: str = "root", **query: str) -> list[tuple[str, int]]:
+        questions = api.done(who, "GET", "/v1/audit/whatifs", **query).get("questions", [])
+        return [(question["caller"], question.get("position", 0)) for question in questions]
+
+    for number, one in enumerate(asking, 1):
+        one.request("POST", "/v1/audit:whatif", body, headers)
+        until(lambda number=number: len(shown()) == number)
+    until(lambda: bool(players(api)))
+    assert shown() == shown("boss", parent="tenants/acme") == [("acme.boss", 0), ("acme.boss", 1), ("acme.boss", 2)]
+    assert api.ask("boss", "GET", "/v1/audit/whatifs").status == 403
+    assert shown("viewer", parent="tenants/emca") == []
+    dearer = {"pools": [DOCUMENTS["pools"][0] | {"price": {"gpu": "250"}}]}
+    assert "total" in api.done("viewer", "POST", "/v1/audit:whatif", {"changes": dearer, "span": "1m"})
+    first = players(api)
+    asking[2].close()
+    until(lambda: len(shown()) == 2)
+    asking[0].close()
+    until(lambda: shown() == [("acme.boss", 0)] and not first & players(api))
+    asking[1].close()
+    until(lambda: not players(api))
+    assert shown() == []
 
 
 # ---- the gateway ----

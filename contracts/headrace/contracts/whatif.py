@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
+from headrace.contracts.amounts import MEMORY as MEMORY_KEY
+from headrace.contracts.amounts import AmountError, parse_amount
 from headrace.contracts.facts.fact import Value
+
+TOO_LARGE = "TOO_LARGE"
+"""The code of an answer that would have taken more memory than its limit."""
+MEMORY = "HEADRACE_WHATIF_MEMORY"
+"""The environment variable of governance that says what each of the two plays of a question may take."""
+MEMORY_DEFAULT, MEMORY_LEAST = "4GiB", 128
+"""The least in MiB: with less not even a small question can be answered."""
+
+
+class MemoryLimit(NamedTuple):
+    """What each of the two plays of a question may take: as it is written, and in bytes."""
+
+    text: str
+    bytes: int
+
+    @property
+    def way_out(self) -> str:
+        """That it was not enough, and what to do, as the end of a sentence."""
+        return (
+            f"each of its two plays may take {self.text} of memory and needs more: ask for a shorter time or fewer jobs; the provider "
+            f"can raise {MEMORY} and start governance again"
+        )
+
+
+def memory_limit(environment: Mapping[str, str]) -> MemoryLimit:
+    """The limit that the environment says; the default where it says none. Raises `ValueError` for what it cannot mean."""
+    text = environment.get(MEMORY, "") or MEMORY_DEFAULT
+    try:
+        mebibytes = parse_amount(MEMORY_KEY, text)
+    except AmountError as error:
+        raise ValueError(f"{MEMORY}: {error}") from None
+    if mebibytes < MEMORY_LEAST:
+        raise ValueError(f"{MEMORY}: {text} is too little for any question; write at least {MEMORY_LEAST}MiB")
+    return MemoryLimit(text, mebibytes * 1024**2)
 
 
 class WhatIfQuestion(Value, frozen=True, kw_only=True):

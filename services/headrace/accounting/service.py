@@ -39,6 +39,7 @@ from headrace.health.health import Health
 from headrace.service.answering import Handler, Refused, serve
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
+from headrace.service.places import NoPlace, Places
 from headrace.service.snapshots import Snapshots, beginning
 from headrace.service.watched import Following, watch_fold
 from headrace.views.pseudonyms import name, shown
@@ -59,6 +60,8 @@ HURRIED_AFTER = 10 * SECOND
 SURVEYED_FIRST = 2_000
 """Facts after which PostgreSQL is told for the first time how much there is; then whenever there are twice as many."""
 
+READS_MAX, READS_EACH = 200, 20
+"""Questions to the books at once, and of one tenant: they are answered one after the other."""
 STATEMENTS_KEPT = 4
 PIECE = 1024 * 1024
 """Characters of a statement in one answer; no character of ours takes more than six bytes of JSON."""
@@ -142,6 +145,7 @@ class Accounting:
         self._fold = fold
         self._writing = Database(dsn)
         self._asking = Database(dsn)
+        self._places = Places(READS_MAX, READS_EACH)
         self._books = Books(fold.state)
         self._written = NOWHERE
         self._outages = 0
@@ -250,6 +254,13 @@ class Accounting:
     async def _read(self, tenant: str, work: Callable[[Connection], Awaitable[T]]) -> T:
         """An answer out of the books, for a tenant that they or the documents know."""
         try:
+            self._places.take(tenant)
+        except NoPlace as full:
+            whose, most = ("of your tenant ", self._places.each) if full.own else ("", self._places.most)
+            raise Refused(
+                "UNAVAILABLE", f"{most} questions {whose}to the books are being answered; try again in a moment"
+            ) from None
+        try:
             if tenant != EVERYBODY and not self._fold.state.has_tenant(tenant):
                 await self._asking.once(partial(_see_known, tenant=tenant))
             return await self._asking.once(work)
@@ -257,6 +268,8 @@ class Accounting:
             raise Refused("INVALID", str(error)) from error
         except DatabaseAway as error:
             raise Refused("UNAVAILABLE", f"the books cannot be read now, try again later: {error}") from error
+        finally:
+            self._places.leave(tenant)
 
     async def status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
         """How far the books reach, and how many records they are behind."""

@@ -99,6 +99,7 @@ TABLE: dict[str, Row] = {
     "GetState": _READ,
     "DiffStates": _READ,
     "WhatIf": _OVERSEE,
+    "GetWhatIfQueue": _OVERSEE,
     "CreateToken": _RUN,
     "ListTokens": _OVERSEE,
     "GetToken": _OVERSEE,

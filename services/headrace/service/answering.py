@@ -21,6 +21,7 @@ from headrace.contracts.queries import Answer, ServiceView
 from headrace.contracts.subjects import parse_query
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
+from headrace.service.places import NoPlace, Places
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -31,6 +32,8 @@ Handler = Callable[[str, str, bytes], Awaitable[object] | object]
 
 SLOW_MAX = 1_000
 """Questions that wait for somebody else's answer, or for the ledger, at once; more are refused."""
+SLOW_EACH = 500
+"""The same of one tenant, so that others always find room."""
 SLOW_RETRY = 1
 """Seconds."""
 
@@ -68,9 +71,13 @@ async def serve(
     }
 
     slow: set[asyncio.Task[None]] = set()
+    places = Places(SLOW_MAX, SLOW_EACH)
 
-    async def finish(message: Msg, body: Awaitable[object]) -> None:
-        said = await _awaited(fold, message, body)
+    async def finish(message: Msg, body: Awaitable[object], tenant: str) -> None:
+        try:
+            said = await _awaited(fold, message, body)
+        finally:
+            places.leave(tenant)
         with suppress(errors.Error):  # the connection went meanwhile, and with it whoever asked
             await connection.publish(message.reply, encode(said))
 
@@ -80,14 +87,22 @@ async def serve(
         said = _answer(known, fold, message)
         if isinstance(said, Answer):
             await connection.publish(message.reply, encode(said))
-        elif len(slow) >= SLOW_MAX:
+            return
+        tenant = message.subject.split(".")[-2]
+        try:
+            places.take(tenant)
+        except NoPlace as full:
             _drop(said)
-            busy = Refused("UNAVAILABLE", f"{service} has {SLOW_MAX} questions to answer already; try again in {SLOW_RETRY} s")
+            whose, most = (f" of tenant {tenant}", places.each) if full.own else ("", places.most)
+            busy = Refused(
+                "UNAVAILABLE", f"{service} has {most} questions{whose} to answer already; try again in {SLOW_RETRY} s"
+            )
             await connection.publish(message.reply, encode(_bad(fold, message, busy)))
-        else:  # who has to ask somebody else must not keep the next question waiting
-            task = asyncio.ensure_future(finish(message, said))
-            slow.add(task)
-            task.add_done_callback(slow.discard)
+            return
+        # who has to ask somebody else must not keep the next question waiting
+        task = asyncio.ensure_future(finish(message, said, tenant))
+        slow.add(task)
+        task.add_done_callback(slow.discard)
 
     return await connection.subscribe(f"hr.query.{service}.{f'{only}.' if only else ''}>", cb=answer)
 

@@ -1,13 +1,17 @@
 """What if, asked by a service: a process that reads the question on standard input and the ledger from the bus, answers, and ends.
 
-It takes memory and two cores for a while; so it is a process of its own, which whoever asked ends when nobody waits any more. Its login is
-that of the service that started it, which it finds in the same environment.
+It takes memory and two cores for a while; so it is a process of its own, which the service that asked kills when nobody waits any more,
+and the kernel when that service dies. Its address space is limited (RLIMIT_AS), and so is that of its copy, which plays the other side:
+what does not fit is answered as such. Its login is that of the service that started it, which it finds in the same environment.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
+import resource
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -20,7 +24,7 @@ from headrace.contracts.codec import decode, encode
 from headrace.contracts.document_tree import DocumentErrors, tree_of
 from headrace.contracts.durations import DurationError, parse_duration, parse_time
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.whatif import WhatIfAnswer, WhatIfQuestion
+from headrace.contracts.whatif import TOO_LARGE, WhatIfAnswer, WhatIfQuestion, memory_limit
 from headrace.domain.fold.ledger import LedgerBroken
 from headrace.service.snapshots import Snapshots
 from headrace.simulate.abreast import PlayLost, seldom_collected
@@ -39,6 +43,9 @@ _FIELDS = {"from": "since", "to": "until", "from, to": "since, until"}
 
 NICENESS = 10
 """The deciders go first."""
+PR_SET_PDEATHSIG = 1
+NEARLY = 0.9
+"""Of its limit: whatever goes wrong in a process that had so much went wrong for want of memory."""
 BATCH = 500
 SILENCE = 5.0
 """Seconds after which a ledger that gives nothing more is said to be away."""
@@ -47,10 +54,36 @@ SILENCE = 5.0
 def main() -> int:
     """Answer one question."""
     os.nice(NICENESS)
+    limit = memory_limit(os.environ)
+    _die_with_parent()
     question = decode(sys.stdin.buffer.read(), WhatIfQuestion)
-    answered = asyncio.run(_with_ledger(question))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (limit.bytes if most == resource.RLIM_INFINITY else min(limit.bytes, most), most))
+    try:
+        answered = asyncio.run(_with_ledger(question))
+        wants_more = answered.found is None and _peak() > NEARLY * limit.bytes
+    except MemoryError:
+        wants_more = True
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))  # to say so takes memory, too
+    if wants_more:
+        answered = _no(TOO_LARGE, limit.way_out)
     sys.stdout.buffer.write(encode(answered))
     return 0
+
+
+def _die_with_parent() -> None:
+    """Be killed when the service that asked dies; if it is dead already, the question does not come."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _peak() -> int:
+    """The most bytes of address space that this process has had; 0 where the system does not say."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmPeak:"))
+    except (OSError, StopIteration):
+        return 0
 
 
 async def _with_ledger(question: WhatIfQuestion) -> WhatIfAnswer:
@@ -82,7 +115,9 @@ async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: S
         return _no("INVALID", f"{_FIELDS.get(field, field)}: {message}")
     except Refused as refused:
         return _no("INVALID", *(f"changes.{line}" for line in str(refused).splitlines()))
-    except (Unrest, LedgerBroken, PlayLost) as stop:
+    except PlayLost:
+        raise MemoryError from None
+    except (Unrest, LedgerBroken) as stop:
         return _no("REFUSED", str(stop))
     sequence, since = period.start
     return WhatIfAnswer(found=found, since=since, sequence=sequence)

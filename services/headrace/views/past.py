@@ -1,8 +1,8 @@
 """The state as it was: the ledger folded up to a record or a moment, beginning with the last snapshot before it.
 
 Strategy: a question costs the reading of a snapshot and of what lies between it and there, in pieces between which orders get their turn;
-so few are answered at once, and the others are told to come again. The last answer is kept for a while, because who asks for one page
-asks for the next. Whoever gets a state reads it, and nobody changes it.
+so few are answered at once, fewer for one tenant, and the others are told to come again. It ends where its caller goes away. The last
+answer is kept for a while, because who asks for one page asks for the next. Whoever gets a state reads it, and nobody changes it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from headrace.contracts.durations import format_time
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.domain.state import State
 from headrace.service.answering import Refused
+from headrace.service.places import NoPlace, Places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.service.snapshots import Name, Snapshots
 
 NOBODY: dict[tuple[str, str], str] = {}
-AT_ONCE = 2
+AT_ONCE, EACH = 3, 2
 PIECE = 10
 """Records folded before orders get their turn."""
 SILENCE = 2.0
@@ -34,7 +35,7 @@ KEPT_FOR = 30.0
 
 
 class Past:
-    """Past states of one ledger. `at_once`: how many are worked out at the same time.
+    """Past states of one ledger. `at_once`: how many are worked out at the same time, and how many of them for one tenant.
 
     `erased`: people of whom nothing is known any more, with their pseudonyms, as of now: so they are called in every past.
     """
@@ -43,19 +44,22 @@ class Past:
         self,
         ledger: Log,
         snapshots: Snapshots | None = None,
-        at_once: int = AT_ONCE,
+        at_once: tuple[int, int] = (AT_ONCE, EACH),
         *,
         erased: Mapping[tuple[str, str], str] = NOBODY,
     ) -> None:
         self._ledger = ledger
         self._snapshots = snapshots
         self._erased = erased
-        self._left = at_once
+        self._places = Places(*at_once)
         self._kept: tuple[tuple[int, int], State] | None = None
         self._letting_go: asyncio.TimerHandle | None = None
 
-    async def at(self, point: Point, tip: int, now: int) -> State:
-        """The state at a point; `tip`: the last record there is, `now`: this moment. Raises `Refused` where there is no such point."""
+    async def at(self, point: Point, tip: int, now: int, who: str = "") -> State:
+        """The state at a point; `tip`: the last record there is, `now`: this moment, `who`: the tenant that asks.
+
+        Raises `Refused` where there is no such point, or too much is asked at once.
+        """
         if point.sequence < 0 or point.sequence > tip:
             raise Refused("INVALID", f"at: records are numbered from 1 to {tip} so far, there is no record {point.sequence}")
         if point.at > now:
@@ -63,7 +67,7 @@ class Past:
         asked = (point.sequence or (0 if point.at else tip), point.at)
         if self._kept is not None and asked in (self._kept[0], (self._kept[1].sequence, 0)):
             return self._kept[1]
-        state = await self.behind(*asked, tip)
+        state = await self.behind(*asked, tip, who)
         if not state.sequence:
             raise Refused("NOT_FOUND", await self._nothing_yet())
         if self._letting_go is not None:
@@ -72,20 +76,20 @@ class Past:
         self._letting_go = asyncio.get_running_loop().call_later(KEPT_FOR, self._let_go)
         return state
 
-    async def behind(self, sequence: int, at: int, tip: int) -> State:
+    async def behind(self, sequence: int, at: int, tip: int, who: str = "") -> State:
         """The state behind record `sequence`, or, where that is 0, behind the last record stored up to `at`.
 
-        `tip`: the last record there is. Raises `Refused`.
+        `tip`: the last record there is; `who`: the tenant that asks. Raises `Refused`.
         """
-        if not self._left:
-            raise Refused("UNAVAILABLE", "other questions about the past are being answered; try again in a moment")
-        self._left -= 1
         try:
-            state = await self._fold(min(sequence, tip) or tip, None if sequence else at)
+            with self._places.one(who):
+                state = await self._fold(min(sequence, tip) or tip, None if sequence else at)
+        except NoPlace as full:
+            whose = "another question of your tenant" if full.own else "other questions"
+            verb = "is" if full.own else "are"
+            raise Refused("UNAVAILABLE", f"{whose} about the past {verb} being answered; try again in a moment") from None
         except (LogError, LedgerBroken) as error:
             raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
-        finally:
-            self._left += 1
         state.tokens.erased.update(self._erased)
         return state
 

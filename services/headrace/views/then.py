@@ -43,7 +43,7 @@ class Then:
 
     async def state(self, tenant: str, request: PastRequest) -> PastView:
         """A page of the state at a point. Raises `Refused`."""
-        state, tip = await self.at(request.point)
+        state, tip = await self.at(request.point, tenant)
         view = await asyncio.to_thread(past_view, state, tenant, tip, request.point.at, request.after, request.limit)
         size = len(encode(view))
         if size > MESSAGE_BYTES_MAX - ENVELOPE:
@@ -54,18 +54,18 @@ class Then:
 
     async def diff(self, tenant: str, request: DiffRequest) -> DiffView:
         """What has changed from one point to another. Raises `Refused`."""
-        before, _ = await self.at(request.before)
-        after, _ = await self.at(request.after)
+        before, _ = await self.at(request.before, tenant)
+        after, _ = await self.at(request.after, tenant)
         if after.sequence < before.sequence:
             raise Refused(
                 "INVALID", f"record {before.sequence} comes after record {after.sequence}: name the earlier one first"
             )
         return await asyncio.to_thread(difference, before, after, tenant)
 
-    async def at(self, point: Point) -> tuple[State, int]:
-        """The state at a point, and the last record of the ledger. Raises `Refused`."""
+    async def at(self, point: Point, tenant: str) -> tuple[State, int]:
+        """The state at a point, and the last record of the ledger; `tenant`: who asks. Raises `Refused`."""
         try:
             tip = await self._ledger.tip()
         except LogError as error:
             raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
-        return await self._past.at(point, tip, self._clock()), tip
+        return await self._past.at(point, tip, self._clock(), tenant), tip

@@ -46,7 +46,7 @@ SORTS: dict[str, set[str]] = {
         ),
     },
     "inspect": {"ListRecords"},
-    "oversee": {"ListTokens", "GetToken", "WhatIf"},
+    "oversee": {"ListTokens", "GetToken", "WhatIf", "GetWhatIfQueue"},
     "work": {"GetJobLogs", "CancelJob", "CancelJobs", "RequeueJob"},
     "submit": {"SubmitJobs"},
 }

@@ -174,6 +174,29 @@ async def test_of_too_many_slow_questions_the_last_are_refused_with_word_when_to
     await until(lambda: len(bus.published) == 2)
 
 
+async def test_one_tenant_does_not_take_all_the_room_for_slow_questions(monkeypatch):
+    monkeypatch.setattr(answering, "SLOW_EACH", 1)
+    bus, gate = Bus(), asyncio.Event()
+
+    async def slow(*_):
+        await gate.wait()
+        return CHANGE
+
+    await serve(bus, "feed", LedgerFold(), {"slow": slow})
+    for tenant, reply in (("acme", "first"), ("acme", "second"), ("other", "third")):
+        await bus.send(ALL, f"hr.query.feed.slow.{tenant}.ann", reply=reply)
+    ((reply, payload),) = bus.published
+    assert (reply, decode(payload, Answer).error) == (
+        "second",
+        "feed has 1 questions of tenant acme to answer already; try again in 1 s",
+    )
+    gate.set()
+    await until(lambda: len(bus.published) == 3)
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="fourth")
+    await until(lambda: len(bus.published) == 4)
+    assert [decode(payload, Answer).code for _, payload in bus.published] == ["UNAVAILABLE", "", "", ""]
+
+
 async def test_who_wants_no_answer_gets_none(bus):
     await bus.send(ALL, "hr.query.feed.echo.acme.ann", reply="")
     assert bus.published == []

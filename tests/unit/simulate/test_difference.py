@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
 from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
-from headrace.contracts.whatif import Moved, Numbers, PoolNumbers
+from headrace.contracts.whatif import Moved, Numbers, PoolNumbers, memory_limit
 from headrace.simulate.difference import MOVED_MAX, SHOWN_MAX, Side, as_text, called, difference
 from headrace.simulate.outcome import Tale
 from headrace.simulate.toll import Place, Tally, Used
@@ -107,3 +108,14 @@ def test_where_nothing_moves_that_is_said():
 def test_a_job_without_a_name_is_called_by_its_user_and_id():
     job = "01k00000000000000000000000"
     assert (called(f"default.ann.{job}"), called(f"acme.ann.{job}")) == (f"ann.{job}", f"acme.ann.{job}")
+
+
+def test_the_memory_of_a_what_if_is_said_by_the_environment_and_a_limit_that_cannot_be_is_refused():
+    assert memory_limit({}) == ("4GiB", 4 * 1024**3)
+    assert memory_limit({"HEADRACE_WHATIF_MEMORY": "512MiB"}) == ("512MiB", 512 * 1024**2)
+    with pytest.raises(ValueError, match="^HEADRACE_WHATIF_MEMORY: 'much' is no amount of memory; write 64GiB or 512MiB$"):
+        memory_limit({"HEADRACE_WHATIF_MEMORY": "much"})
+    with pytest.raises(
+        ValueError, match="^HEADRACE_WHATIF_MEMORY: 1MiB is too little for any question; write at least 128MiB$"
+    ):
+        memory_limit({"HEADRACE_WHATIF_MEMORY": "1MiB"})

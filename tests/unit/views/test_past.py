@@ -62,14 +62,32 @@ async def test_before_the_beginning_there_is_nothing(hall):
 
 async def test_too_many_at_once_are_told_to_come_again(hall, monkeypatch):
     monkeypatch.setattr(module, "PIECE", 1)
-    past = Past(hall.log, at_once=1)
+    past = Past(hall.log, at_once=(2, 1))
     tip = hall.state.sequence
-    first = asyncio.ensure_future(past.behind(tip, 0, tip))
+    first = asyncio.ensure_future(past.behind(tip, 0, tip, "acme"))
     await asyncio.sleep(0)
-    with pytest.raises(Refused, match="try again"):
-        await past.behind(tip, 0, tip)
-    assert (await first).sequence == tip
-    assert (await past.behind(tip, 0, tip)).sequence == tip
+    with pytest.raises(
+        Refused, match="^another question of your tenant about the past is being answered; try again in a moment$"
+    ):
+        await past.behind(tip, 0, tip, "acme")
+    second = asyncio.ensure_future(past.behind(tip, 0, tip, "other"))
+    await asyncio.sleep(0)
+    with pytest.raises(Refused, match="^other questions about the past are being answered; try again in a moment$"):
+        await past.behind(tip, 0, tip, "third")
+    assert (await first).sequence == (await second).sequence == tip
+    assert (await past.behind(tip, 0, tip, "acme")).sequence == tip
+
+
+async def test_an_answer_that_nobody_waits_for_is_not_worked_out_further(hall, monkeypatch):
+    monkeypatch.setattr(module, "PIECE", 1)
+    past = Past(hall.log, at_once=(1, 1))
+    tip = hall.state.sequence
+    first = asyncio.ensure_future(past.behind(tip, 0, tip, "acme"))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await past.behind(tip, 0, tip, "acme")).sequence == tip
 
 
 class Away(MemoryLog):

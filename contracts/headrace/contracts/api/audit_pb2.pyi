@@ -15,6 +15,30 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class GetWhatIfQueueRequest(_message.Message):
+    __slots__ = ("parent",)
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    def __init__(self, parent: _Optional[str] = ...) -> None: ...
+
+class WhatIfQueue(_message.Message):
+    __slots__ = ("questions",)
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    questions: _containers.RepeatedCompositeFieldContainer[WhatIfPlace]
+    def __init__(self, questions: _Optional[_Iterable[_Union[WhatIfPlace, _Mapping]]] = ...) -> None: ...
+
+class WhatIfPlace(_message.Message):
+    __slots__ = ("tenant", "caller", "position", "since_time")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    caller: str
+    position: int
+    since_time: _timestamp_pb2.Timestamp
+    def __init__(self, tenant: _Optional[str] = ..., caller: _Optional[str] = ..., position: _Optional[int] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class WhatIfRequest(_message.Message):
     __slots__ = ("parent", "changes", "since", "until", "span")
     PARENT_FIELD_NUMBER: _ClassVar[int]

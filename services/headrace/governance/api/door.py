@@ -8,7 +8,8 @@ again once it knows whose work it is (`owned`), and an answer that nobody asked 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +28,7 @@ from headrace.governance.api.office import Call, Office
 from headrace.governance.api.statuses import DETAILS, of_error, status_of
 from headrace.identity.roles import authorize
 from headrace.identity.verifier import bearer
+from headrace.service.places import NoPlace, Places
 
 if TYPE_CHECKING:
     from headrace.domain.state import State
@@ -54,6 +56,14 @@ PLACED_INSIDE = frozenset({"ApplyDocuments"})
 LISTING = ("List", "Watch")
 """How the names of methods begin that answer about whatever a tenant has; only the provider can name one that is not there."""
 
+CALLS_MAX = 2_000
+"""Calls at the same time; more are refused at once."""
+CALLS_OF_A_TENANT = 1_500
+"""The same of one tenant, so that others always find room."""
+
+CALLS_RETRY = 1
+"""Seconds."""
+
 WITHIN = 60.0
 """Seconds for a call whose caller names no deadline."""
 
@@ -80,6 +90,7 @@ class Door:
         self._office = office
         self._verifier = verifier
         self._calls = calls or Calls()
+        self._places = Places(CALLS_MAX, CALLS_OF_A_TENANT)
 
     def unary(self, name: str, serve: Unary) -> Any:
         """What serves a method of one answer, behind the door."""
@@ -88,7 +99,8 @@ class Door:
             with self._calls.under(name) as counted:
                 try:
                     call = await self._admit(name, request, context)
-                    answer = await serve(request, call)
+                    with self._place(call):
+                        answer = await serve(request, call)
                     await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
                 except Exception as error:  # noqa: BLE001 - one bad call must not end the server
                     await _fail(context, name, error, counted)
@@ -105,13 +117,31 @@ class Door:
                 try:
                     call = await self._admit(name, request, context)
                     await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
-                    async for answer in serve(request, call):
-                        yield answer
-                        await self._authenticate(context)  # who is thrown out hears no more
+                    with self._place(call):
+                        async for answer in serve(request, call):
+                            yield answer
+                            await self._authenticate(context)  # who is thrown out hears no more
                 except Exception as error:  # noqa: BLE001 - the same
                     await _fail(context, name, error, counted)
 
         return behind_the_door
+
+    @contextmanager
+    def _place(self, call: Call) -> Iterator[None]:
+        """One of the calls that a tenant may have at the same time; the provider may have all. Raises `Fault`."""
+        if call.caller.is_provider:
+            yield
+            return
+        try:
+            self._places.take(call.caller.tenant)
+        except NoPlace as full:
+            whose = "your tenant has" if full.own else "there are"
+            message = f"{whose} too many calls under way; end some, or try again in {CALLS_RETRY} s"
+            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS", message, retry_after=CALLS_RETRY) from None
+        try:
+            yield
+        finally:
+            self._places.leave(call.caller.tenant)
 
     async def _admit(self, name: str, request: Any, context: Any) -> Call:
         caller = await self._authenticate(context)

@@ -69,7 +69,7 @@ async def get_state(request: Any, call: Call) -> pb.PastState:
     page = paging.page_of(request.page_size, request.page_token, call.method, request.at)
     point = _point(request.at, "at") if request.at else Point(sequence=_sequence_in(page.last))
     office = call.office
-    state, tip = await office.then.at(point)
+    state, tip = await office.then.at(point, call.tenant)
     after = page.last.partition("/")[2]
     view = await asyncio.to_thread(past_view, state, call.tenant, tip, point.at, after, page.size)
     answer = pb.PastState(

@@ -12,7 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from headrace.contracts import protocol
 from headrace.governance.api import accounts, applying, books, erasing, history, jobs, nodes, queues, system, tokens, written
-from headrace.governance.api.door import OPEN, Door
+from headrace.governance.api.door import CALLS_MAX, OPEN, Door
 from headrace.governance.api.submitting import Submitting
 from headrace.governance.api.supposing import Supposing
 from headrace.governance.api.watching import Watches
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 MESSAGE_MAX = 4 * 1024 * 1024
 """Bytes of a request; a set of documents or a thousand jobs fit."""
 ANSWER_MAX = 64 * 1024 * 1024
-CALLS_MAX = 2_000
-"""Calls at the same time; more are refused at once."""
 METADATA_MAX = 16 * 1024
 
 _OPTIONS = (
@@ -42,6 +40,7 @@ _OPTIONS = (
 
 def handlers() -> dict[str, Callable[..., Any]]:
     """What serves each method, by the method's name."""
+    supposing = Supposing()
     own: dict[str, Callable[..., Any]] = {
         "ListServiceAccounts": accounts.list_service_accounts,
         "GetServiceAccount": accounts.get_service_account,
@@ -80,7 +79,8 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "ListRecords": history.list_records,
         "GetState": history.get_state,
         "DiffStates": history.diff_states,
-        "WhatIf": Supposing().what_if,
+        "WhatIf": supposing.what_if,
+        "GetWhatIfQueue": supposing.get_what_if_queue,
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
     }

@@ -1,12 +1,14 @@
 """`audit:whatif`: asked of a process of its own, which reads the ledger and plays (`headrace.simulate`).
 
-Strategy: nothing of it runs here, so that a long question takes memory and time from nobody who decides. One is worked out at a time. The
-process ends with its question, and is ended with whoever asked.
+Strategy: nothing of it runs here, so that a long question takes memory and time from nobody who decides. Few are worked out at a time, in
+the order that `slots` has. The process ends with its question, and is killed when the caller goes away or the deadline passes; it takes no
+more memory than its limit (`headrace.simulate.asked`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -23,11 +25,13 @@ from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, tree_of
 from headrace.contracts.documents import Documents, Tenant
 from headrace.contracts.durations import SECOND, format_duration
-from headrace.contracts.whatif import Difference, Moved, WhatIfAnswer, WhatIfQuestion
+from headrace.contracts.whatif import TOO_LARGE, Difference, Moved, WhatIfAnswer, WhatIfQuestion, memory_limit
 from headrace.governance.api import names
 from headrace.governance.api.faults import Fault, Violation, invalid
 from headrace.governance.api.messages import moment, plain
+from headrace.governance.api.slots import Full, Slots
 from headrace.governance.objects import full_name, placed
+from headrace.identity.caller import Role
 from headrace.identity.roles import authorize
 from headrace.service.answering import Refused
 
@@ -38,14 +42,19 @@ if TYPE_CHECKING:
 
 PLAYER = (sys.executable, "-m", "headrace.simulate")
 LINES_MAX = 20
+WITHIN_MAX = 600.0
+"""Seconds from the question to its answer, however late the caller's own deadline is."""
+RETRY_AFTER = 30
+_RANKS = {role: rank for rank, role in enumerate(Role)}
+"""Roles stand there in the order in which they are served: the provider's administrators, then who looks at everything, then tenants'."""
 
 
 class Supposing:
     """One installation's what-ifs. `player`: the command that answers a question on its standard input."""
 
-    def __init__(self, player: Sequence[str] = PLAYER) -> None:
+    def __init__(self, player: Sequence[str] = PLAYER, slots: Slots | None = None) -> None:
         self._player = player
-        self._busy = False
+        self._slots = slots or Slots()
 
     async def what_if(self, request: Any, call: Call) -> pb.WhatIfReport:
         """Play a time twice."""
@@ -56,17 +65,57 @@ class Supposing:
         if tenant:
             changes = _own(changes, call, tenant)
         question = WhatIfQuestion(changes=changes, since=request.since, until=request.until, span=request.span, tenant=tenant)
-        if self._busy:
-            raise Refused("UNAVAILABLE", "another what-if is being worked out; try again in a minute")
-        self._busy = True
-        try:
-            answer = await _ask(self._player, question, call.within)
-        finally:
-            self._busy = False
+        answer = await self._answer(question, call)
         if answer.found is None:
             lines = [call.told(line) for line in (answer.lines or (answer.error,))]
             raise _fault(answer.code, lines)
         return _report(answer, answer.found)
+
+    async def get_what_if_queue(self, request: Any, _call: Call) -> pb.WhatIfQueue:
+        """What is being worked out and what waits: of everybody, or of one tenant."""
+        tenant = names.parts_of(request.parent, "tenants/*", "parent")[0] if request.parent else ""
+        found = [place for place in self._slots.places() if not tenant or place.account == tenant]
+        return pb.WhatIfQueue(
+            questions=[
+                pb.WhatIfPlace(
+                    tenant=f"tenants/{place.account}" if place.account else "",
+                    caller=place.caller,
+                    position=place.position,
+                    since_time=moment(place.since),
+                )
+                for place in found
+            ]
+        )
+
+    async def _answer(self, question: WhatIfQuestion, call: Call) -> WhatIfAnswer:
+        """What the process says, once it is this caller's turn. Raises `Fault`."""
+        account = "" if call.caller.is_provider else call.caller.tenant
+        within = min(call.within, WITHIN_MAX)
+        has_begun = False
+        try:
+            async with asyncio.timeout(within):
+                async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.office.clock()):
+                    has_begun = True
+                    return await _ask(self._player, question)
+        except Full as full:
+            raise _no_room(account, full, self._slots) from None
+        except TimeoutError:
+            if not has_begun:
+                message = f"{within:g} s were over before it was its turn: others are worked out; name a later deadline, or ask again later"
+                raise Fault(StatusCode.DEADLINE_EXCEEDED, "TOO_LONG", message, retry_after=RETRY_AFTER) from None
+            message = f"it takes longer than {within:g} s, waiting included; ask for a shorter time of the ledger"
+            raise Fault(StatusCode.DEADLINE_EXCEEDED, "TOO_LONG", message) from None
+
+
+def _no_room(account: str, full: Full, slots: Slots) -> Fault:
+    """That the queue is full, and of whose questions."""
+    if full.own:
+        whose = f"tenant {account} has" if account else "the provider's people have"
+        way_out = "end one by closing its request, or ask again when one is answered"
+        message = f"{whose} {slots.waiting_each} what-ifs waiting already: {way_out}"
+    else:
+        message = f"{slots.waiting_max} what-ifs of all tenants wait already; try again in {RETRY_AFTER} s"
+    return Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WHATIFS", message, retry_after=RETRY_AFTER)
 
 
 def _own(changes: dict[str, Any], call: Call, tenant: str) -> dict[str, Any]:
@@ -101,26 +150,21 @@ def _in(whose: str, tenant: str) -> None:
         raise invalid("changes", f"only what is of tenant {tenant} can be changed with that parent", "NOT_ALLOWED")
 
 
-async def _ask(player: Sequence[str], question: WhatIfQuestion, within: float) -> WhatIfAnswer:
-    """Let a process answer; it ends with this call, and so does what it has started."""
+async def _ask(player: Sequence[str], question: WhatIfQuestion) -> WhatIfAnswer:
+    """Let a process answer; it is killed with this call, and so is what it has started."""
     process = _started(player)
     try:
-        async with asyncio.timeout(within):
-            said, _ = await asyncio.to_thread(process.communicate, encode(question))
+        said, _ = await asyncio.to_thread(process.communicate, encode(question))
         return decode(said, WhatIfAnswer)
-    except TimeoutError:
-        raise Fault(
-            StatusCode.DEADLINE_EXCEEDED, "TOO_LONG", f"it takes longer than {within:g} s; ask for a shorter time of the ledger"
-        ) from None
     except Malformed:
+        limit = memory_limit(os.environ)
         raise Fault(
-            StatusCode.RESOURCE_EXHAUSTED,
-            "NO_ANSWER",
-            "it ended without an answer, for want of memory most likely; ask for less",
+            StatusCode.RESOURCE_EXHAUSTED, "NO_ANSWER", f"it ended without an answer; most likely {limit.way_out}"
         ) from None
     finally:
         if process.returncode is None:  # the thread that waits for it takes notice
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _started(player: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -136,7 +180,11 @@ def _fault(code: str, lines: Sequence[str]) -> Fault:
         Violation(field, message) for line in lines[:LINES_MAX] for field, colon, message in (line.partition(": "),) if colon
     ]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-    status = {"INVALID": StatusCode.INVALID_ARGUMENT, "UNAVAILABLE": StatusCode.UNAVAILABLE}
+    status = {
+        "INVALID": StatusCode.INVALID_ARGUMENT,
+        "UNAVAILABLE": StatusCode.UNAVAILABLE,
+        TOO_LARGE: StatusCode.RESOURCE_EXHAUSTED,
+    }
     return Fault(status.get(code, StatusCode.FAILED_PRECONDITION), code, lines[0] + more, *violations)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.json_format import ParseDict
@@ -20,6 +19,7 @@ from headrace.governance.api.faults import Fault, invalid
 from headrace.governance.api.jobmessages import job_message
 from headrace.governance.api.jobs import view_of
 from headrace.governance.api.messages import moment
+from headrace.service.places import NoPlace, Places
 from headrace.views import shown
 from headrace.views.roster import Rejected
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from headrace.governance.api.office import Call, Office
+    from headrace.identity.caller import Caller
 
 UNHEARD_MAX = 10_000
 """Facts that wait for a slow reader, who is then told to begin again."""
@@ -37,18 +38,25 @@ UNHEARD_ALL = 100_000
 ALIVE_EVERY = 10.0
 WATCHERS_MAX = 500
 WATCHERS_EACH = 50
-"""Watches of one caller, so that nobody takes them all."""
+"""Watches of one caller."""
+WATCHERS_OF_A_TENANT = 350
+"""Watches of all callers of a tenant, so that others always find room."""
 AT_ONCE = 200
 
 
 class Watches:
     """How many there are; each keeps a subscription and facts in memory."""
 
-    def __init__(self, most: int = WATCHERS_MAX, each: int = WATCHERS_EACH, alive_every: float = ALIVE_EVERY) -> None:
-        self._most = most
-        self._each = each
+    def __init__(
+        self,
+        most: int = WATCHERS_MAX,
+        each: int = WATCHERS_EACH,
+        alive_every: float = ALIVE_EVERY,
+        of_a_tenant: int = WATCHERS_OF_A_TENANT,
+    ) -> None:
         self._alive_every = alive_every
-        self._watching: Counter[str] = Counter()
+        self._by_caller = Places(most, each)
+        self._by_tenant = Places(most, of_a_tenant)
         self._hearing: set[_Heard] = set()
 
     async def watch_jobs(self, request: Any, call: Call) -> AsyncIterator[pb.JobEvent]:
@@ -58,7 +66,7 @@ class Watches:
             raise invalid("job", "write the id of a job, which is a lower-case ULID of 26 characters")
         if request.user and not is_token(request.user):
             raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
-        self._enter(call.caller.author)
+        self._enter(call.caller)
         heard = _Heard(tenant, request.user, self)
         self._hearing.add(heard)
         subscription = await call.office.connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
@@ -67,7 +75,7 @@ class Watches:
             async for event in self._events(tenant, request, call, heard):
                 yield event
         finally:
-            self._leave(call.caller.author)
+            self._leave(call.caller)
             self._hearing.discard(heard)
             await subscription.unsubscribe()
 
@@ -75,19 +83,26 @@ class Watches:
         """How many facts may wait for one reader now."""
         return min(UNHEARD_MAX, UNHEARD_ALL // max(1, len(self._hearing)))
 
-    def _enter(self, who: str) -> None:
-        """One more watch; `Fault` where there are too many, of this caller or of all."""
-        if self._watching[who] >= self._each:
-            message = f"you have {self._each} watches already; end one of them, or watch all jobs in one"
-            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message)
-        if self._watching.total() >= self._most:
-            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", "there are too many watches now; try again later")
-        self._watching[who] += 1
+    def _enter(self, caller: Caller) -> None:
+        """One more watch; `Fault` where there are too many, of this caller, of the tenant or of all."""
+        message = "there are too many watches now; try again later"
+        try:
+            self._by_caller.take(caller.author)
+        except NoPlace as full:
+            if full.own:
+                message = f"you have {self._by_caller.each} watches already; end one of them, or watch all jobs in one"
+            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message) from None
+        try:
+            self._by_tenant.take(_account(caller))
+        except NoPlace as full:
+            self._by_caller.leave(caller.author)
+            if full.own:
+                message = f"the users of your tenant have {self._by_tenant.each} watches already; end one of them"
+            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message) from None
 
-    def _leave(self, who: str) -> None:
-        self._watching[who] -= 1
-        if not self._watching[who]:
-            del self._watching[who]
+    def _leave(self, caller: Caller) -> None:
+        self._by_caller.leave(caller.author)
+        self._by_tenant.leave(_account(caller))
 
     async def _events(self, tenant: str, request: Any, call: Call, heard: _Heard) -> AsyncIterator[pb.JobEvent]:
         office, since = call.office, call.office.state.sequence
@@ -103,6 +118,11 @@ class Watches:
                 continue
             if fact.sequence > since:
                 yield _event(fact)
+
+
+def _account(caller: Caller) -> str:
+    """Whose watch it is: a tenant's, or, empty, the provider's."""
+    return "" if caller.is_provider else caller.tenant
 
 
 class _Heard:

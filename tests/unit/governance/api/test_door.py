@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -206,3 +207,29 @@ async def test_a_list_of_a_tenant_that_is_not_there_is_not_found_by_the_provider
         ("acme", "root"): None,
         ("acme", "boss"): None,
     }
+
+
+async def test_one_tenant_does_not_take_all_the_calls_that_there_may_be(monkeypatch):
+    monkeypatch.setattr("headrace.governance.api.door.CALLS_OF_A_TENANT", 1)
+    gate = asyncio.Event()
+
+    async def slow(_request, call):
+        await gate.wait()
+        return call.caller.handle
+
+    verifier = Verifier()
+    serve = Door(office(), verifier).unary("ListJobs", slow)
+    request = jobs_pb2.ListJobsRequest(parent="tenants/acme")
+    first = asyncio.create_task(serve(request, Context(GOOD)))
+    await asyncio.sleep(0)
+    second = Context(GOOD)
+    assert await serve(request, second) is None
+    message = "your tenant has too many calls under way; end some, or try again in 1 s"
+    assert second.ended == (StatusCode.RESOURCE_EXHAUSTED, message)
+    verifier.answer = ROOT
+    provider = asyncio.create_task(serve(request, Context(GOOD)))
+    await asyncio.sleep(0)
+    gate.set()
+    assert (await first, await provider) == ("alice", "root")
+    verifier.answer = ALICE
+    assert await serve(request, Context(GOOD)) == "alice"

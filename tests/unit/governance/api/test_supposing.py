@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -15,9 +16,11 @@ from headrace.contracts.whatif import Difference, Moved, Numbers, Sides, WhatIfA
 from headrace.domain.state import State
 from headrace.governance.api.faults import Fault
 from headrace.governance.api.office import Call, Office
+from headrace.governance.api.slots import Slots
 from headrace.governance.api.supposing import Supposing
 from headrace.identity.caller import Caller, Denied, Role
 from headrace.service.answering import Refused
+from tests.patience import PATIENCE
 
 SIDES = Sides(before=Numbers(starts=2, wait_max=7), after=Numbers(starts=3, cost="1.500000"))
 FOUND = Difference(
@@ -31,6 +34,10 @@ FOUND = Difference(
     moved=(Moved(job="ann.x", queue="dev/one", before=5 * SECOND, after=None, before_is="started", after_is="waiting"),),
     moved_in_all=1,
 )
+SLEEPS_WHERE_ASKED = f"""import sys, time
+time.sleep(30 if '1h' in sys.stdin.read() else 0)
+sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})
+"""
 OWN = {"policies": [{"tenant": "acme", "name": "dev", "profiles": ["one"]}]}
 
 
@@ -40,8 +47,15 @@ def player(answer, before="pass") -> Supposing:
 
 
 def call(role=Role.PROVIDER_ADMIN, within=30.0) -> Call:
-    office = Office(*(State() if field == "state" else None for field in Office._fields))
+    known = {"state": State(), "clock": lambda: 7 * SECOND}
+    office = Office(*(known.get(field) for field in Office._fields))
     return Call(Caller(role, "acme", "boss"), "WhatIf", within, office)
+
+
+async def until(holds) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(0.01)
 
 
 def request(changes, **more):
@@ -68,17 +82,51 @@ _ZEROS = dict.fromkeys(("wait_mean", "wait_p95", "wait_max", "lost", "used", "re
 NUMBERS = {"before": _ZEROS | {"starts": 2, "wait_max": "7"}, "after": _ZEROS | {"starts": 3, "cost": "1.500000"}}
 
 
-async def test_one_is_worked_out_at_a_time():
-    slow = player(WhatIfAnswer(found=FOUND), "time.sleep(30)")
-    first = asyncio.create_task(slow.what_if(request(OWN), call()))
+async def test_another_question_of_the_same_tenant_waits_and_others_are_answered_meanwhile():
+    slow = Supposing((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2))
+    first = asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN)))
     await asyncio.sleep(0)
-    with pytest.raises(Refused, match="another what-if"):
-        await slow.what_if(request(OWN), call())
+    with pytest.raises(Fault, match="^0.2 s were over before it was its turn: .* ask again later$"):
+        await slow.what_if(request(OWN), call(Role.TENANT_ADMIN, within=0.2))
+    assert (await slow.what_if(request(OWN), call())).moved_in_all == 1
+    queue = await slow.get_what_if_queue(pb.GetWhatIfQueueRequest(), call())
+    assert MessageToDict(queue, preserving_proto_field_name=True) == {
+        "questions": [{"tenant": "tenants/acme", "caller": "acme.boss", "since_time": "1970-01-01T00:00:07Z"}]
+    }
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    with pytest.raises(Fault, match="longer than 0.05 s"):
-        await slow.what_if(request(OWN), call(within=0.05))
+    assert (await slow.get_what_if_queue(pb.GetWhatIfQueueRequest(), call())).questions == []
+    assert (await slow.what_if(request(OWN), call(Role.TENANT_ADMIN))).moved_in_all == 1
+
+
+async def test_a_tenant_that_fills_its_part_of_the_queue_is_told_the_way_out():
+    slow = Supposing((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2, waiting_each=1))
+    asked = [asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN))) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(
+        Fault, match="^tenant acme has 1 what-ifs waiting already: end one by closing its request, or ask"
+    ) as full:
+        await slow.what_if(request(OWN), call(Role.TENANT_ADMIN))
+    assert (full.value.code.name, full.value.reason, full.value.retry_after) == ("RESOURCE_EXHAUSTED", "TOO_MANY_WHATIFS", 30)
+    queue = await slow.get_what_if_queue(pb.GetWhatIfQueueRequest(parent="tenants/acme"), call())
+    assert [place.position for place in queue.questions] == [0, 1]
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes_away(tmp_path):
+    leaves = f"import os, sys, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x'); sys.stdin.read(); time.sleep(60)"
+    slow = Supposing((sys.executable, "-c", leaves))
+    with pytest.raises(Fault, match="^it takes longer than 1 s, waiting included; ask for a shorter time of the ledger$"):
+        await slow.what_if(request(OWN), call(within=1))
+    asking = asyncio.create_task(slow.what_if(request(OWN), call()))
+    await until(lambda: len(list(tmp_path.iterdir())) == 2)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await until(lambda: not any(Path("/proc", pid.name).exists() for pid in tmp_path.iterdir()))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +139,15 @@ async def test_one_is_worked_out_at_a_time():
             id="no such time",
         ),
         pytest.param(WhatIfAnswer(code="UNAVAILABLE", error="the ledger is away"), "the ledger is away", [], id="no ledger"),
-        pytest.param(b"", "ended without an answer", [], id="no word"),
+        pytest.param(
+            WhatIfAnswer(code="TOO_LARGE", error="each play may take 1GiB", lines=("each play may take 1GiB",)),
+            "^each play may take 1GiB$",
+            [],
+            id="too large",
+        ),
+        pytest.param(
+            b"", "ended without an answer; most likely each of its two plays may take 4GiB of memory", [], id="no word"
+        ),
     ],
 )
 async def test_why_there_is_no_answer_is_told(answer, told, fields):

@@ -10,6 +10,7 @@ import pytest
 from headrace.governance.api import watching
 from headrace.governance.api.faults import Fault
 from headrace.governance.api.watching import Watches, _Heard
+from headrace.identity.caller import Caller, Role
 
 SUBJECT = "hr.feed.acme.job.ended.01jd3v8k5w2m4x6z8b0c2e4g6h"
 
@@ -43,3 +44,21 @@ async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
     assert [await told(reader, 9) for reader in readers] == [2, 2, 2, 2]
     watches._hearing.difference_update(readers[1:])
     assert watches.allowed() == 8
+
+
+def test_watches_of_one_caller_and_of_one_tenant_leave_room_for_others():
+    watches = Watches(most=5, each=2, of_a_tenant=3)
+    ann, bob, cid = (Caller(Role.TENANT_MEMBER, "acme", name) for name in ("ann", "bob", "cid"))
+    eve, root = Caller(Role.TENANT_MEMBER, "other", "eve"), Caller(Role.PROVIDER_ADMIN, "default", "root")
+    for caller in (ann, ann, bob):
+        watches._enter(caller)
+    with pytest.raises(Fault, match="^you have 2 watches already; end one of them, or watch all jobs in one$"):
+        watches._enter(ann)
+    with pytest.raises(Fault, match="^the users of your tenant have 3 watches already; end one of them$"):
+        watches._enter(cid)
+    watches._enter(eve)
+    watches._enter(root)
+    with pytest.raises(Fault, match="^there are too many watches now; try again later$"):
+        watches._enter(eve)
+    watches._leave(bob)
+    watches._enter(cid)
