@@ -46,6 +46,8 @@ class Job:
     barred_from: str = ""
     barred_by: str = ""
     avoids: dict[str, int] = field(default_factory=dict)
+    checkpoint: str = ""
+    moves: bool = False
 
     @property
     def total(self) -> Amounts:
@@ -313,6 +315,39 @@ class Auditor:
             self._check_place(self.leases[job.key, rank])
         self._check_accounts(job, held[0].pool, {"gpu"})  # all the rest it has held, and been charged for, all along
 
+    def _checkpoint_registered(self, fact: Json) -> None:
+        job = self._job_of(fact)
+        if job is not None and self._held_by(job):
+            job.checkpoint = fact["uri"]
+
+    def _move_ordered(self, fact: Json) -> None:
+        """A suspended job is to go on elsewhere: its new places are kept for it, and what it holds counts no more (R17, R29)."""
+        job, pool = self.jobs[fact["job"]], fact["pool"]
+        held = self._held_by(job)
+        if len(held) < job.replicas or fact["attempt"] != job.attempt:
+            return  # it, or a part of it, has ended meanwhile
+        if not self._is_suspended(job) or job.moves:
+            self._complain(f"{job.key} is to go on elsewhere and is not suspended")
+            return
+        if not job.checkpoint:
+            self._complain(f"{job.key} is to go on elsewhere and has no checkpoint")
+        if job.barred_from == pool:
+            self._complain(f"{job.key} moves to pool {pool} before the job it yielded to has started")
+        if len(fact["places"]) != job.replicas:
+            self._complain(f"{job.key} has {job.replicas} replicas and moves to {len(fact['places'])} places")
+        amounts: Amounts = {}
+        for place in fact["places"]:
+            _add(amounts, place["amounts"])
+            if job.avoids.get(place["node"], 0) > self.now:
+                self._complain(f"{job.key} moves to {place['node']}, which has just refused it")
+        job.moves = True
+        self.nominations[f"{job.key}@{self.sequence}"] = Nomination(job, pool, amounts, fact["places"])
+        asked = {key for key, value in job.total.items() if value}
+        self._check_firm(job, pool, asked, "moves")
+        self._check_unborrowed(job, pool, asked, "moves")
+        for node in {place["node"] for place in fact["places"]}:
+            self._check_kept(job, node)
+
     def _lease_resumed(self, fact: Json) -> None:
         job = self._job_of(fact)
         if job is not None and (job.key, fact.get("rank", 0)) in self.leases:
@@ -341,6 +376,9 @@ class Auditor:
         if job.state != "holding" or self._held_by(job):
             self._complain(f"{job.key} is {job.state} with {len(self._held_by(job))} leases and is requeued")
         job.state, job.yields, job.min_runtime = "pending", False, fact.get("min_runtime", 0)
+        if (fact["cause"] == "moved") > job.stops:
+            self._complain(f"{job.key} waits again to go on elsewhere, and was not told to stop")
+        job.moves = False
         job.avoids |= dict.fromkeys(fact.get("avoid", ()), fact.get("avoid_until", 0))
 
     def _job_ended(self, fact: Json) -> None:
@@ -406,12 +444,16 @@ class Auditor:
         job.stops = True
         if ladder["cause"] == "preempted" and not (job.yields if ladder.get("preemptor") else job.forced):
             self._complain(f"{job.key} is told that it is preempted, and by nobody that may")
+        if ladder["cause"] == "moved" and not job.moves and len(self._held_by(job)) == job.replicas:
+            self._complain(f"{job.key} is told to stop because it goes on elsewhere, and nothing is kept for it")
         if ladder["cause"] == "requeued" and job.requeue_of != job.attempt:
             self._complain(f"{job.key} is sent back into line, and its owner has not asked for it")
 
     def _nomination_ended(self, fact: Json) -> None:
         """Who has not left yet stays barred, until the preemptor has started or had its time (R27)."""
-        self.nominations.pop(fact["preemption"], None)
+        ended = self.nominations.pop(fact["preemption"], None)
+        if ended is not None:
+            ended.job.moves = False
         for victim in self.jobs.values():
             if not victim.yields or not self._held_by(victim):
                 self._may_return(victim, fact["job"])
@@ -470,7 +512,9 @@ class Auditor:
     def _used(self, account: Account, key: str, *, firm: bool = False) -> int:
         """Leases and nominations, less what yields (R17); `firm`: of jobs that are not preemptible."""
         held = [
-            (lease.job, lease.pool, lease.amounts) for lease in self.leases.values() if not lease.job.yields or lease.suspended
+            (lease.job, lease.pool, lease.amounts)
+            for lease in self.leases.values()
+            if not lease.job.moves and (not lease.job.yields or lease.suspended)
         ]
         kept = [(kept.job, kept.pool, kept.amounts) for kept in self.nominations.values()]
         return sum(

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 Json = dict[str, Any]
 
-TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout"}
+TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved"}
 ONE = {"gpu": 126_000, "cpu": 1_000, "memory": 1_024}
 HOUR = 3_600_000_000
 GPU_UNITS = 126_000
@@ -403,6 +403,12 @@ class Bookkeeper:
             return
         there = self.kept.get(job.key)
         if there is None or not there.nominated:
+            self.kept[job.key] = self._kept_for(job, fact, nominated=True)
+
+    def _move_ordered(self, fact: Json, _record: Json, _number: int) -> None:
+        """Places are kept for it although it does not wait yet: it is still to leave where it was suspended (R29)."""
+        job = self.jobs.get(fact["job"])
+        if job is not None and not job.over and job.waits_since is None:
             self.kept[job.key] = self._kept_for(job, fact, nominated=True)
 
     def _nomination_ended(self, fact: Json, _record: Json, _number: int) -> None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from headrace.allocator.moving import nomination_of
 from headrace.allocator.resuming import Resuming
+from headrace.allocator.settlement import why_never
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
 from headrace.domain.jobs import JobRecord
 from headrace.domain.pending import JobGroup
@@ -26,7 +29,7 @@ from headrace.domain.scopes import BOTH, IS_HELD, WILL_BE, over_capacity, over_l
 from headrace.domain.searches import is_resting, is_worthwhile, was_searched
 from headrace.domain.snapshot import copy_of
 from headrace.domain.state import PoolState, State
-from headrace.domain.takings import Hold
+from headrace.domain.takings import MOVED, Hold
 
 
 class Candidate(NamedTuple):
@@ -39,7 +42,10 @@ class Candidate(NamedTuple):
 
 
 class Oracle:
-    """One round on a copy of the state; `granted` are (job, pool, nodes, inside), `opened` (job, pool, cause), `resumed` jobs."""
+    """One round on a copy of the state; `granted` are (job, pool, nodes, inside), `opened` (job, pool, cause), `resumed` jobs.
+
+    `moved` are (job, pool, nodes).
+    """
 
     def __init__(self, state: State, now: int, skip: frozenset[str] = frozenset()) -> None:
         self.causes_at_first = state
@@ -49,6 +55,7 @@ class Oracle:
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
         self.opened: list[tuple[str, str, str]] = []
         self.resumed: list[str] = []
+        self.moved: list[tuple[str, str, tuple[str, ...]]] = []
         self.first: dict[str, JobRecord] = {}
         self.state.pending.ripen(now)
 
@@ -87,7 +94,8 @@ class Oracle:
                 continue
             capacity.lift(self.state, preemption)
             if not self._limit(job.policy, job.request, job.beyond, pool, IS_HELD) and self._fits(job, pool):
-                self._take(job, pool, inside=preemption.cause == RECLAIM)
+                inside = is_inside(self.state, job, pool) if preemption.cause == MOVED else preemption.cause == RECLAIM
+                self._take(job, pool, inside=inside)
             else:
                 capacity.nominate(self.state, preemption)
 
@@ -113,8 +121,11 @@ class Oracle:
             if not candidate.limited and self._fits(candidate.job, pool) and not self._goes_elsewhere(candidate)
         ]
         suspended = self._best_suspended(pool)
-        if suspended is not None and not (could and could[0].rank < suspended[0]) and not self._keeps_from(suspended[0], pool):
-            self._resume(suspended[1], pool)
+        moving = self._best_moving(pool)
+        moves = moving is not None and (suspended is None or moving[0] < suspended[0])
+        first = moving if moves else suspended
+        if first is not None and not (could and could[0].rank < first[0]) and not self._keeps_from(first[0], pool):
+            (self._move if moves else self._resume)(first[1], pool)
             return True
         if could and self._keeps_from(could[0].rank, pool):
             could = [candidate for candidate in could if self._goes_beside(candidate.job, pool)]
@@ -151,21 +162,83 @@ class Oracle:
         mine = None if job.key in self.skip or job.key in self.resumed else resuming._rank(job, pool)
         if mine is None:
             return None
-        here = [hold for hold in self.state.holds.values() if hold.pool == pool.document.name]
-        ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(self.state, hold.job, pool)) is not None]
-        kept = [
-            OutOfReach(self.state, pool, hold) for theirs, hold in sorted(ranked, key=lambda pair: pair[0]) if theirs < mine
-        ]
+        kept = self._kept_from(mine, pool)
         mine = resuming._rank(job, pool)
         for out in reversed(kept):
             out.end()
         return mine
+
+    def _kept_from(self, mine: Rank, pool: PoolState) -> list[OutOfReach]:
+        """What is kept in the pool for those who rank before, out of reach until it ends."""
+        here = [hold for hold in self.state.holds.values() if hold.pool == pool.document.name]
+        ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(self.state, hold.job, pool)) is not None]
+        return [
+            OutOfReach(self.state, pool, hold) for theirs, hold in sorted(ranked, key=lambda pair: pair[0]) if theirs < mine
+        ]
 
     def _resume(self, job: JobRecord, pool: PoolState) -> None:
         """It goes on where it was (R29)."""
         for lease in job.leases.values():
             capacity.take(self.state, job, pool, capacity.gpu_part(lease))
         self.resumed.append(job.key)
+
+    def _best_moving(self, pool: PoolState) -> tuple[Rank, JobRecord] | None:
+        """Who goes on there first of the suspended jobs that have a checkpoint and cannot go on where they are (R29)."""
+        if pool.search is not None or not self.state.terms.amended:
+            return None
+        ranked = [(mine, job) for job in self.state.suspended.values() if (mine := self._moves_to(job, pool)) is not None]
+        return min(ranked, key=lambda pair: pair[0], default=None)
+
+    def _moves_to(self, job: JobRecord, pool: PoolState) -> Rank | None:
+        """Its rank in the pool, if that is the first of its order with room for it as things will be when it has left."""
+        gone = {*self.skip, *self.resumed, *(key for key, _, _ in self.moved)}
+        own, profile = self.state.pools[next(iter(job.leases.values())).pool], self.state.profile(job.tenant, job.profile)
+        nodes = [self.state.nodes[lease.node] for lease in job.leases.values()]
+        if job.key in gone or not job.checkpoint or job.endings or job.yields_to or not all(node.healthy for node in nodes):
+            return None
+        if len(nodes) < job.request.replicas or profile is None or pool.document.name not in profile.pools:
+            return None
+        if self._rank_of_suspended(Resuming(self.state, gone), job, own) is not None:
+            return None
+        for name in profile.pools:
+            if name in self.state.pools and name != job.barred_from and may_start(self.state, job, name):
+                found = self._would_go(job, self.state.pools[name])
+                if found is not None:
+                    return found[0] if name == pool.document.name and why_never(self.state, job) is None else None
+        return None
+
+    def _would_go(self, job: JobRecord, pool: PoolState) -> tuple[Rank, tuple[Place, ...]] | None:
+        document = job.policy.document
+        if pool.search is not None or not may_enter(pool, document.tenant, document.group):
+            return None
+        borrows = next((link.borrow for link in document.profiles if link.name == job.profile), True)
+        leases = list(job.leases.values())
+        for lease in leases:
+            capacity.give_back(self.state, job, self.state.pools[lease.pool], capacity.held_by(lease))
+        inside = is_inside(self.state, job, pool)
+        may_hold = inside or borrows if job.preemptible else may_hold_inside(self.state, job, pool)
+        mine = rank(self.state, job, job, pool, inside=inside)
+        fits = may_hold and not self._limit(job.policy, job.request, job.beyond, pool, BOTH)
+        kept = self._kept_from(mine, pool)
+        fits = fits and over_capacity(pool, job.request.sums) is None
+        was = job.avoiding
+        job.avoiding = tuple({*self.state.set_aside, *(node for node, until in job.avoids.items() if until > self.now)})
+        places = find_places(self.state, job, pool) if fits else None
+        job.avoiding = was
+        for out in reversed(kept):
+            out.end()
+        for lease in reversed(leases):
+            capacity.take(self.state, job, self.state.pools[lease.pool], capacity.held_by(lease))
+        return None if places is None else (mine, places)
+
+    def _move(self, job: JobRecord, pool: PoolState) -> None:
+        """Its places are kept for it, and what it still holds makes room for it (R17, R29)."""
+        found = self._would_go(job, pool)
+        assert found is not None
+        for lease in job.leases.values():
+            capacity.yield_use(self.state, job, self.state.pools[lease.pool], capacity.held_by(lease), 1)
+        capacity.nominate(self.state, nomination_of(self.state, job, pool, found[1]))
+        self.moved.append((job.key, pool.document.name, tuple(place.node for place in found[1])))
 
     def _goes_beside(self, job: JobRecord, pool: PoolState) -> bool:
         """Whether it only goes to nodes that do not help the job for which victims are looked for (R19)."""

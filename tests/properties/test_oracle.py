@@ -39,6 +39,8 @@ class Watched:
         slow = Oracle(state, now, frozenset(skip)).play(facts, in_line=in_line)
         assert told(facts) == (slow.granted, slow.opened)
         assert [fact.job for fact in facts if isinstance(fact, f.ResumeOrderedV1)] == slow.resumed
+        moved = [fact for fact in facts if isinstance(fact, f.MoveOrderedV1)]
+        assert [(fact.job, fact.pool, tuple(place.node for place in fact.places)) for fact in moved] == slow.moved
         return facts
 
 

@@ -58,6 +58,7 @@ from headrace.simulate.world import World
                 "1h: preemptions: expected 0, is 1",
             ),
         ),
+        ("R29_a_suspended_job_goes_on_elsewhere", ("1h: job l: expected running, is suspended",)),
     ],
 )
 def test_the_former_rule_decides_otherwise(name: str, formerly: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.facts import (
     AccountNumberedV1,
+    MoveOrderedV1,
     NodeApprovedV1,
     NodeCheckedV1,
     NodeCheckOrderedV1,
@@ -43,7 +44,7 @@ AMENDED = 2
 
 SINCE: dict[type[AnyFact], int] = dict.fromkeys(
     (
-        *(AccountNumberedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
+        *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
         *(TextsLockedV1, TextsUnlockedV1),
     ),
     2,

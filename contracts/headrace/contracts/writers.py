@@ -77,6 +77,7 @@ LAWS: tuple[Law, ...] = (
     Law(ALLOCATOR, f.GrowthEndedV1, "a pool", "growing"),
     Law(ALLOCATOR, f.StopOrderedV1, "a job", "starting, running"),
     Law(ALLOCATOR, f.ResumeOrderedV1, "a job", "suspended"),
+    Law(ALLOCATOR, f.MoveOrderedV1, "a job", "suspended"),
     Law(ALLOCATOR, f.JobRequeuedV1, "a job", "no lease left"),
     Law(ALLOCATOR, f.JobEndedV1, "a job", "pending, no lease left"),
     Law(ALLOCATOR, f.JobDismissedV1, "a job", "pending"),

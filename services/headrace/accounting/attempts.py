@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.accounting.rows import Attempt, Lease, plain
 from headrace.contracts import facts as f
 
-TAKEN = frozenset({"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout"})
+TAKEN = frozenset({"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved"})
 """Causes for which work is lost that the job did not give up itself."""
 
 

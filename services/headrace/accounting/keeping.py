@@ -1,4 +1,4 @@
-"""What is kept for jobs that wait: free units nominated for a preemptor (R27), or held back for one that has waited long (R16). Pure.
+"""What is kept for jobs: free units nominated for a preemptor (R27) or one that moves (R29), or held back for backfill (R16). Pure.
 
 R37 shows them as *kept* and charges nobody. How much of a place is kept is how much of it nobody holds: a victim is charged until it has
 left, and only then is the rest of its place kept. So it is worked out anew, after a record, for every node on which something is kept and
@@ -22,7 +22,7 @@ from headrace.contracts.mig import open_starts
 from headrace.domain.jobs import JobRecord
 from headrace.domain.state import NodeState, State
 
-OPENS = frozenset({f.PreemptionOrderedV1, f.HoldPlacedV1})
+OPENS = frozenset({f.PreemptionOrderedV1, f.MoveOrderedV1, f.HoldPlacedV1})
 """Facts from which on something may be kept for their job."""
 
 ON_NODES = (GPU, CPU, MEMORY)

@@ -4,7 +4,8 @@ The question it answers: *given the ledger so far, what has to be stated next?*
 
 Facts read: all. Facts written: `lease.granted`, `lease.revoked`, `stop.ordered`, `job.requeued`, `job.ended`, `job.dismissed`,
 `hold.placed`, `hold.lifted`, `reclaim.opened`, `preemption.ordered`, `preemption.dismissed`, `nomination.ended`, `mix.learned`,
-`policy.gated`, `growth.requested`, `growth.ended`, `node.set_aside`, `node.check_ordered`.
+`policy.gated`, `growth.requested`, `growth.ended`, `node.set_aside`, `node.check_ordered`,
+`move.ordered`.
 
 `decide` is the round: `settlement` answers what has happened to jobs, `proposals` judges what preemption found, `granting` hands out what
 is free, `learning` notes what is asked for, `gating` what windows and budgets say (R33), `growing` asks for nodes (R38). All are pure.

@@ -102,5 +102,6 @@ class Allocator:
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]
         moments += [next_growth(state, looked_at), next_check(state)]
+        moments += [until for job in state.suspended.values() for until in job.avoids.values()]
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
         return min((moment for moment in moments if moment is not None and moment > looked_at), default=None)

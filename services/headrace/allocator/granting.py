@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.headroom import bits_of
 from headrace.allocator.holding import Placing, lapsed
+from headrace.allocator.moving import Moving, move, nomination_of
 from headrace.allocator.resuming import Resuming, resume
 from headrace.allocator.rooms import Rooms
 from headrace.allocator.searching import Searching
@@ -18,8 +19,10 @@ from headrace.domain import capacity
 from headrace.domain.job_states import JobState
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.gates import may_start, must_borrow
+from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.reclaim.eligibility import RECLAIM
 from headrace.domain.scopes import over_capacity, over_limit, scopes_of, to_start, unbounded
+from headrace.domain.takings import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,10 +58,12 @@ class _Round:
         self.is_full = False
         self.facts: list[AnyFact] = []
         self.resuming = Resuming(state, skip)
+        self.moving = Moving(state, now, skip if state.terms.amended else state.suspended.keys())
         self._unbounded = unbounded(state)
         self._tried: list[tuple[JobRecord, PoolState, Place, Amounts]] = []
         self._taken: list[tuple[JobGroup, JobRecord]] = []
         self._lifted: list[Preemption] = []
+        self._moved: list[Preemption] = []
         self._on_probation: list[NodeState] = []
         self._rooms = Rooms(state, standings)
         self.searching = Searching(state, standings, self._rooms, now, skip)
@@ -77,7 +82,7 @@ class _Round:
             pool = self.state.pools[preemption.pool]
             capacity.lift(self.state, preemption)
             places = self._places(job, pool)
-            inside = preemption.cause == RECLAIM
+            inside = is_inside(self.state, job, pool) if preemption.cause == MOVED else preemption.cause == RECLAIM
             if places is None or not self._hold(job, pool, places, inside=inside, rule="R27"):
                 capacity.nominate(self.state, preemption)
                 continue
@@ -122,7 +127,7 @@ class _Round:
                     break
             else:
                 break
-        for name in self.resuming.pools() if self.state.suspended else ():
+        for name in sorted({*self.resuming.pools(), *self.moving.pools()}) if self.state.suspended else ():
             while name not in self.standings.boards and self._resume_before(self.state.pools[name], None):
                 pass
         for board in boards:
@@ -156,23 +161,53 @@ class _Round:
             return True
 
     def _resume_before(self, pool: PoolState, rank: Rank | None, board: Board | None = None) -> bool:
-        """Let the best-ranked suspended job go on where it was, if it ranks before `rank`; False when there is none (R29)."""
+        """Let the best-ranked suspended job go on, here or where it was, if it ranks before `rank`; False when there is none (R29)."""
         found = self._rooms.best_suspended(pool, self.resuming)
-        if found is None or (rank is not None and rank < found[0]) or self.is_full:
+        moves = self._rooms.best_moving(pool, self.moving, self.resuming) if self.moving else None
+        if moves is not None and (found is None or moves[0] < found[0]):
+            return self._goes_first(moves[0], rank, board) and self._move(moves[1], pool, moves[2])
+        return found is not None and self._goes_first(found[0], rank, board) and self._resume(found[1], pool)
+
+    def _goes_first(self, mine: Rank, rank: Rank | None, board: Board | None) -> bool:
+        """Whether a suspended job of the rank `mine` is next in a pool, before the candidate of `rank`."""
+        if (rank is not None and rank < mine) or self.is_full:
             return False
-        if board is not None and self.searching.keeps_from(board, found[0]):
-            return False
-        job = found[1]
+        return board is None or not self.searching.keeps_from(board, mine)
+
+    def _resume(self, job: JobRecord, pool: PoolState) -> bool:
+        """It goes on where it was; False if this record has no room for it."""
         fact = resume(job)
         if not self.room.takes((fact,)):
             self.is_full = not self.room.untouched
             return False
         for lease in job.leases.values():
             self._try(job, pool, capacity.gpu_part(lease))
-        self.resuming.take(job, pool)
-        self.facts.append(fact)
-        self.standings.refresh()
+        self._goes_on(job, [fact])
         return True
+
+    def _move(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...]) -> bool:
+        """It goes on in another place; False if this record has no room for it."""
+        facts = move(job, pool, places)
+        if not self.room.takes(facts):
+            self.is_full = not self.room.untouched
+            return False
+        kept = nomination_of(self.state, job, pool, places)
+        self._yield(kept, 1)
+        self._moved.append(kept)
+        self._goes_on(job, facts)
+        return True
+
+    def _goes_on(self, job: JobRecord, facts: list[AnyFact]) -> None:
+        self.resuming.take(job)
+        self.moving.take(job)
+        self.facts += facts
+        self.standings.refresh()
+
+    def _yield(self, kept: Preemption, sign: int) -> None:
+        """Count the places of a job that moves as kept, and what it holds as yielding, or, with -1, no more (R17, R29)."""
+        for lease in kept.job.leases.values():
+            capacity.yield_use(self.state, kept.job, self.state.pools[lease.pool], capacity.held_by(lease), sign)
+        (capacity.nominate if sign > 0 else capacity.lift)(self.state, kept)
 
     def _allowed(self, post: Post, requests: int) -> int:
         """Of the requests of a post those whose head does not go elsewhere: to an earlier pool of its order (R18, R19)."""
@@ -242,6 +277,8 @@ class _Round:
             if node.probation is not None and node.pool is not None:
                 node.probation.job = ""
                 node.pool.index.put(node)
+        for kept in self._moved:
+            self._yield(kept, -1)
         for preemption in self._lifted:
             capacity.nominate(self.state, preemption)
         for group, job in reversed(self._taken):

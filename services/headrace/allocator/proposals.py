@@ -117,6 +117,9 @@ def _why_over(state: State, preemption: Preemption, now: int) -> str:
         return "a place in it has become unusable"
     if not may_start(state, preemption.job, preemption.pool):
         return "nothing is granted there any more"
+    stop = preemption.job.stop
+    if stop is not None and stop.then != "requeue":
+        return f"the job ends: {stop.cause}"
     end = nomination_end(state, preemption)
     return "the preemptor did not start in time" if end is not None and now >= end else ""
 

@@ -65,9 +65,16 @@ class Resuming:
         ]
         return min(ranked, key=lambda entry: entry[0], default=None)
 
-    def take(self, job: JobRecord, pool: PoolState) -> None:
-        """It goes on."""
-        self._by_pool[pool.document.name].remove(job)
+    def take(self, job: JobRecord) -> None:
+        """It goes on, here or elsewhere."""
+        there = self._by_pool.get(next(iter(job.leases.values())).pool, [])
+        if job in there:
+            there.remove(job)
+
+    def rank(self, job: JobRecord) -> Rank | None:
+        """What a suspended job is ordered by where it was; None where it cannot go on there now."""
+        pool = self._state.pools[next(iter(job.leases.values())).pool]
+        return self._rank(job, pool) if job in self._by_pool.get(pool.document.name, ()) else None
 
     def _could(self, job: JobRecord) -> bool:
         """Whether all its devices are there, free for all its replicas, and on nodes in service, and nobody goes first there (R27)."""
@@ -95,12 +102,21 @@ class Resuming:
         if not inside and not (may_borrow(job) or self._fits(job, pool, asked, firm=not job.preemptible)):
             return None
         static = static_rank(self._state, job.policy, job.profile, pool)
-        return (0 if inside else 1, *static, 0 if inside else dominant_share(self._state, job.policy), *place_in_line(job))
+        share = 0 if inside else dominant_share(self._state, job.policy, kept_by(job) if self._state.terms.amended else None)
+        return (0 if inside else 1, *static, share, *place_in_line(job))
 
     def _fits(self, job: JobRecord, pool: PoolState, asked: Amounts, *, firm: bool) -> bool:
         """Whether what it is charged again fits in its unused reservation, by all use or by what cannot be preempted (R17)."""
         looked_at = with_reservation(self._state, job.policy, pool.document.name)
         return over_reservation(looked_at, pool.governed, asked, firm=firm) is None and not must_borrow(job.policy)
+
+
+def kept_by(job: JobRecord) -> Amounts:
+    """What a suspended job has held all along, and is charged for."""
+    kept: Amounts = {}
+    for lease in job.leases.values():
+        add_to(kept, capacity.without_gpus(lease))
+    return kept
 
 
 def resumed(job: JobRecord) -> Amounts:

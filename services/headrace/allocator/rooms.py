@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from headrace.allocator.holding import Stage
     from headrace.allocator.lines import Board, Candidate
+    from headrace.allocator.moving import Found, Moving
     from headrace.allocator.resuming import Resuming
     from headrace.allocator.standings import Standings
     from headrace.allocator.strands import Post
@@ -117,6 +118,27 @@ class Rooms:
             if found is None or length == len(line) or found[0] <= line[length][0]:
                 return found
         return None
+
+    def best_moving(self, pool: PoolState, moving: Moving, resuming: Resuming) -> Found | None:
+        """The best-ranked suspended job that moves to a pool, beside what is kept in each from it (R16, R29)."""
+
+        def show(there: PoolState, rank: Rank) -> None:
+            keeping = self.keeping.get(there.document.name)
+            if keeping is not None:
+                keeping.show(keeping.before(rank))
+
+        def goes_on(job: JobRecord) -> bool:
+            own = self._state.pools[next(iter(job.leases.values())).pool]
+            keeping = self.keeping.get(own.document.name)
+            if keeping is not None:
+                keeping.show(())
+            mine = resuming.rank(job)
+            if mine is None or keeping is None:
+                return mine is not None
+            keeping.show(keeping.before(mine))
+            return resuming.rank(job) is not None
+
+        return moving.best(pool, goes_on, show)
 
     def room(self, post: Post, requests: int) -> int:
         """Of the requests of a post those that could be granted there now."""

@@ -49,6 +49,15 @@ class LeaseState:
     charged: Amounts = field(default_factory=nothing)
     """What counts against budgets at the moment (`meters.charge`)."""
 
+    @property
+    def yields(self) -> bool:
+        """True if what it holds no longer counts as use (R17): its job makes room for another, or moves to another place (R29).
+
+        Of a victim that is suspended, what it still holds counts again: it gives up no more than its devices.
+        """
+        job = self.job
+        return bool(job.yields_to) and (not self.suspended_at or job.nomination is not None)
+
 
 @dataclass(slots=True, eq=False)
 class JobRecord:
@@ -98,7 +107,7 @@ class JobRecord:
     stop: Ladder | None = None
     stop_sequence: int = 0
     stop_at: int = 0
-    yields_to: str = ""  # the preemption it makes room for: its use counts no more (R17)
+    yields_to: str = ""  # the preemption it makes room for, or its own move (R29): its use counts no more (R17)
     barred_from: str = ""  # the pool it may not re-enter before the preemptor it yielded to has started (R27)
     nomination: Preemption | None = None
     checkpoint: str = ""

@@ -116,7 +116,7 @@ class Pending:
 
     def add(self, job: JobRecord, now: int) -> None:
         """Put a pending job in line, or aside while something of its own keeps it from starting."""
-        job.avoiding = _avoided(job, now)
+        job.avoiding = avoided(job, now)
         if job.avoiding:
             heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
         if job.waits_for or job.nomination is not None or job.doomed_by or job.locked:
@@ -200,7 +200,7 @@ class Pending:
         """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
         while self._delayed and self._delayed[0][0] <= now:
             _, _, job = heapq.heappop(self._delayed)
-            if job.state is JobState.PENDING and (job.key in self.aside or job.avoiding != _avoided(job, now)):
+            if job.state is JobState.PENDING and (job.key in self.aside or job.avoiding != avoided(job, now)):
                 self.remove(job)
                 self.add(job, now)
 
@@ -252,6 +252,6 @@ def _in_line(jobs: list[JobRecord]) -> bool:
     return True
 
 
-def _avoided(job: JobRecord, now: int) -> tuple[str, ...]:
-    """Nodes that the job is kept away from (R36), by name."""
+def avoided(job: JobRecord, now: int) -> tuple[str, ...]:
+    """Nodes that the job is kept away from at `now` (R36), by name."""
     return tuple(sorted(node for node, until in job.avoids.items() if until > now)) if job.avoids else ()

@@ -36,9 +36,15 @@ class Proposal:
     rule: str
 
 
+MOVED = "moved"
+"""The cause of a nomination for a suspended job that goes on in another place, and of the end of its attempt (R29)."""
+
+
 @dataclass(slots=True, eq=False)
 class Preemption:
     """An ordered preemption, until it is settled. While `kept`, its places are nominated for the preemptor (R27).
+
+    The move of a suspended job (R29) is one without victims: the job itself has to leave its place, and there is nothing to settle.
 
     `all_left_at`: when the last victim left; `overdue_at`: when the last of their leases so far became overdue (R28).
     """

@@ -90,6 +90,7 @@ OF_A_JOB: dict[type, _Shown] = {
     f.LeaseOverranV1: _Shown("lease", "overran", (*_LEASE, "device", "limit", "used", "at")),
     f.LeaseSuspendedV1: _Shown("lease", "suspended", (*_LEASE, "how", "at")),
     f.ResumeOrderedV1: _Shown("job", "resuming", ("job", "attempt", "min_runtime")),
+    f.MoveOrderedV1: _Shown("job", "moving", ("job", "attempt", "pool", "places", "rule")),
     f.LeaseResumedV1: _Shown("lease", "resumed", (*_LEASE, "at")),
     f.LeaseRungV1: _Shown("lease", "rung", (*_LEASE, "rung", "took", "result", "at")),
     f.LeaseEndedV1: _Shown(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.domain.job_states import JobState
 from headrace.domain.why.waits import wait_of
 from headrace.views.visibility import hide_others
 
@@ -85,7 +86,7 @@ def _first_in_line(state: State, queues: frozenset[Queue]) -> dict[Queue, JobRec
     for preemption in state.preemptions.values():
         job = preemption.job
         queue = (*job.policy.key, job.profile)
-        if preemption.kept and queue in queues:
+        if preemption.kept and queue in queues and job.state is JobState.PENDING:  # one that moves may not wait yet
             _put(first, queue, job, kept=True)
     return {queue: job for queue, (_, job) in first.items()}
 

@@ -40,10 +40,10 @@ def _is_under(state: State, job: JobRecord, name: Name) -> bool:
 
 def _is_in_pool(state: State, job: JobRecord, pool: str) -> bool:
     """Whether it holds a lease there, waits for one, or is to have what others give up there."""
-    if job.leases:
-        return any(lease.pool == pool for lease in job.leases.values())
-    profile = state.profile(job.tenant, job.profile)
     kept = job.nomination is not None and job.nomination.pool == pool
+    if job.leases:
+        return kept or any(lease.pool == pool for lease in job.leases.values())
+    profile = state.profile(job.tenant, job.profile)
     search = state.pools[pool].search
     return kept or (search is not None and search.job is job) or (profile is not None and pool in profile.pools)
 

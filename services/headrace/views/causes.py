@@ -102,6 +102,8 @@ class _Trail:
                 yield self._victims[fact.job]
             case "preempted":
                 yield from self.last(f.PreemptionForcedV1, of=fact.job)
+            case "moved":
+                yield from self.last(f.MoveOrderedV1, of=(fact.job, fact.attempt))
             case "cancelled":
                 yield from self.last(f.JobCancelRequestedV1, of=fact.job)
             case "drain":
@@ -133,7 +135,12 @@ class _Trail:
     def granted(self, fact: f.LeaseGrantedV1) -> Iterator[Ref]:
         yield from self.waits_since(fact.job)
         yield from self.last(f.PreemptionOrderedV1, of=fact.job)
+        yield from self.last(f.MoveOrderedV1, of=(fact.job, fact.attempt - 1))
         yield from self.last(f.HoldPlacedV1, of=fact.job)
+
+    def nominated(self, fact: f.NominationEndedV1) -> Iterator[Ref]:
+        """The preemption by its name; else the move of the job, which has none of its own."""
+        yield from tuple(self.last(f.PreemptionOrderedV1, of=fact.preemption)) or self.last(f.MoveOrderedV1, of=fact.job)
 
     def over(self, fact: Any) -> Iterator[Ref]:
         """A job that ends, or waits again: its attempt's ends; else what was asked of it while it waited."""
@@ -172,7 +179,7 @@ _RULES: dict[type, Callable[[_Trail, Any], Iterable[Ref]]] = {
     f.PreemptionDismissedV1: lambda trail, fact: trail.last(f.PreemptionProposedV1, f.ReclaimOpenedV1, of=fact.job),
     f.PreemptionOrderedV1: lambda trail, fact: trail.last(f.PreemptionProposedV1, f.ReclaimOpenedV1, of=fact.job),
     f.PreemptionSettledV1: _Trail.settled,
-    f.NominationEndedV1: lambda trail, fact: trail.last(f.PreemptionOrderedV1, of=fact.preemption),
+    f.NominationEndedV1: _Trail.nominated,
     f.HoldPlacedV1: lambda trail, fact: trail.waits_since(fact.job),
     f.HoldLiftedV1: lambda trail, fact: trail.last(f.HoldPlacedV1, of=fact.job),
     f.LeaseGrantedV1: _Trail.granted,
@@ -181,6 +188,7 @@ _RULES: dict[type, Callable[[_Trail, Any], Iterable[Ref]]] = {
     f.LeaseOverdueV1: lambda trail, fact: trail.last(f.StopOrderedV1, of=(fact.job, fact.attempt)),
     f.LeaseSuspendedV1: lambda trail, fact: trail.last(f.StopOrderedV1, of=(fact.job, fact.attempt)),
     f.ResumeOrderedV1: lambda trail, fact: trail.last(f.LeaseSuspendedV1, of=(fact.job, fact.attempt)),
+    f.MoveOrderedV1: lambda trail, fact: trail.last(f.LeaseSuspendedV1, of=(fact.job, fact.attempt)),
     f.LeaseResumedV1: lambda trail, fact: trail.last(f.ResumeOrderedV1, of=(fact.job, fact.attempt)),
     f.CheckpointRegisteredV1: lambda trail, fact: trail.attempt_began(fact),
     f.StopOrderedV1: _Trail.stop_of,

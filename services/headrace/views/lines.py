@@ -111,7 +111,7 @@ def _forced(fact: f.PreemptionForcedV1) -> Line:
     return f"{fact.author} takes its units by force: {fact.reason}" if is_own else "an operator takes its units by force", "R24"
 
 
-_REQUEUED_BY = {"preempted": "R29", "requeued": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
+_REQUEUED_BY = {"preempted": "R29", "requeued": "R29", "moved": "R29", "drain": "R28", "refused": "R36", "start_timeout": "R35"}
 """The rule by which a job went back into line, by its cause; R32 for the rest."""
 
 
@@ -135,6 +135,11 @@ def _preempts(fact: f.PreemptionOrderedV1) -> Line:
     others = [f"jobs of {SOMEBODY}"] if len(own) < len(fact.victims) else []
     nodes = ", ".join(sorted({place.node for place in fact.places}))
     return f"takes back from {', '.join([*own, *others])} ({fact.cause}), kept for it on {nodes}", fact.rule
+
+
+def _moves(fact: f.MoveOrderedV1) -> Line:
+    nodes = ", ".join(sorted({place.node for place in fact.places}))
+    return f"goes on elsewhere, from its checkpoint: units are kept for it in pool {fact.pool}, on {nodes}", fact.rule
 
 
 def _kept_on(fact: f.HoldPlacedV1) -> str:
@@ -179,6 +184,7 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
         f"suspended{_replica(fact.rank)}: its devices are free for others, its place in memory is kept" + _by(fact.how),
         "R29",
     ),
+    f.MoveOrderedV1: _moves,
     f.ResumeOrderedV1: lambda _fact: ("goes on where it was suspended", "R29"),
     f.LeaseResumedV1: lambda fact: (f"runs again{_replica(fact.rank)}", "R29"),
     f.LeaseRungV1: lambda fact: (f"{fact.rung}: {fact.result}, took {format_duration(fact.took)}{_replica(fact.rank)}", "R28"),

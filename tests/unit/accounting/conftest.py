@@ -30,6 +30,7 @@ from headrace.contracts.codec import encode
 from headrace.contracts.documents import Policy, PolicyProfile, Pool, Profile
 from headrace.contracts.facts import Fact
 from headrace.contracts.ids import job_key, make_job_id
+from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.contracts.records import Record, digest
 from headrace.contracts.subjects import NODE_WRITER, ledger
 from headrace.domain.fold.ledger import Ledger
@@ -232,6 +233,13 @@ class Tables:
 
 _ATTEMPT = tuple(name for name in Attempt.__dataclass_fields__ if name != "leases")
 _LEASE = tuple(Lease.__dataclass_fields__)
+
+
+@pytest.fixture
+def amended(story: Story) -> Story:
+    """A ledger of an installation at the newest level."""
+    story.tell(0, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    return story
 
 
 @pytest.fixture

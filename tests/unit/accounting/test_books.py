@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -50,13 +49,6 @@ def lost_by_the_provider(tables: Tables) -> dict[str, int]:
     for row, measures in tables.days.items():
         sums[row[8]] += measures[-1]
     return {key: total for key, total in sums.items() if total}
-
-
-@pytest.fixture
-def amended(story: Story) -> Story:
-    """A ledger of an installation at the newest level."""
-    story.tell(0, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
-    return story
 
 
 def test_v1_to_v3_are_charged_to_the_unit(story: Story, tables: Tables) -> None:

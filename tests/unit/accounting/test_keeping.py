@@ -5,7 +5,7 @@ from typing import Any
 from headrace.accounting.books import Books
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Pool
-from headrace.contracts.facts.fact import DeviceShare, Place
+from headrace.contracts.facts.fact import DeviceShare, Ladder, Place
 from tests.unit.accounting.conftest import GPU, SECOND, Story, Tables
 
 
@@ -61,6 +61,34 @@ def test_a_nomination_that_ends_keeps_nothing_more(story: Story, tables: Tables)
     story.tell(30, "allocator", f.NominationEndedV1(preemption="p1", job=preemptor, why="it took too long"))
     tables.settle(story.books)
     assert kept(tables) == [("high", 10, 30, 2)]
+
+
+def test_the_new_place_of_a_suspended_job_is_kept_from_the_order_to_move_until_it_has_it(
+    amended: Story, tables: Tables
+) -> None:  # R29, R37
+    """It is charged for no GPU meanwhile, and what was lost is what ran since its last checkpoint."""
+
+    def stop(cause: str, then: str) -> f.StopOrderedV1:
+        return f.StopOrderedV1(job=job, attempt=1, ladder=Ladder(cause=cause, callback_grace=0, term_grace=0, then=then))
+
+    amended.policy(0, "low", 0)
+    job = amended.submit(1, 1, "low", 1)
+    grant(amended, 2, job, 0)
+    amended.start(3, job)
+    amended.tell(5, "allocator", stop("preempted", "suspend"))
+    amended.tell(10, "node.n1", f.LeaseSuspendedV1(job=job, attempt=1, at=10 * SECOND))
+    moved = f.MoveOrderedV1(job=job, attempt=1, pool="hq", places=(place(1),))
+    amended.tell(20, "allocator", moved, stop("moved", "requeue"))
+    amended.end(22, job)
+    amended.tell(23, "allocator", f.JobRequeuedV1(job=job, attempt=1, cause="moved"))
+    grant(amended, 24, job, 1, attempt=2)
+    tables.settle(amended.books)
+
+    assert kept(tables) == [("low", 20, 24, 1)]
+    assert [(row.since, row.until) for row in tables.suspensions.values()] == [(10 * SECOND, 22 * SECOND)]
+    used = [(since, use.until) for (_, key, since), use in tables.usage.items() if key == "gpu"]
+    lost = [(row["lost_from"], row["lost_until"]) for row in tables.leases.values() if row["lost_from"] is not None]
+    assert (used, lost) == ([(3 * SECOND, 10 * SECOND)], [(3 * SECOND, 22 * SECOND)])
 
 
 def test_what_is_kept_for_one_that_has_waited_long_is_what_is_free_of_its_places(story: Story, tables: Tables) -> None:  # R16

@@ -168,7 +168,7 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
             names = _accounts_of(state, job, lease.pool)
             for total in (pools[lease.pool], *(accounts[name] for name in names if name in accounts)):
                 add_to(total[0], held_by(lease).amounts)
-                if not job.yields_to or lease.suspended_at:
+                if not job.yields_to or (lease.suspended_at and job.nomination is None):
                     add_to(total[1], held_by(lease).amounts)
             for name in names:
                 if not job.preemptible:

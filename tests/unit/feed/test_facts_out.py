@@ -211,6 +211,11 @@ def test_every_public_field_is_a_field_of_its_fact():
             {**PLAN, "why": "not needed"},
         ),
         (
+            f.MoveOrderedV1(job=MINE, attempt=1, pool="hall", places=()),
+            f"acme.job.moving.{ULID}",
+            {"job": MINE, "attempt": 1, "pool": "hall", "places": [], "rule": "R29"},
+        ),
+        (
             f.NominationEndedV1(preemption=f"{MINE}@7", job=MINE, why="too late"),
             f"acme.nomination.ended.{ULID}",
             {"preemption": f"{MINE}@7", "job": MINE, "why": "too late"},

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.fact import Place
+from headrace.contracts.facts.fact import Ladder, Place
 from headrace.contracts.facts.preemption import Victim
+from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.feed.heads import Head, Heads
 from headrace.views.roster import Roster, jobs_of
 
@@ -72,6 +73,25 @@ def test_a_job_that_units_are_kept_for_is_the_head(hall, heads):
         ),
     )
     assert [(head.job, head.reason) for _, head in told(heads, hall)] == [(preemptor, "WAITING_FOR_PREEMPTION")]
+
+
+def test_a_job_that_moves_is_no_head_before_it_waits(hall, heads):
+    """R29: it may still hold the place where it was suspended."""
+    job = hall.job(1)
+    hall.say("governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    hall.start(job)
+    stop = Ladder(cause="preempted", callback_grace=0, term_grace=0, then="suspend")
+    hall.say("allocator", f.StopOrderedV1(job=job, attempt=1, ladder=stop))
+    hall.say("node.gpu01", f.LeaseSuspendedV1(job=job, attempt=1, at=0))
+    places = (Place(node="gpu01", amounts={"gpu": 126_000}),)
+    hall.say("allocator", f.MoveOrderedV1(job=job, attempt=1, pool="hall", places=places))
+    hall.stop(job, "moved")
+    assert told(heads, hall) == []
+    hall.end(job, exit_code=137, outcome="killed")
+    hall.say("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="moved"))
+    assert [head.job for _, head in told(heads, hall)] == [job]
 
 
 def test_a_reason_that_others_change_is_told_when_its_turn_comes(hall, heads):

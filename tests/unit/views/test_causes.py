@@ -86,6 +86,9 @@ def test_looking_both_ways_from_the_order_finds_both_jobs_and_nobody_else(v2):
         ("R24_force.yaml", f.StopOrderedV1, f.PreemptionForcedV1),
         ("R29_suspended_jobs_wait_in_memory.yaml", f.ResumeOrderedV1, f.LeaseSuspendedV1),
         ("R29_suspended_jobs_wait_in_memory.yaml", f.LeaseSuspendedV1, f.StopOrderedV1),
+        ("R29_a_suspended_job_goes_on_elsewhere.yaml", f.MoveOrderedV1, f.LeaseSuspendedV1),
+        ("R29_a_suspended_job_goes_on_elsewhere.yaml", f.StopOrderedV1, f.MoveOrderedV1),
+        ("R29_a_suspended_job_goes_on_elsewhere.yaml", f.LeaseGrantedV1, f.MoveOrderedV1),
         ("R10_limit_shrinks_and_grows.yaml", f.JobDismissedV1, f.PolicyAppliedV1),
         ("R16_units_are_kept_for_who_has_waited_long.yaml", f.HoldPlacedV1, f.JobAdmittedV1),
     ],
@@ -104,6 +107,12 @@ def test_only_submissions_documents_and_what_nodes_say_of_themselves_have_no_cau
         told = Told(path.name)
         loose = {type(each.fact) for each in told.stated if not told.links[each.ref] and getattr(each.fact, "job", "")}
         assert loose <= of_a_job, path.name
+
+
+def test_what_is_given_up_answers_the_move_that_it_was_kept_for():
+    move = Stated((5, 0), f.MoveOrderedV1(job="a.b.c", attempt=1, pool="hq", places=()))
+    ended = Stated((9, 0), f.NominationEndedV1(preemption="a.b.c@5", job="a.b.c", why="gone"))
+    assert causes([move, ended])[ended.ref] == (move.ref,)
 
 
 def test_an_order_ties_the_jobs_in_it():

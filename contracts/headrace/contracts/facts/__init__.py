@@ -29,6 +29,7 @@ from headrace.contracts.facts.allocation import (
     LeaseGrantedV1,
     LeaseRevokedV1,
     MixLearnedV1,
+    MoveOrderedV1,
     NodeCheckOrderedV1,
     NodeSetAsideV1,
     PolicyGatedV1,
@@ -138,6 +139,7 @@ AnyFact = (
     | GrowthEndedV1
     | StopOrderedV1
     | ResumeOrderedV1
+    | MoveOrderedV1
     | JobRequeuedV1
     | JobEndedV1
     | JobDismissedV1
@@ -207,6 +209,7 @@ __all__ = [
     "LedgerSealedV1",
     "MembershipClaimedV1",
     "MixLearnedV1",
+    "MoveOrderedV1",
     "NodeApprovedV1",
     "NodeCheckOrderedV1",
     "NodeCheckedV1",

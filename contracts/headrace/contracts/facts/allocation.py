@@ -69,6 +69,21 @@ class ResumeOrderedV1(Fact, frozen=True, kw_only=True, tag="resume.ordered.v1"):
     min_runtime: int = 0
 
 
+class MoveOrderedV1(Fact, frozen=True, kw_only=True, tag="move.ordered.v1"):
+    """A suspended job goes on in another place, from its newest checkpoint (R29).
+
+    The suspended attempt is stopped by the `stop.ordered` of the same record, with the cause `moved`. Meanwhile `places` in `pool`, one for
+    each replica, are nominated for the job (R27), until its next attempt starts or a `nomination.ended` names the move. That calls it
+    `<job>@<sequence of this record>`.
+    """
+
+    job: str
+    attempt: int
+    pool: str
+    places: tuple[Place, ...]
+    rule: str = "R29"
+
+
 class GrowthRequestedV1(Fact, frozen=True, kw_only=True, tag="growth.requested.v1"):
     """So many nodes more are wanted in a pool that can create them (R38), for these jobs and such as they; the first of them are named."""
 
@@ -90,10 +105,10 @@ class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     """The job is pending again and keeps its admission time.
 
     `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`, `requeued` (its
-    owner's wish); for one that was suspended also `suspend_max`, `device_lost`, `suspension_lost` (it ended meanwhile). `min_runtime` is
-    the job's own from now on, doubled after each preemption (R29); `not_before` holds it back after a loss (R32); microseconds. Until
-    `avoid_until` it is kept away from the nodes in `avoid`, which did not start it (R36). `may_overlap`: its node was lost without a word,
-    so the old attempt may still run while the next one does (R32).
+    owner's wish); for one that was suspended also `suspend_max`, `device_lost`, `suspension_lost` (it ended meanwhile), `moved` (it goes
+    on in another place). `min_runtime` is the job's own from now on, doubled after each preemption (R29); `not_before` holds it back
+    after a loss (R32); microseconds. Until `avoid_until` it is kept away from the nodes in `avoid`, which did not start it (R36).
+    `may_overlap`: its node was lost without a word, so the old attempt may still run while the next one does (R32).
     """
 
     job: str

@@ -267,9 +267,9 @@ def _job_dismissed(state: State, fact: f.JobDismissedV1, _sequence: int, _place:
 def _finish(state: State, job: JobRecord, final: JobState, reason: str, message: str) -> None:
     if job.state is JobState.PENDING:
         job.policy.pending -= 1
-        end_nomination(state, job)
         end_hold(state, job.key)
         state.pending.remove(job)
+    end_nomination(state, job)
     if state.barred:
         lift_bar(state, job.key)
     for table in (state.cancels, state.unsettled, state.doomed, state.forced):

@@ -282,8 +282,8 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
         capacity.count_overdue(state, pool, lease, -1)
     capacity.give_back(state, job, pool, capacity.held_by(lease))
     uncharge(lease, state.now)
-    if job.yields_to and not lease.suspended_at:
-        capacity.yield_use(state, job, pool, lease, -1)
+    if lease.yields:
+        capacity.yield_use(state, job, pool, capacity.held_by(lease), -1)
     node = state.nodes.get(lease.node)
     if node is not None:
         node.leases.pop(f"{job.key}/{lease.rank}", None)

@@ -19,7 +19,9 @@ def end_nomination(state: State, job: JobRecord) -> None:
     preemption = job.nomination
     if preemption is None:
         return
-    job.nomination = None
+    for lease in job.leases.values():  # it moves, and has not left its former place: what it holds there counts again (R29)
+        capacity.yield_use(state, job, state.pools[lease.pool], capacity.held_by(lease), -1)
+    job.nomination, job.yields_to = None, ""
     preemption.kept = False
     if preemption.settled:
         state.preemptions.pop(preemption.id, None)

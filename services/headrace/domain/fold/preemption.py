@@ -110,7 +110,8 @@ def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _
         leaving = () if job.nomination.settled else job.nomination.leaving
         end_nomination(state, job)
         lift_bar(state, job.key, but=leaving)
-        state.pending.add(job, state.now)
+        if job.state is JobState.PENDING:  # one that moves may not have left its former place yet (R29)
+            state.pending.add(job, state.now)
 
 
 def _settled(state: State, fact: f.PreemptionSettledV1, _sequence: int, _place: int) -> None:

@@ -1,15 +1,17 @@
-"""The fold of suspending and resuming (R29): devices are set free and held again, all the rest of a lease stays held meanwhile."""
+"""The fold of suspending, resuming and moving (R29): devices are set free and held again, all the rest of a lease stays held meanwhile."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
+from headrace.contracts.amounts import add_to
 from headrace.domain import capacity
 from headrace.domain.fold.nodes import held, note_left
 from headrace.domain.job_states import JobState
 from headrace.domain.meters import charge
 from headrace.domain.phases import watch
+from headrace.domain.takings import MOVED, Preemption
 
 if TYPE_CHECKING:
     from headrace.domain.jobs import JobRecord
@@ -67,6 +69,25 @@ def _resume_ordered(state: State, fact: f.ResumeOrderedV1, _sequence: int, _plac
     watch(state, job)
 
 
+def _move_ordered(state: State, fact: f.MoveOrderedV1, sequence: int, _place: int) -> None:
+    """Its new places are nominated, and what it still holds where it was suspended yields to them (R17, R29)."""
+    job, pool = state.jobs.get(fact.job), state.pools.get(fact.pool)
+    if job is None or pool is None or job.state is not JobState.SUSPENDED or job.attempt != fact.attempt:
+        return
+    if len(job.leases) < job.request.replicas or job.yields_to:  # it has ended in part, or was told to yield, meanwhile
+        return
+    total: dict[str, int] = {}
+    for place in fact.places:
+        add_to(total, place.amounts)
+    id_ = f"{fact.job}@{sequence}"
+    move = Preemption(id_, job, fact.pool, MOVED, (), fact.places, total, sequence, state.now, leaving={job.key}, settled=True)
+    state.preemptions[id_] = move
+    for lease in job.leases.values():
+        capacity.yield_use(state, job, state.pools[lease.pool], capacity.held_by(lease), 1)
+    job.nomination, job.yields_to = move, id_
+    capacity.nominate(state, move)
+
+
 def _lease_resumed(state: State, fact: f.LeaseResumedV1, _sequence: int, _place: int) -> None:
     lease = held(state, fact.job, fact.attempt, fact.rank)
     if lease is None or not lease.resuming:
@@ -83,5 +104,6 @@ def _lease_resumed(state: State, fact: f.LeaseResumedV1, _sequence: int, _place:
 HANDLERS: dict[type, Any] = {
     f.LeaseSuspendedV1: _lease_suspended,
     f.ResumeOrderedV1: _resume_ordered,
+    f.MoveOrderedV1: _move_ordered,
     f.LeaseResumedV1: _lease_resumed,
 }

@@ -10,6 +10,7 @@ from headrace.domain.scopes import over_reservation, policy_scope, with_reservat
 from headrace.domain.supply import known_to
 
 if TYPE_CHECKING:
+    from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Profile
     from headrace.domain.jobs import JobRecord
     from headrace.domain.pending import JobGroup
@@ -52,7 +53,7 @@ def _fits(state: State, group: JobRecord | JobGroup, pool: PoolState, *, firm: b
     return over_reservation(scopes, pool.governed, group.request.total, firm=firm) is None
 
 
-def rank(state: State, group: JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:
+def rank(state: State, group: JobRecord | JobGroup, job: JobRecord, pool: PoolState, *, inside: bool) -> Rank:
     """The key by which candidates of a pool are ordered, smaller first (R15).
 
     1. fits in the unused reservation, 2. the pool's profile order, 3. the profile's policy order, 4. policy priority, higher first,
@@ -81,11 +82,11 @@ def _policy_position(profile: Profile | None, tenant: str, name: str) -> int:
     return next((place for place, listed in enumerate(order) if listed in (name, full)), len(order))
 
 
-def dominant_share(state: State, policy: PolicyState) -> int:
+def dominant_share(state: State, policy: PolicyState, without: Amounts | None = None) -> int:
     """The greatest share of any governed key that the policy borrows, divided by its weight, in steps of 2^-32, rounded down.
 
     Borrowed is use above the policy-wide reservation; the share is of the known capacity of the pools its profiles reach, without what
-    is dedicated to others (R21).
+    is dedicated to others (R21). `without`: use that does not count, because the job that is ranked holds it itself (R29).
     """
     if not policy.share_base:
         policy.share_base = _capacity_reached(state, policy)
@@ -93,6 +94,8 @@ def dominant_share(state: State, policy: PolicyState) -> int:
     greatest = 0
     for key, base in policy.share_base.items():
         over = policy.wide.use.get(key, 0) - reservation.get(key, 0)
+        if without is not None:
+            over -= without.get(key, 0)
         if over > 0 and base > 0:
             greatest = max(greatest, (over << SHARE_STEPS) // (base * policy.document.weight))
     return greatest

@@ -32,7 +32,7 @@ def holding_of(state: State, job: JobRecord) -> Holding | None:
         return None
     leases = job.leases.values()
     # What is suspended is charged with the little that it keeps, whatever becomes of the rest of its gang (R29).
-    yielding = [lease for lease in leases if not lease.suspended_at] if job.yields_to else []
+    yielding = [lease for lease in leases if lease.yields]
     return Holding(job, pool, tuple(map(capacity.held_by, leases)), yields=tuple(map(capacity.held_by, yielding)))
 
 

@@ -18,6 +18,7 @@ from headrace.domain.why.ends import Ends
 from headrace.domain.why.forecast import Forecast, expected_start
 from headrace.domain.why.needs import holders, pool_need, waiters
 from headrace.domain.why.reclaims import reclaim_in
+from headrace.domain.why.suspended import explain_suspended, moving_to
 from headrace.domain.why.waits import other_tenants, pools_of, shown, wait_of, waits_in
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ BY_RECLAIM = "it takes back what is borrowed, and those who hold it are gone at 
 
 def explain(state: State, job: JobRecord, now: int) -> WhyView:
     """The whole answer to *why* at log time `now`."""
+    if job.state is JobState.SUSPENDED:
+        return explain_suspended(state, job, now)
     if job.state is not JobState.PENDING:
         message = job.message or _not_waiting(job)
         return WhyView(job=job.key, state=job.state, reason=job.reason, message=message, sequence=state.sequence, now=now)
@@ -99,9 +102,6 @@ def _lines(those: Sequence[Holder], more: int) -> tuple[str, ...]:
 def _not_waiting(job: JobRecord) -> str:
     if job.state is JobState.STOPPING and job.stop is not None:
         for_whom = f" for {shown(job, job.stop.preemptor)}" if job.stop.preemptor else ""
-        return f"it is being stopped ({job.stop.cause}){for_whom}"
-    if job.state is JobState.SUSPENDED:
-        devices = ", ".join(f"{lease.node}/{share.device}" for lease in job.leases.values() for share in lease.devices)
-        return f"it is suspended, and goes on when its devices are free again: {devices}"
+        return f"it is being stopped ({job.stop.cause}){for_whom}{moving_to(job)}"
     where = ", ".join(sorted({lease.node for lease in job.leases.values()}))
     return f"it is not waiting: it is {job.state}" + (f" on {where}" if where else "")

@@ -11,6 +11,7 @@ from headrace.domain.queueing.holds import has_room
 from headrace.domain.reclaim.eligibility import anybody_above, causes
 from headrace.domain.reclaim.victims import NoPlan, Plan, search
 from headrace.domain.scopes import over_limit, over_reservation, policy_side, scopes_of, to_grant
+from headrace.domain.takings import MOVED
 from headrace.domain.why.needs import shown_holders
 from headrace.domain.why.waits import numbers_of
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 HAS_ROOM = "it has room without"
 NOT_YET = "it could not start if it had what it needs"
 KEPT = "it has taken back what it needs: places are kept for it"
+KEPT_TO_MOVE = "it was suspended and goes on in another place: places are kept for it"
 NOBODY_BORROWS = "nobody in pool {} holds more than its reservation"
 
 
 def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: Ends) -> ReclaimView:
     """What taking back in this pool would give the job at log time `now`."""
+    if job.nomination is not None and job.nomination.cause == MOVED:
+        return ReclaimView(could=False, why=KEPT_TO_MOVE)
     if job.nomination is not None:
         return ReclaimView(could=True, why=KEPT, cause=job.nomination.cause)
     forbidden = _forbidden(state, job, pool)

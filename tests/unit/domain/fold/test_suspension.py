@@ -8,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.amounts import CPU, GPU, GPU_UNITS, JOB
 from headrace.contracts.documents import Policy, PolicyProfile, PreemptionTerms
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.domain.job_states import JobState
 from headrace.domain.phases import START_TIMEOUT, limit_of, walking
 from headrace.domain.reclaim.eligibility import lost_work, protected_until
@@ -202,3 +203,88 @@ def test_the_accounts_add_up_if_one_is_told_to_yield_though_it_is_suspended(then
     found.append(hall.adds_up())
 
     assert found == [[]] * len(found)
+
+
+def moves(hall, *places, attempt=1):
+    hall.say("allocator", f.MoveOrderedV1(job=hall.job.key, attempt=attempt, pool="hall", places=places))
+
+
+def place(node, *devices):
+    shares = tuple(DeviceShare(device=f"g{number}", units=GPU_UNITS) for number in devices)
+    return Place(node=node, devices=shares, amounts=gpus(len(devices)) | {JOB: 1})
+
+
+class Moving(Scene):
+    """`v` is suspended, and is to go on on the other node."""
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.stop_it()
+        self.suspend()
+        moves(self, place("n2", 0, 1))
+        self.move = self.job.nomination
+        self.stop_it("moved", "requeue")
+
+
+def test_one_that_moves_is_used_once_while_its_new_place_is_kept():
+    hall = Moving()
+    assert (hall.move.places, hall.move.leaving, hall.job.yields_to) == ((place("n2", 0, 1),), {hall.job.key}, hall.move.id)
+    assert (hall.job.policy.wide.use, hall.pool.nominated) == (gpus(2) | {JOB: 1}, gpus(2) | {JOB: 1})
+    assert (hall.job.state, hall.state.suspended, hall.adds_up()) == (JobState.STOPPING, {}, [])
+
+
+def test_one_that_moves_waits_aside_when_it_has_left_and_starts_where_its_place_is_kept():
+    hall = Moving()
+    hall.later(2)
+    hall.end(hall.job, outcome="killed", exit_code=137)
+    assert (hall.move.leaving, hall.move.all_left_at, hall.adds_up()) == (set(), hall.now, [])
+    hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
+    assert (hall.job.state, hall.state.pending.aside, hall.adds_up()) == (JobState.PENDING, {hall.job.key: hall.job}, [])
+    hall.grant(hall.job, ("n2", 0, 2))
+    assert (hall.job.nomination, hall.state.preemptions, hall.pool.nominated, hall.adds_up()) == (None, {}, {}, [])
+    assert hall.job.preemptions == 1
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_when_its_new_place_is_given_up_what_it_still_holds_counts_again(left):
+    hall = Moving()
+    if left:
+        hall.end(hall.job, outcome="killed", exit_code=137)
+    hall.say("allocator", f.NominationEndedV1(preemption=hall.move.id, job=hall.job.key, why="gone"))
+    assert (hall.job.nomination, hall.job.yields_to, hall.state.preemptions, hall.adds_up()) == (None, "", {}, [])
+    assert (hall.job.policy.wide.use, hall.state.pending.aside) == ({} if left else {JOB: 1}, {})
+    if not left:
+        hall.end(hall.job, outcome="killed", exit_code=137)
+    hall.say("allocator", f.JobRequeuedV1(job=hall.job.key, attempt=1, cause="moved"))
+    assert (hall.state.pending.group_of(hall.job).head(), hall.adds_up()) == (hall.job, [])
+
+
+def test_nothing_is_kept_for_one_that_ends_on_its_way():
+    hall = Moving()
+    hall.end(hall.job, outcome="killed", exit_code=137)
+    hall.say("allocator", f.JobEndedV1(job=hall.job.key, attempt=1, state="cancelled", cause="cancelled"))
+    assert (hall.state.preemptions, hall.pool.nominated, hall.adds_up()) == ({}, {}, [])
+
+
+def test_what_a_node_says_late_of_one_that_moves_leaves_the_accounts_right():
+    hall = Moving()
+    hall.say("preemption", f.LeaseOverdueV1(job=hall.job.key, attempt=1, node="n1"))
+    hall.node("n1", devices=2)
+    hall.suspend()
+    assert (hall.move.overdue_at, hall.adds_up()) == (hall.now, [])
+
+
+@pytest.mark.parametrize("how", ["runs", "another attempt", "a part of it has ended", "told to yield"])
+def test_an_order_to_move_that_comes_too_late_changes_nothing(how):
+    hall = Scene(replicas=2)
+    if how != "runs":
+        hall.stop_it()
+        hall.suspend(0, 1)
+    if how == "a part of it has ended":
+        hall.end(hall.job, outcome="killed", exit_code=137)
+    if how == "told to yield":
+        hall.policy("high", size=1)
+        hall.order(hall.admit("high", "p"), [hall.job], ("n2", 0, 1))
+    before = dict(hall.state.preemptions)
+    moves(hall, place("n2", 0, 1), attempt=2 if how == "another attempt" else 1)
+    assert (hall.job.nomination, hall.state.preemptions, hall.adds_up()) == (None, before, [])
