@@ -58,6 +58,7 @@ class Settings(NamedTuple):
     limits: str
     pids: int
     work_limit: int
+    work_files: int
     on_stop: str
     stop_grace: float
     heartbeat: float
@@ -94,6 +95,7 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         limits=given.limits,
         pids=given.pids,
         work_limit=given.work_limit * MIB,
+        work_files=given.work_files,
         on_stop=given.on_stop,
         stop_grace=given.stop_grace,
         heartbeat=given.heartbeat,
@@ -192,6 +194,7 @@ def _add_how_it_runs(run: argparse.ArgumentParser) -> None:
     _add(run, "--containers", str, "auto", "SOCKET", "of Docker or Podman, for jobs with an image; auto or off (default: auto)")
     _add(run, "--pids", int, 16_384, "N", "processes and threads that a replica may have (default: 16384)")
     _add(run, "--work-limit", _mebibytes, 100 * 1024, "SIZE", "what a private working directory may take (default: 100GiB)")
+    _add(run, "--work-files", int, 2_000_000, "N", "how many files that may have in it (default: 2000000)")
     run.add_argument(
         "--on-stop",
         choices=(LEAVE, END),

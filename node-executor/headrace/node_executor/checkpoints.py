@@ -2,23 +2,38 @@
 
 Strategy: a job registers by a line of JSON (`{"uri": ..., "step": ...}`) in its control directory, which is what
 `headrace.client.job.checkpointed` writes; or, in any language, by renaming a finished file into HEADRACE_CHECKPOINT_DIR. Who
-registers is believed over what lies in the directory. Only what the node itself finds there counts; a change of the modification
-time is looked at first, so that looking costs next to nothing while there is nothing new.
+registers is believed over what lies in the directory. Only what the node itself finds there counts, and only below the job's own
+directories: those of its lease and its attempts, the one it runs in, and those that its group's rules have it find. The answer for any
+other path is the same whether it exists or not. A change of the modification time is looked at first, so that looking costs next to
+nothing while there is nothing new.
+
+A job can put anything into these places: files are opened as `looking` opens them, a list is read from its end, and a directory is
+looked through up to so many entries.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from headrace.node_executor.accounts import Account
+from headrace.node_executor.looking import acting_as, open_regular
 from headrace.node_executor.workspace import Paths
 
 URI_MAX = 4096
 TAIL = 64 * 1024
 """The end of the registrations that is read; it holds at least a dozen of the longest."""
+
+ENTRIES_MAX = 10_000
+"""Of a checkpoint directory; in one that has more nothing is found."""
+
+FEW = 4096
+"""Bytes of a directory that is looked through in no time."""
 
 STEP_MAX = 2**53 - 1
 _UNFINISHED = (".tmp", ".part", ".partial")
@@ -41,13 +56,17 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 class CheckpointWatch:
-    """What one lease has saved so far. `look` does file I/O and may be called in a thread; `accept` belongs to the loop.
+    """What one lease has saved so far. `look` is for a thread of its own, `glance` and `accept` for the loop.
 
-    Of the replicas that share a checkpoint directory only the first looks into it; registering is open to all.
+    `account`: whose files they are (None: ours); `named`: directories beside its own in which checkpoints count. Of the replicas that
+    share a checkpoint directory only the first looks into it; registering is open to all.
     """
 
-    def __init__(self, paths: Paths, rank: int = 0) -> None:
+    def __init__(self, paths: Paths, rank: int = 0, account: Account | None = None, named: tuple[str, ...] = ()) -> None:
         self._paths = paths
+        self._account = account
+        self._owner = os.geteuid() if account is None else account.uid
+        self._named = (paths.control, paths.checkpoints, *named)
         self._local_directory = not paths.elsewhere
         self._looks_into_directory = rank == 0
         self._seen_registrations = 0
@@ -56,22 +75,25 @@ class CheckpointWatch:
         self.complaint = ""
 
     def look(self, *, thorough: bool = False) -> Checkpoint | None:
-        """The newest checkpoint, if something may have changed; `complaint` says what was wrong with one, if anything.
+        """The newest checkpoint, if something may have changed; `complaint` says what was wrong with one, if anything. May take for ever.
 
-        `thorough` does not trust the modification times, which may be too coarse for what was saved a moment ago.
+        `thorough` does not trust the modification times, which may be too coarse for what was saved a moment ago. Raises `OSError` where
+        files cannot be looked at as the job's account.
         """
+        with acting_as(self._account):
+            self.complaint = ""
+            changed = _changed(self._paths.registered)
+            if changed:
+                if changed == self._seen_registrations and not thorough:
+                    return None
+                self._seen_registrations = changed
+                return self._registered()
+            return self._in_directory(thorough=thorough)
+
+    def glance(self) -> Checkpoint | None:
+        """The same, thoroughly and at once, where it is `quick`."""
         self.complaint = ""
-        changed = _changed(self._paths.registered)
-        if changed:
-            if changed == self._seen_registrations and not thorough:
-                return None
-            self._seen_registrations = changed
-            return self._registered()
-        changed = _changed(self._paths.checkpoints) if self._looks_into_directory else 0
-        if not changed or (changed == self._seen_directory and not thorough):
-            return None
-        self._seen_directory = changed
-        return self._newest_file()
+        return self._in_directory(thorough=True)
 
     def accept(self, found: Checkpoint | None) -> bool:
         """Whether `found` is another one than was accepted last."""
@@ -81,20 +103,41 @@ class CheckpointWatch:
         return True
 
     @property
+    def may_have_news(self) -> bool:
+        """Whether a look that is not thorough can find anything; where the directory is on a path that is shared, only a look tells."""
+        registered = _changed(self._paths.registered)
+        if registered or not self._local_directory:
+            return registered != self._seen_registrations or not registered
+        return self._looks_into_directory and _changed(self._paths.checkpoints) not in {0, self._seen_directory}
+
+    @property
     def quick(self) -> bool:
-        """Whether looking cannot hang on a file system that is away: nothing was registered, and the directory is our own."""
-        return self._local_directory and not _changed(self._paths.registered)
+        """Whether looking takes no time: nothing was registered, and the directory is small, and on this machine."""
+        if not self._local_directory or os.path.lexists(self._paths.registered):
+            return False
+        try:
+            return os.lstat(self._paths.checkpoints).st_size <= FEW
+        except OSError:
+            return True
 
     def _registered(self) -> Checkpoint | None:
         """The last registration whose file is there. One that cannot be found does not hide an earlier one."""
-        for line in reversed(_tail(self._paths.registered)):
+        try:
+            lines = _tail(self._paths.registered, self._owner)
+        except OSError as error:
+            self.complaint = f"the list of registered checkpoints cannot be read: {error.strerror}"
+            return None
+        for line in reversed(lines):
             try:
                 entry = _decoder.decode(line)
             except (msgspec.DecodeError, RecursionError):
                 self.complaint = 'a line of the registered checkpoints is no JSON of the form {"uri": ..., "step": ...}'
                 continue
             path = self._local(entry.uri)
-            saved_at = _changed(path) if path else 0
+            if path and not self._is_own(path):
+                self.complaint = f"checkpoint {entry.uri[:200]} is not below a directory of this job and does not count"
+                continue
+            saved_at = _saved_at(path) if path else 0
             if saved_at and 0 <= entry.step <= STEP_MAX:
                 return Checkpoint(path, entry.step, saved_at)
             self.complaint = f"checkpoint {entry.uri[:200]} was not found on this node and does not count"
@@ -102,43 +145,87 @@ class CheckpointWatch:
 
     def _local(self, uri: str) -> str:
         """The path that `uri` means, or empty where it is no file of this machine."""
-        if uri.startswith("file://"):
-            uri = unquote(urlsplit(uri).path)
-        elif "://" in uri:
-            return ""
-        path = os.path.normpath(os.path.join(self._paths.checkpoints, uri))
-        return path if uri and "\0" not in uri and len(path) <= URI_MAX else ""
-
-    def _newest_file(self) -> Checkpoint | None:
-        newest: tuple[int, str] | None = None
         try:
-            with os.scandir(self._paths.checkpoints) as entries:
-                for entry in entries:
-                    if entry.name.startswith(".") or entry.name.endswith(_UNFINISHED):
-                        continue
-                    key = (entry.stat(follow_symlinks=False).st_mtime_ns, entry.path)
-                    newest = key if newest is None else max(newest, key)
+            if uri.startswith("file://"):
+                uri = unquote(urlsplit(uri).path)
+            elif "://" in uri:
+                return ""
+            path = os.path.normpath(os.path.join(self._paths.checkpoints, uri))
+            return path if uri and b"\0" not in os.fsencode(path) and len(path) <= URI_MAX else ""
+        except ValueError:  # a host in brackets that is none, or characters that no path has
+            return ""
+
+    def _is_own(self, path: str) -> bool:
+        """Whether it is below a directory of the job, with links followed: those that it has, and those of its earlier attempts."""
+        found = os.path.realpath(path)
+        return any(found.startswith(f"{os.path.realpath(directory)}/") for directory in (*self._named, *self._earlier(found)))
+
+    def _earlier(self, found: str) -> tuple[str, ...]:
+        """The directory of the attempt of this job that `found` would be below, if any."""
+        job, _, attempt = self._paths.checkpoints.rpartition(".")
+        before = f"{os.path.realpath(os.path.dirname(job))}/{os.path.basename(job)}."
+        number = found.removeprefix(before).partition("/")[0]
+        return (f"{job}.{number}",) if attempt.isdecimal() and found.startswith(before) and number.isdecimal() else ()
+
+    def _in_directory(self, *, thorough: bool) -> Checkpoint | None:
+        changed = _changed(self._paths.checkpoints) if self._looks_into_directory else 0
+        if not changed or (changed == self._seen_directory and not thorough):
+            return None
+        self._seen_directory = changed
+        try:
+            directory = os.open(self._paths.checkpoints, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return None
+        try:
+            return self._newest(directory)
+        finally:
+            os.close(directory)
+
+    def _newest(self, directory: int) -> Checkpoint | None:
+        newest: tuple[int, str] | None = None
+        with os.scandir(directory) as entries:
+            for number, entry in enumerate(entries):
+                if number == ENTRIES_MAX:
+                    self.complaint = (
+                        f"HEADRACE_CHECKPOINT_DIR has more than {ENTRIES_MAX} entries, so nothing in it counts; "
+                        "keep fewer, or register checkpoints"
+                    )
+                    return None
+                if entry.name.startswith(".") or entry.name.endswith(_UNFINISHED):
+                    continue
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+                        key = (found.st_mtime_ns, f"{self._paths.checkpoints}/{entry.name}")
+                        newest = key if newest is None else max(newest, key)
         if newest is None or not newest[1].isprintable():
             return None
         return Checkpoint(newest[1], 0, newest[0])
 
 
 def _changed(path: str) -> int:
-    """When it was last modified, in nanoseconds; 0 where it is not there."""
+    """When it was last modified, in nanoseconds; 0 where it is not there. A link is not followed."""
     try:
-        return max(1, os.stat(path).st_mtime_ns)
+        return max(1, os.lstat(path).st_mtime_ns)
     except (OSError, ValueError):
         return 0
 
 
-def _tail(path: str) -> list[bytes]:
+def _saved_at(path: str) -> int:
+    """When the file or directory was last modified, in nanoseconds; 0 where there is none."""
     try:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL))
-            lines = file.read(TAIL).split(b"\n")
-    except OSError:
-        return []
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return 0
+    return max(1, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) else 0
+
+
+def _tail(path: str, owner: int) -> list[bytes]:
+    """The last lines of a job's file. Raises `OSError`."""
+    descriptor = open_regular(path, owner)
+    try:
+        size = os.fstat(descriptor).st_size
+        lines = os.pread(descriptor, TAIL, max(0, size - TAIL)).split(b"\n")
+    finally:
+        os.close(descriptor)
     return [line for line in (lines[1:] if size > TAIL else lines) if line.strip()]

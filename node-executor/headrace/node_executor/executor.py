@@ -21,7 +21,6 @@ from headrace.contracts.facts import AnyFact, LeaseEndedV1
 from headrace.contracts.ids import lease_id
 from headrace.contracts.orders import LogsAnswer, LogsRequest, StartOrder
 from headrace.node_executor.cgroups import starved
-from headrace.node_executor.checkpoints import Checkpoint
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.inbox import Inbox
@@ -33,11 +32,13 @@ from headrace.node_executor.equipment import Equipment
 from headrace.node_executor.held import Held
 from headrace.node_executor.journal import Open
 from headrace.node_executor.logs import read_log
+from headrace.node_executor.looking import Lookout
 from headrace.node_executor.notice import Notice, write_notice
 from headrace.node_executor.preparation import Prepared
 from headrace.node_executor.retention import Kept, prune
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Running
 from headrace.node_executor.runtimes.output import Output
+from headrace.node_executor.saving import Saving
 from headrace.node_executor.suspending import CannotResume, CannotSuspend, Suspension
 
 STARTS_PER_TURN = 4
@@ -64,6 +65,7 @@ class Executor:
         self._untidy: list[Held] = []
         self._held: dict[str, Held] = {}
         self._suspension = Suspension(equipment.devices)
+        self._saving = Saving(self.handle, now, Lookout())
         self.finished = asyncio.Event()
 
     @property
@@ -110,11 +112,8 @@ class Executor:
         return read_log(self._with.workspace, request, alive=alive)
 
     async def look_for_checkpoints(self) -> None:
-        """Look what the running jobs have saved; in a thread, because a shared file system may be away."""
-        held = [held for held in self._held.values() if held.running is not None]
-        found = await asyncio.to_thread(lambda: [(one, one.watch.look()) for one in held])
-        for one, checkpoint in found:
-            self._saved(one, checkpoint)
+        """Look what the running jobs have saved."""
+        await self._saving.look(held for held in self._held.values() if held.running is not None)
 
     async def prune(self, kept: Kept) -> None:
         """Remove what finished jobs left and nobody may want any more."""
@@ -339,12 +338,12 @@ class Executor:
         held.running = None
 
         def tell() -> None:
-            finished = os.path.exists(held.prepared.paths.finished)
+            finished = os.path.lexists(held.prepared.paths.finished)
             message = held.lost or (starved(held.prepared.group, held.order.amounts) if end.code else "")
             code = None if held.lost else end.code
             self.handle(v.Exited(end.at, held.order.lease, code, finished, seen=self._now(), message=message))
 
-        self._look_then(held, tell)
+        self._saving.look_then(held, tell)
 
     def _callback_ended(self, held: Held, end: End) -> None:
         held.callback = None
@@ -357,29 +356,7 @@ class Executor:
         lease = self._node.leases.get(held.order.lease)
         if result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK:  # it was not we who killed it
             held.output.note(f"the abort callback {result}")
-        self._look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
-
-    def _look_then(self, held: Held, then: Callable[[], None]) -> None:
-        """Look for a last checkpoint, then go on; without waiting where there is nothing to wait for."""
-        if held.watch.quick:
-            self._saved(held, held.watch.look(thorough=True))
-            then()
-            return
-
-        def looked(future: asyncio.Future[Checkpoint | None]) -> None:
-            if not future.cancelled() and future.exception() is None:
-                self._saved(held, future.result())
-            then()
-
-        self._loop.run_in_executor(None, lambda: held.watch.look(thorough=True)).add_done_callback(looked)
-
-    def _saved(self, held: Held, checkpoint: Checkpoint | None) -> None:
-        complaint = held.watch.complaint
-        if complaint and complaint != held.complained:
-            held.complained = complaint
-            held.output.note(complaint)
-        if checkpoint is not None and held.watch.accept(checkpoint):
-            self.handle(v.CheckpointSeen(self._now(), held.order.lease, checkpoint.uri, checkpoint.step))
+        self._saving.look_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 
     PERFORMS: ClassVar[dict[type[v.Action], Callable[[Executor, Any], None]]] = {
         v.Spawn: _spawn,

@@ -33,7 +33,7 @@ class Held:
         self.order = order
         self.prepared = prepared
         self.output = output
-        self.watch = CheckpointWatch(prepared.paths, order.rank)
+        self.watch = CheckpointWatch(prepared.paths, order.rank, prepared.account, _named(order))
         self.entered = Entered("none", {})
         self.entering = False
         self.unwanted = False
@@ -66,3 +66,12 @@ class Held:
         """What it takes to suspend or resume it."""
         order, prepared = self.order, self.prepared
         return Standing(running, order.devices, prepared.paths.control, prepared.group, order.amounts.get(MEMORY, 0))
+
+
+def _named(order: StartOrder) -> tuple[str, ...]:
+    """The directories of this machine, beside the job's own, in which it may save: where it runs, and those it is given by its group.
+
+    A container has other directories under these paths, but for those that are mounted where they are.
+    """
+    mounts = tuple(mount.source for mount in order.mounts if mount.source == mount.target)
+    return mounts if order.image or not order.workdir else (order.workdir, *mounts)

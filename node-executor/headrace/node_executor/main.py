@@ -40,6 +40,7 @@ from headrace.node_executor.executor import Executor
 from headrace.node_executor.journal import Journal
 from headrace.node_executor.ledger import Ledger
 from headrace.node_executor.link import Hears, Link, Pace
+from headrace.node_executor.measuring import Measuring, Size
 from headrace.node_executor.numbers import Numbers
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
@@ -64,7 +65,7 @@ OVERTIME = 5.0
 
 PRUNE_EVERY = 600.0
 LOOK_AT_SLICES_EVERY = 10.0
-MEASURE_EVERY, MEASURE_PART = 5.0, 20.0
+MEASURE_EVERY, MEASURE_PART, MEASURE_PAUSE_MAX = 5.0, 20.0, 300.0
 """Seconds between two looks at how large working directories are; and at most a twentieth of the time."""
 
 LEVEL = "HEADRACE_LOG_LEVEL"
@@ -153,6 +154,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
     )
     for left in [left for left in journal.open.values() if not left.ended]:
         executor.carry_on(left)
+    measuring = Measuring(executor.handle, lambda: executor.held, clock, Size(settings.work_limit, settings.work_files))
     hears = Hears(
         pushed=lambda orders: executor.handle(v.Pushed(clock(), orders)),
         answered=lambda answer: executor.handle(v.Answered(clock(), answer)),
@@ -162,7 +164,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
     work: list[asyncio.Future[None]] = [
         asyncio.ensure_future(link.run(hears, ledger, lambda: executor.running)),
         asyncio.ensure_future(_keep_looking(executor, settings.heartbeat)),
-        asyncio.ensure_future(_keep_measuring(watching, settings.work_limit)),
+        asyncio.ensure_future(_keep_measuring(measuring)),
         asyncio.ensure_future(watching.run(settings.heartbeat)),
         *([] if enclosing.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(enclosing))]),
         asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
@@ -216,11 +218,11 @@ async def _keep_looking(executor: Executor, every: float) -> None:
         await executor.look_for_checkpoints()
 
 
-async def _keep_measuring(watching: Watching, limit: int) -> None:
+async def _keep_measuring(measuring: Measuring) -> None:
     while True:
         began = time.monotonic()
-        await watching.measure(limit)
-        await asyncio.sleep(max(MEASURE_EVERY, MEASURE_PART * (time.monotonic() - began)))
+        await measuring.measure()
+        await asyncio.sleep(max(MEASURE_EVERY, min(MEASURE_PAUSE_MAX, MEASURE_PART * (time.monotonic() - began))))
 
 
 async def _keep_looking_at_slices(enclosing: Enclosing) -> None:

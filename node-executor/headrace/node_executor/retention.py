@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
+from headrace.node_executor.trees import remove
 from headrace.node_executor.workspace import Workspace
 
 
@@ -39,7 +40,7 @@ def prune(workspace: Workspace, kept: Kept, now: float, alive: Container[str]) -
         gone += sum(map(_remove, _too_much(logs, rooms[tenant], alive)))
     for entry in _entries(workspace.leases):
         if entry.name not in alive and entry.modified < now - kept.seconds:
-            shutil.rmtree(entry.path, ignore_errors=True)
+            remove(entry.path)
             gone += 1
     return gone
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
+from itertools import islice
 from typing import NamedTuple
+
+from headrace.node_executor.trees import remove
 
 WORK = "work"
 CONTROL, CHECKPOINTS = "control", "checkpoints"
@@ -19,6 +21,8 @@ CONTENTS = {CONTROL: [WORK], CHECKPOINTS: []}
 """What is in an empty one of each kind, each of them empty itself."""
 
 MOST = 256
+LARGE = 64 * 1024
+"""Bytes of a directory itself that once had many files in it, and takes long to be looked through for ever after."""
 
 
 class Sort(NamedTuple):
@@ -43,7 +47,7 @@ class Spares:
             kind, _, number = name.partition(".")
             sort = _empty(kind, path)
             if sort is None or not number.isdecimal():
-                shutil.rmtree(path, ignore_errors=True)
+                remove(path)
                 continue
             self._number = max(self._number, int(number))
             self._put(sort, path)
@@ -83,16 +87,23 @@ class Spares:
         self._count += 1
 
 
+def _contents(path: str) -> list[str]:
+    """What is in a directory, or the first of it: a job may have left a million files."""
+    with os.scandir(path) as entries:
+        return [entry.name for entry in islice(entries, 2)]
+
+
 def _empty(kind: str, path: str) -> Sort | None:
     """Of which sort this directory is; None where it is not, or no longer, as it was made."""
     try:
         found = os.lstat(path)
-        contents = os.listdir(path)
-        if not stat.S_ISDIR(found.st_mode) or contents != CONTENTS.get(kind):
+        if not stat.S_ISDIR(found.st_mode) or found.st_size > LARGE or _contents(path) != CONTENTS.get(kind):
             return None
-        for name in contents:
+        for name in CONTENTS[kind]:
             below = os.lstat(f"{path}/{name}")
-            if (below.st_mode, below.st_uid, os.listdir(f"{path}/{name}")) != (found.st_mode, found.st_uid, []):
+            if (below.st_mode, below.st_uid) != (found.st_mode, found.st_uid) or below.st_size > LARGE:
+                return None
+            if _contents(f"{path}/{name}"):
                 return None
     except OSError:
         return None

@@ -22,7 +22,6 @@ from headrace.node_executor.enforcement.watchdog import Overrun
 from headrace.node_executor.held import Held
 from headrace.node_executor.idleness import WINDOW, Idleness
 from headrace.node_executor.usage import MIB, Use
-from headrace.node_executor.workspace import used
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -131,17 +130,6 @@ class Watching:
         )
         self._before = at, seen.uses
         await to.publish("samples", encode(samples))
-
-    async def measure(self, limit: int) -> None:
-        """Kill what has put more than `limit` bytes into its private working directory."""
-        there = self._to.held() if self._to is not None else ()
-        held = [one for one in there if one.running is not None and one.prepared.paths.work]
-        sizes = await asyncio.to_thread(lambda: [used(one.prepared.paths.work) for one in held])
-        for one, size in zip(held, sizes, strict=True):
-            if size > limit and one.running is not None:
-                message = f"its working directory took {size // MIB} MiB; {limit // MIB} MiB is the most"
-                one.output.note(message)
-                self._handle(v.Overran(self._now(), one.order.lease, message))
 
     def _see(self, at: int, since: int, leaders: dict[int, str]) -> Seen:
         found = usage.uses(usage.processes(), leaders) if leaders else {}

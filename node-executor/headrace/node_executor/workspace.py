@@ -29,6 +29,7 @@ from headrace.contracts.orders import StartOrder
 from headrace.node_executor.accounts import Account
 from headrace.node_executor.spares import CHECKPOINTS as SAVED
 from headrace.node_executor.spares import CONTROL, WORK, Spares
+from headrace.node_executor.trees import walk
 
 PREEMPT, FINISHED, HOOK, CHECKPOINTS, POLL = "preempt.json", "finished", "hook", "checkpoints", "poll"
 _CONTROL_FILES = frozenset({PREEMPT, FINISHED, HOOK, CHECKPOINTS})
@@ -105,13 +106,15 @@ class Workspace:
         self.checkpoints = checkpoints or f"{data}/checkpoints"
         self._elsewhere = bool(checkpoints)
         for directory in (self.leases, self.logs, self.checkpoints):
-            os.makedirs(directory, 0o755, exist_ok=True)
+            os.makedirs(directory, 0o711, exist_ok=True)
         self._mask = os.umask(0o022)
         os.umask(self._mask)
         self._spares = Spares(f"{data}/spare")
-        if others:
-            for directory, mode in ((data, 0o711), (self.leases, 0o711), (self.logs, 0o700)):
-                os.chmod(directory, mode)
+        closed = {self.leases: 0o711, self.logs: 0o700}  # the names in them are of users and their jobs
+        closed |= {} if self._elsewhere else {self.checkpoints: 0o711}
+        closed |= {data: 0o711} if others else {}
+        for directory, mode in closed.items():
+            os.chmod(directory, mode)
 
     def paths(self, order: StartOrder) -> Paths:
         """Where everything of this lease is."""
@@ -167,8 +170,8 @@ class Workspace:
             os.unlink(f"{paths.control}/{POLL}")
         if paths.work and self._spares.keep(CONTROL, paths.control):
             return
-        with contextlib.suppress(OSError):
-            for name in _CONTROL_FILES.intersection(os.listdir(paths.control)):
+        for name in _CONTROL_FILES:
+            with contextlib.suppress(OSError):
                 os.unlink(f"{paths.control}/{name}")
         if paths.work and self._spares.keep(CONTROL, paths.control):
             return
@@ -198,32 +201,17 @@ def _link(path: str) -> None:
         os.symlink(".", path)
 
 
-def used(directory: str) -> int:
-    """The bytes that everything below `directory` takes on its disk. Never raises: what goes away meanwhile counts for nothing."""
-    total, waiting = 0, [directory]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    with contextlib.suppress(OSError):
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-        except OSError:
-            continue
-    return total
-
-
 def _hand_over(path: str, before: int, account: Account, most: int) -> int:
     """Give the directory and what is below it to an account, as far as it was `before`'s; how many entries more may be given away."""
-    for _, folders, files, here in os.fwalk(path, follow_symlinks=False):
-        for name in (*folders, *files, "."):
+    with contextlib.closing(walk(path, lambda _: None)) as entries:
+        for here, entry in entries:
             if most <= 0:
-                return 0
+                break
             most -= 1
-            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            found = entry.stat(follow_symlinks=False)
             if found.st_uid == before and (found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)):
-                os.chown(name, account.uid, account.gid, dir_fd=here, follow_symlinks=False)
+                os.chown(entry.name, account.uid, account.gid, dir_fd=here, follow_symlinks=False)
+    os.chown(path, account.uid, account.gid, follow_symlinks=False)
     return most
 
 
@@ -231,7 +219,10 @@ def _make(directory: str, account: Account | None) -> None:
     try:
         os.mkdir(directory, OPEN if account is None else CLOSED)
     except FileExistsError:
-        if account is None or os.stat(directory).st_uid == account.uid:
+        found = os.lstat(directory)
+        if not stat.S_ISDIR(found.st_mode):
+            raise
+        if account is None or found.st_uid == account.uid:
             return
     if account is not None:
         os.chown(directory, account.uid, account.gid, follow_symlinks=False)

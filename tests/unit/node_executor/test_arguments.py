@@ -16,7 +16,8 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         "--address 10.0.0.7 "
         "--memory 256GiB --checkpoints /shared --secrets /s --pass-env SCRATCH --pass-env PROXY --output-limit 1MiB --keep 1d "
         "--keep-logs 1GiB --on-stop end --stop-grace 3s "
-        "--containers /engine.sock --run-as self --limits off --pids 512 --work-limit 2GiB --heartbeat 500ms --ask-every 1m"
+        "--containers /engine.sock --run-as self --limits off --pids 512 --work-limit 2GiB "
+        "--work-files 9000 --heartbeat 500ms --ask-every 1m"
     )
     environ = {"HEADRACE_NATS_URL": "nats://h:1", "HEADRACE_NATS_USER": "node-gpu01", "HEADRACE_NATS_PASSWORD": "pw"}
     settings = parse(words.split(), environ)
@@ -39,6 +40,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         "off",
         512,
         2 * 1024**3,
+        9000,
         "end",
         3.0,
         0.5,

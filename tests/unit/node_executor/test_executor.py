@@ -34,12 +34,12 @@ from headrace.node_executor.enforcement.owners import Owners
 from headrace.node_executor.equipment import Equipment
 from headrace.node_executor.executor import Executor
 from headrace.node_executor.journal import Journal, Open
+from headrace.node_executor.measuring import Measuring, Size
 from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch
 from headrace.node_executor.tracing import Silent
-from headrace.node_executor.watching import Audience, Watching
 from headrace.node_executor.workspace import Workspace
 from tests.patience import PATIENCE
 
@@ -407,15 +407,14 @@ async def test_checkpoints_are_stated_while_it_runs_at_the_callbacks_end_and_at_
 
 async def test_a_registered_checkpoint_is_looked_for_in_a_thread_before_the_end_is_stated(stage, make_order) -> None:
     job = await stage.start(make_order())
-    (stage.directory / "elsewhere.pt").touch()
-    line = json.dumps({"uri": str(stage.directory / "elsewhere.pt"), "step": 7})
+    saved = stage.path("leases", NAME, "work", "mine.pt")
+    saved.touch()
+    line = json.dumps({"uri": str(saved), "step": 7})
     stage.path("leases", NAME, "checkpoints").write_text(line + "\n")
     job.exit(0)
     assert stage.said(LeaseEndedV1) == []
     await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
-    assert [(fact.uri, fact.step) for fact in stage.said(CheckpointRegisteredV1)] == [
-        (str(stage.directory / "elsewhere.pt"), 7)
-    ]
+    assert [(fact.uri, fact.step) for fact in stage.said(CheckpointRegisteredV1)] == [(str(saved), 7)]
 
 
 async def test_a_checkpoint_that_is_not_there_is_a_line_in_the_jobs_output(stage, make_order) -> None:
@@ -555,12 +554,10 @@ async def test_a_suspended_job_is_suspended_for_the_next_executor_too(stage, mak
 async def test_a_working_directory_that_has_grown_too_large_ends_the_job(stage, make_order) -> None:
     job = await stage.start(make_order())
     stage.path("leases", NAME, "work", "big").write_bytes(b"x" * 3_000_000)
-    watching = Watching("gpu01", stage.devices, stage.now)
-    watching.tell(Audience(stage.executor.handle, lambda: stage.executor.held, lambda *_: None, dict))
-    await watching.measure(4_000_000)
-    assert job.signals == []
-    await watching.measure(2_000_000)
-    assert job.signals == ["kill"]
+    for most, signals in ((4_000_000, []), (2_000_000, ["kill"])):
+        measuring = Measuring(stage.executor.handle, lambda: stage.executor.held, stage.now, Size(most, 1_000))
+        await measuring.measure()
+        assert job.signals == signals
     job.exit(137)
     [ended] = stage.said(LeaseEndedV1)
     assert (ended.outcome, ended.exit_code, ended.message) == (

@@ -33,6 +33,22 @@ def test_what_is_too_old_goes_and_what_runs_stays(tmp_path) -> None:
     assert names(workspace.checkpoints) == {"old", "new", "alive"}
 
 
+def test_leases_with_directories_deeper_than_a_path_may_be_are_removed(tmp_path) -> None:
+    workspace = Workspace(str(tmp_path))
+    top = Path(workspace.leases, "old")
+    top.mkdir()
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(1_100):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    os.utime(top, (NOW - 200, NOW - 200))
+    assert prune(workspace, Kept(100, 1_000), NOW, ()) == 1
+    assert names(workspace.leases) == set()
+
+
 def test_of_too_many_logs_the_newest_stay(tmp_path) -> None:
     workspace = Workspace(str(tmp_path))
     for number in range(5):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -165,3 +167,58 @@ def test_what_a_job_saved_under_another_number_is_handed_over_and_nothing_else(t
     assert set(mine.values()) == {FIRST + 2}
     left = [os.lstat(path).st_uid for path in (others, others / "file", saved / "linked", secret)]
     assert left == [FIRST + 1, FIRST + 1, FIRST + 1, 0]
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_what_names_users_and_jobs_is_listed_by_the_executor_only(tmp_path, others) -> None:
+    (tmp_path / "checkpoints").mkdir(0o755)
+    Workspace(str(tmp_path), others=others)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"leases": 0o711, "checkpoints": 0o711, "logs": 0o700, "spare": 0o700}
+
+
+def test_a_path_that_the_installation_shares_keeps_its_mode(tmp_path) -> None:
+    (tmp_path / "shared").mkdir(0o750)
+    Workspace(str(tmp_path), str(tmp_path / "shared"))
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o750
+
+
+def test_a_link_in_place_of_the_working_directory_is_not_taken_for_it(tmp_path, make_order) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order())
+    Path(paths.control).mkdir()
+    Path(paths.work).symlink_to("/")
+    with pytest.raises(FileExistsError):
+        workspace.make(paths)
+
+
+def test_tidying_after_a_job_with_many_files_takes_no_time_for_each_of_them(tmp_path, make_order, monkeypatch) -> None:
+    workspace = Workspace(str(tmp_path))
+    paths = workspace.paths(make_order())
+    workspace.make(paths)
+    for directory in (paths.control, paths.work, paths.checkpoints):
+        for number in range(1_000):
+            Path(directory, f"file{number}").touch()
+    looked: list[str] = []
+    scandir = os.scandir
+
+    class Counted:
+        def __init__(self, path: str) -> None:
+            self.entries = scandir(path)
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.entries.close()
+
+        def __iter__(self) -> Self:
+            return self
+
+        def __next__(self) -> os.DirEntry[str]:
+            looked.append("")
+            return next(self.entries)
+
+    monkeypatch.setattr("os.scandir", Counted)
+    workspace.tidy(paths)
+    assert len(looked) < 20
