@@ -169,7 +169,7 @@ class Oracle:
 
     def idle(self, key: str) -> int:
         """What is free of a key on the nodes that the job may use; of a key of no node, any amount (R21)."""
-        nodes = [node for node in self.pool.nodes.values() if node.status == "ready" and self.may_use(node)]
+        nodes = [node for node in self.pool.nodes.values() if self.in_service(node) and self.may_use(node)]
         if len(nodes) == len(self.pool.nodes) or key not in (GPU, CPU, MEMORY):
             return 10**18
         if key == GPU:
@@ -178,6 +178,11 @@ class Oracle:
             node.cpu_free - node.cpu_nominated if key == CPU else node.memory_free - node.memory_nominated for node in nodes
         ]
         return sum(max(0, units) for units in free)
+
+    def in_service(self, node: NodeState) -> bool:
+        """Whether the node takes new work (R6); before the amendment it was enough that it is there."""
+        takes = not node.cordoned and (node.probation is None or not node.probation.job)
+        return node.status == "ready" and (takes or not self.state.terms.amended)
 
     def may_use(self, node: NodeState) -> bool:
         """Whether the node is dedicated to nobody, or to the job's policy or tenant (R21)."""

@@ -51,6 +51,15 @@ from headrace.simulate.world import World
             ("1h: job o: expected running, is pending", "1h: preemptions: expected 2, is 0"),
         ),
         (
+            "R24_a_key_is_short_whatever_is_idle_on_cordoned_nodes",
+            (
+                "5m: job ann: expected running, is pending",
+                "5m: job sam: expected pending, is running",
+                "5m: reason of sam: expected NO_FREE_CAPACITY, is none",
+                "5m: preemptions: expected 1, is 2",
+            ),
+        ),
+        (
             "R24_only_on_a_key_that_is_asked_for",
             (
                 "1h: job o: expected pending, is running",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.contracts.facts.fact import Value
+from headrace.contracts.why import UnusableView
 
 
 class Answer(Value, frozen=True, kw_only=True):
@@ -278,7 +279,10 @@ class QueueView(Value, frozen=True, kw_only=True):
 
 
 class PoolKeyView(Value, frozen=True, kw_only=True):
-    """One governed key of a pool. `kept` is nominated for preemptors and charged to nobody."""
+    """One governed key of a pool. `kept`: not held, and kept for jobs that wait (R16, R27). `unusable`: neither, and not to be granted now.
+
+    `used`, `kept`, `free` and `unusable` make up `capacity`, unless leases hold more than that. `causes`: what makes up `unusable`.
+    """
 
     key: str
     capacity: int
@@ -286,6 +290,8 @@ class PoolKeyView(Value, frozen=True, kw_only=True):
     used: int
     free: int
     kept: int = 0
+    unusable: int = 0
+    causes: tuple[UnusableView, ...] = ()
 
 
 class PoolView(Value, frozen=True, kw_only=True):

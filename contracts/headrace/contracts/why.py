@@ -5,20 +5,46 @@ from __future__ import annotations
 from headrace.contracts.facts.fact import Value
 
 
+class UnusableView(Value, frozen=True, kw_only=True):
+    """Units of a key on one node that are neither held nor kept, and that cannot be granted now (R6, R22).
+
+    `cause`: `cordoned`, `draining`, `drained`, `refusing` (set aside after refused starts), `probation` (tries one job), `stopped`,
+    `lost`, `unfit`, `mig-mode` (jobs from before a change of its MIG mode are left) or `not-created` (a node that the pool may still
+    create; `node` is empty); for one job also `excluded` (did not start it), `dedicated`, `model`, `isolation` (does not isolate as
+    asked) or `container` (runs no containers). `by`: who caused it, where known. `since`: microseconds since 1970, 0 where unknown.
+    `detail`: what else is known, such as the model that the node has.
+    """
+
+    key: str
+    node: str
+    cause: str
+    amount: int
+    by: str = ""
+    since: int = 0
+    detail: str = ""
+
+
 class KeyNeed(Value, frozen=True, kw_only=True):
-    """One key that a waiting job asks for in a pool, in units of the key: what it asks, what is free for it, what is missing."""
+    """One key that a waiting job asks for in a pool, in units of the key: what it asks, what is free for it, what is missing.
+
+    `used`, `kept` (for other jobs), `free` and `unusable` (for this job) make up `capacity`, unless leases hold more than that.
+    """
 
     key: str
     asked: int
     free: int
     missing: int = 0
+    used: int = 0
+    kept: int = 0
+    unusable: int = 0
+    capacity: int = 0
 
 
 class PoolNeed(Value, frozen=True, kw_only=True):
     """One pool of a waiting job's order: what is in its way there; `reason` is empty where nothing is.
 
     `fit`: `yes`; `sum` (too little of a key is free), `node` (no node has it together), `device` (no device has it). `scope` is the
-    account that has no room for it, where one is in the way.
+    account that has no room for it, where one is in the way. `unusable`: what is not free for it although no job holds it, and why.
     """
 
     pool: str
@@ -27,6 +53,7 @@ class PoolNeed(Value, frozen=True, kw_only=True):
     fit: str = ""
     keys: tuple[KeyNeed, ...] = ()
     scope: str = ""
+    unusable: tuple[UnusableView, ...] = ()
 
 
 class Waiter(Value, frozen=True, kw_only=True):
@@ -63,7 +90,8 @@ class ReclaimView(Value, frozen=True, kw_only=True):
 class ChangeView(Value, frozen=True, kw_only=True):
     """One change that would start a waiting job, tried on the state with the rules in force.
 
-    `kind`: `wait` (for `job` to end), `request` (ask for less), `queue` (submit it to `queue`), `preemptible` (let it be preempted).
+    `kind`: `wait` (for `job` to end), `request` (ask for less), `queue` (submit it to `queue`), `preemptible` (let it be preempted),
+    `node` (ask for a cordoned node to be uncordoned).
     `start`: when it would start then; None: when `job` ends, which nothing tells.
     """
 

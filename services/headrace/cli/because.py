@@ -9,9 +9,10 @@ from headrace.cli.tables import pairs, table
 from headrace.contracts.amounts import GPU, format_amount
 from headrace.contracts.durations import SECOND
 from headrace.contracts.ids import split_job_key
-from headrace.contracts.why import ChangeView, Holder, PoolNeed, Waiter, WhyView
+from headrace.contracts.why import ChangeView, Holder, PoolNeed, UnusableView, Waiter, WhyView
 
 OTHERS = "other tenants"
+UNUSABLE_HEADS = ("UNUSABLE", "POOL", "NODE", "BECAUSE", "BY", "SINCE")
 
 
 def because(view: WhyView) -> str:
@@ -76,12 +77,21 @@ def _change(change: ChangeView | None, now: int) -> str:
 def _tables(view: WhyView) -> Iterator[str]:
     if view.pools:
         yield table(("POOL", "REASON", "FITS", "ASKS", "FREE", "MISSING", "IN THE WAY"), map(_pool, view.pools))
+    unusable = [(one, need.pool) for need in view.pools for one in need.unusable]
+    if unusable:
+        yield table(UNUSABLE_HEADS, (unusable_row(*pair) for pair in unusable))
     if view.holders:
         rows = [*map(_holder, view.holders), *_more(view.holders_more)]
         yield table(("HELD BY", "HOLDS", "NODES", "PREEMPTIBLE", "GONE BY"), rows)
     if view.behind:
         rows = [*map(_waiter, view.behind), *(row[:2] for row in _more(view.behind_more))]
         yield table(("BEHIND", "ASKS"), rows)
+
+
+def unusable_row(one: UnusableView, pool: str) -> tuple[object, ...]:
+    """A row of what is unusable: `gpu 1`, where, why, by whom and since when."""
+    why = f"{one.cause}: {one.detail}" if one.detail else one.cause
+    return amounts({one.key: one.amount}), pool, one.node, why, one.by, local(one.since)
 
 
 def _more(number: int) -> list[tuple[object, ...]]:

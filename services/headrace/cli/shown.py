@@ -12,7 +12,7 @@ import msgspec
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.durations import SECOND, format_duration, format_time
 from headrace.contracts.queries import JobView, PoolKeyView, ScopeView
-from headrace.contracts.why import KeyNeed
+from headrace.contracts.why import KeyNeed, UnusableView
 
 _MOMENTS = frozenset(
     {
@@ -71,8 +71,11 @@ def amounts(request: Mapping[str, int]) -> str:
 
 def plain(value: object) -> object:
     """Any answer as JSON values; amounts are text as people write them, moments ISO 8601 text or null."""
-    if isinstance(value, KeyNeed | ScopeView | PoolKeyView):
-        return {name: format_amount(value.key, field) if isinstance(field, int) else field for name, field in _fields(value)}
+    if isinstance(value, KeyNeed | ScopeView | PoolKeyView | UnusableView):
+        return {
+            name: format_amount(value.key, field) if isinstance(field, int) and name not in _MOMENTS else _field(name, field)
+            for name, field in _fields(value)
+        }
     if isinstance(value, msgspec.Struct):
         return {name: _field(name, field) for name, field in _fields(value)}
     if isinstance(value, Mapping):

@@ -14,6 +14,7 @@ from typing import NoReturn
 from headrace.bus.process import PASSWORD, URL, USER
 from headrace.cli import approve
 from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_command, client, key_value
+from headrace.cli.because import UNUSABLE_HEADS, unusable_row
 from headrace.cli.shown import ago, as_json
 from headrace.cli.tables import table
 from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
@@ -150,19 +151,22 @@ async def pools(args: argparse.Namespace) -> int:
 
 
 def pool_table(found: Iterable[PoolView]) -> str:
-    """Each pool, key by key."""
-    heads = ("POOL", "NODES", "RUNNING", "PENDING", "KEY", "CAPACITY", "USABLE", "USED", "KEPT", "FREE")
-    return table(heads, (row for pool in found for row in _pool_rows(pool)))
+    """Each pool, key by key; below, what is unusable, and why."""
+    pools = list(found)
+    heads = ("POOL", "NODES", "RUNNING", "PENDING", "KEY", "CAPACITY", "USABLE", "USED", "KEPT", "UNUSABLE", "FREE")
+    first = table(heads, (row for pool in pools for row in _pool_rows(pool)))
+    causes = [unusable_row(one, pool.name) for pool in pools for key in pool.keys for one in key.causes]
+    return f"{first}\n\n{table(UNUSABLE_HEADS, causes)}" if causes else first
 
 
 def _pool_rows(pool: PoolView) -> Iterator[tuple[object, ...]]:
     first: tuple[object, ...] = (pool.name, pool.nodes, pool.running, pool.pending)
     for key in pool.keys:
-        amounts = (key.capacity, key.usable, key.used, key.kept, key.free)
+        amounts = (key.capacity, key.usable, key.used, key.kept, key.unusable, key.free)
         yield (*first, key.key, *(format_amount(key.key, amount) for amount in amounts))
         first = ("", "", "", "")
     if not pool.keys:
-        yield (*first, "", "", "", "", "", "")
+        yield (*first, "", "", "", "", "", "", "")
 
 
 async def nodes(args: argparse.Namespace) -> int:

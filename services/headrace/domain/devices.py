@@ -42,7 +42,7 @@ class DeviceState:
     nothing but slices, and any other takes none (R3). What its mode was when a lease began may have changed since: that is left over, and
     while it is there the device takes nothing.
 
-    `unfit`: why its node has drained it; nothing is granted on it before the node takes that back.
+    `unfit`: why its node has drained it, since `unfit_at`; nothing is granted on it before the node takes that back.
     """
 
     name: str
@@ -55,6 +55,7 @@ class DeviceState:
     slices: tuple[tuple[int, str], ...] = EMPTY
     kept: tuple[tuple[int, str], ...] = EMPTY
     unfit: str = ""
+    unfit_at: int = 0
 
     @property
     def open(self) -> int:
@@ -78,10 +79,25 @@ class DeviceState:
     @property
     def idle(self) -> int:
         """Units that nobody holds and that are kept for nobody; a device in MIG mode counts with at most one GPU (R4)."""
-        if self.unfit:
-            return 0
-        charged = sum(charge(name, (self.family,)) for _, name in self.slices + self.kept)
-        return max(0, self.free - self.nominated - charged)
+        return 0 if self.unfit else self.unused
+
+    @property
+    def unused(self) -> int:
+        """The same of a device that is unfit as well."""
+        return max(0, self.free - self.nominated - self._charged(self.slices + self.kept))
+
+    @property
+    def unheld(self) -> int:
+        """Units that no lease holds, whether or not they are kept for a job."""
+        return max(0, self.free - self._charged(self.slices))
+
+    @property
+    def is_between_modes(self) -> bool:
+        """Whether leases or kept places from before its MIG mode changed are left on it: it takes nothing until they have gone."""
+        return (self.free < GPU_UNITS or self.nominated > 0) if self.mig else bool(self.slices or self.kept)
+
+    def _charged(self, slices: Layout) -> int:
+        return sum(charge(name, (self.family,)) for _, name in slices)
 
     def could_give(self, share: DeviceShare) -> bool:
         """Whether these units, or this slice just there, could be granted now."""
@@ -105,7 +121,7 @@ class DeviceState:
         twin = DeviceState.__new__(DeviceState)
         twin.name, twin.model, twin.memory = self.name, self.model, self.memory
         twin.free, twin.nominated, twin.mig, twin.family = self.free, self.nominated, self.mig, self.family
-        twin.slices, twin.kept, twin.unfit = self.slices, self.kept, self.unfit
+        twin.slices, twin.kept, twin.unfit, twin.unfit_at = self.slices, self.kept, self.unfit, self.unfit_at
         return twin
 
     def keep(self, share: DeviceShare, sign: int) -> None:

@@ -111,6 +111,10 @@ class Probation:
     job: str = ""
 
 
+SELF = "headrace"
+"""Who cordons a node for void records or for saying too much: the installation itself."""
+
+
 @dataclass(slots=True, eq=False)
 class NodeState:
     """One machine. `status` is `ready`, `stopped` or `lost`; cpu in millicores, memory in MiB.
@@ -118,6 +122,7 @@ class NodeState:
     `refusals`: jobs whose starts it refused since it last started one, and why (R36). `stopped_through`: the last order that it had read
     when it stopped; what was granted after that is not meant by it (0: it named none). `said`: what it said of itself at its last
     registration; `labels`, `devices`, `isolation` and `levels` are what is believed of that (`claims`). None: below level 2.
+    `cordoned_by`, `cordoned_at`: who cordoned or drained it, and when. `status_at`: since when it is stopped or lost.
     """
 
     name: str
@@ -136,6 +141,9 @@ class NodeState:
     probation: Probation | None = None
     stopped_through: int = 0
     said: Claims | None = None
+    cordoned_by: str = ""
+    cordoned_at: int = 0
+    status_at: int = 0
     isolation: str = ""
     cpu_nominated: int = 0
     memory_nominated: int = 0

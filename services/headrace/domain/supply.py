@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY, add_to, times
 from headrace.domain.dedication import COMMON, has_owners, may_use, owner_of, owner_of_new, reach, reach_in
-from headrace.domain.scopes import UNGOVERNED, free_of
+from headrace.domain.scopes import free_of
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
@@ -174,19 +174,17 @@ def by_owner(pool: PoolState) -> dict[str, Amounts]:
     }
 
 
-def left_for(pool: PoolState, key: str, policy: PolicyKey) -> int:
-    """Units of a key that a policy may still be granted now: of what nodes bring, no more than is idle on the nodes it may use."""
+def left_for(pool: PoolState, key: str, policy: PolicyKey, *, in_service: bool) -> int:
+    """Units of a key that a policy may still be granted now: of what nodes bring, no more than is idle on the nodes it may use.
+
+    With `in_service` only nodes count that take new work: what is idle on a cordoned one is not free (R6). Before the amendment a node
+    counted while it was healthy, and the sums alone in a pool without dedicated nodes.
+    """
     left = free_of(pool, key)
-    if key not in HARDWARE or not has_owners(pool.document):
+    if key not in HARDWARE or not (in_service or has_owners(pool.document)):
         return left
-    mine = [node for node in pool.nodes.values() if node.healthy and may_use(pool.document, node, policy)]
-    return min(left, sum(_idle(node, key) for node in mine))
-
-
-def sums_fit(pool: PoolState, asked: Amounts, policy: PolicyKey) -> bool:
-    """Whether of every key that counts in sums (R5) so much is left for a policy, be it on whatever nodes and devices."""
-    counting = [key for key in asked if asked[key] and (key in pool.governed or key not in UNGOVERNED)]
-    return all(asked[key] <= left_for(pool, key, policy) for key in counting)
+    there = (node for node in pool.nodes.values() if (node.grantable if in_service else node.healthy))
+    return min(left, sum(_idle(node, key) for node in there if may_use(pool.document, node, policy)))
 
 
 def sums_bind(pool: PoolState) -> bool:

@@ -19,6 +19,7 @@ from headrace.contracts.facts import (
     fact_type,
 )
 from headrace.domain.scopes import borrowed
+from headrace.domain.why.availability import stocks
 from headrace.health.figures import LONG, Histogram
 
 if TYPE_CHECKING:
@@ -111,13 +112,12 @@ class Standing:
         return sum(len(policy.jobs) for policy in self._state.policies.values())
 
     def pools(self) -> Mapping[Labels, float]:
-        """By pool, key and what of it: usable, leased, nominated, free."""
+        """By pool, key and what of it: leased + kept + free + unusable = capacity (R6); also usable, and nominated, leased or not."""
         found: Fold = {}
         for name, pool in self._state.pools.items():
-            leased = pool.leased
-            for key, usable in pool.usable.items():
-                held, kept = leased.get(key, 0), pool.nominated.get(key, 0)
-                told = {"usable": usable, "leased": held, "nominated": kept, "free": max(0, usable - held - kept)}
+            for key, stock in stocks(self._state, pool, pool.usable).items():
+                told = {word: getattr(stock, word) for word in ("capacity", "kept", "free", "unusable")}
+                told |= {"usable": pool.usable[key], "leased": stock.used, "nominated": pool.nominated.get(key, 0)}
                 found |= {(name, key, what): outside(key, amount) for what, amount in told.items()}
         return found
 

@@ -9,6 +9,7 @@ from headrace.contracts.durations import format_duration
 from headrace.contracts.facts import JobEndedV1, JobRejectedV1
 from headrace.domain.job_states import JobState
 from headrace.domain.scopes import borrowed
+from headrace.domain.why.availability import stocks
 from headrace.domain.why.waits import wait_of
 from headrace.simulate.names import find_policy
 
@@ -102,9 +103,9 @@ def _in_pool(state: State, name: str, key: str, what: str) -> str:
     pool = state.pools.get(name)
     if pool is None:
         return "no such pool"
-    used = pool.leased.get(key, 0)
-    values = {"used": used, "free": max(0, pool.usable.get(key, 0) - used), "capacity": pool.known.get(key, 0)}
-    return format_amount(key, values[what]) if what in values else f"unknown; write {', '.join(values)}"
+    stock = stocks(state, pool, [key])[key]
+    words = ("used", "kept", "free", "unusable", "capacity")
+    return format_amount(key, getattr(stock, what)) if what in words else f"unknown; write {', '.join(words)}"
 
 
 def _of_policy(state: State, name: str, key: str, what: str) -> str:

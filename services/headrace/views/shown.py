@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.contracts.amounts import GPU
+from headrace.contracts.amounts import CPU, GPU, MEMORY
 from headrace.contracts.ids import split_job_key
 from headrace.contracts.isolation import told
 from headrace.contracts.queries import AttemptView, BudgetView, JobView, NodeView, PoolKeyView, PoolView, QueueView, ScopeView
@@ -18,7 +18,8 @@ from headrace.domain.job_states import HOLDING, JobState
 from headrace.domain.meters import hours, name_of, used
 from headrace.domain.queueing.closings import queue_closing
 from headrace.domain.queueing.gates import opens_at
-from headrace.domain.scopes import borrowed, free_of
+from headrace.domain.scopes import borrowed
+from headrace.domain.why.availability import free_on, stocks
 from headrace.domain.why.explain import explain
 from headrace.domain.why.foreseen import warning, warnings
 from headrace.domain.why.waits import wait_of
@@ -234,25 +235,26 @@ def pool_views(state: State, lines: Mapping[Queue, Line], tenant: str) -> Iterat
             yield PoolView(
                 name=name,
                 nodes=len(pool.nodes),
-                keys=pool_keys(pool),
+                keys=pool_keys(state, pool),
                 running=_running_in(state, tenant, name),
                 pending=_pending_for(state, lines, tenant, name),
             )
 
 
-def pool_keys(pool: PoolState) -> tuple[PoolKeyView, ...]:
-    """What there is of each governed key, and what is free."""
-    return tuple(_pool_key_view(pool, key) for key in _gpu_first(pool.governed))
-
-
-def _pool_key_view(pool: PoolState, key: str) -> PoolKeyView:
-    return PoolKeyView(
-        key=key,
-        capacity=pool.known.get(key, 0),
-        usable=pool.usable.get(key, 0),
-        used=pool.leased.get(key, 0),
-        free=free_of(pool, key),
-        kept=pool.nominated.get(key, 0),
+def pool_keys(state: State, pool: PoolState) -> tuple[PoolKeyView, ...]:
+    """What there is of each governed key, what is free, and what is unusable and why (R6)."""
+    return tuple(
+        PoolKeyView(
+            key=key,
+            capacity=stock.capacity,
+            usable=pool.usable.get(key, 0),
+            used=stock.used,
+            free=stock.free,
+            kept=stock.kept,
+            unusable=stock.unusable,
+            causes=stock.causes,
+        )
+        for key, stock in stocks(state, pool, _gpu_first(pool.governed)).items()
     )
 
 
@@ -301,11 +303,11 @@ def node_view(state: State, node: NodeState, heard: int, tenant: str) -> NodeVie
         labels=node.labels,
         model=node.model,
         gpus=len(node.devices),
-        gpu_free=sum(device.idle for device in node.devices),
+        gpu_free=free_on(node, GPU),
         cpu=node.cpu,
-        cpu_free=node.cpu_open,
+        cpu_free=free_on(node, CPU),
         memory=node.memory,
-        memory_free=node.memory_open,
+        memory_free=free_on(node, MEMORY),
         leases=sum(tenant in (EVERYBODY, lease.job.tenant) for lease in node.leases.values()),
         last_heard=heard,
         slices={device.name: _slices(device) for device in node.devices if device.mig},

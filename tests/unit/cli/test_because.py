@@ -8,7 +8,7 @@ from pathlib import Path
 from headrace.cli.because import because
 from headrace.cli.main import main
 from headrace.cli.shown import local
-from headrace.contracts.why import ChangeView, Holder, KeyNeed, PoolNeed, ReclaimView, Waiter, WhyView
+from headrace.contracts.why import ChangeView, Holder, KeyNeed, PoolNeed, ReclaimView, UnusableView, Waiter, WhyView
 
 ROOT = Path(__file__).parents[3]
 ID = "01jd3v8k5w2m4x6z8b0c2e4g6h"
@@ -84,6 +84,20 @@ def test_the_whole_answer_is_a_few_lines_and_a_table_each_of_pools_holders_and_t
         f"{ID}  gpu 1",
         "other tenants               4 GPUs",
         "and 1 more",
+    ]
+
+
+def test_what_is_unusable_for_it_has_a_table_with_the_cause_and_who_caused_it():
+    causes = (
+        UnusableView(key="gpu", node="n2", cause="cordoned", amount=252_000, by="acme.olga", since=NOW),
+        UnusableView(key="gpu", node="n3", cause="model", amount=63_000, detail="A100"),
+    )
+    need = PoolNeed(pool="hall", reason="NO_FREE_CAPACITY", fit="sum", unusable=causes)
+    view = WhyView(job=KEY, state="pending", reason="NO_FREE_CAPACITY", message="m", pools=(need,), now=NOW)
+    assert because(view).splitlines()[-3:] == [
+        "UNUSABLE  POOL  NODE  BECAUSE      BY         SINCE",
+        f"gpu 2     hall  n2    cordoned     acme.olga  {local(NOW)}",
+        "gpu 0.5   hall  n3    model: A100",
     ]
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from headrace.cli import supply
+from headrace.cli.shown import local
 from headrace.client import Refused
 from headrace.contracts.queries import (
     ApplyAnswer,
@@ -21,10 +22,12 @@ from headrace.contracts.queries import (
     QueueView,
     ScopeView,
 )
+from headrace.contracts.why import UnusableView
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.running import ChildView, Lock, Running, write_running
 
 GPU = 126_000
+NOON = 1_795_262_400 * 1_000_000
 
 
 def test_queues_show_what_waits_and_what_their_policy_holds(headrace):
@@ -63,13 +66,31 @@ def test_queues_show_what_closes_them_and_their_budgets(headrace):
 
 
 def test_pools_show_what_is_free(headrace):
-    key = PoolKeyView(key="gpu", capacity=10 * GPU, usable=8 * GPU, used=3 * GPU, free=4 * GPU, kept=GPU)
+    lost = UnusableView(key="gpu", node="gpu07", cause="lost", amount=GPU, since=NOON)
+    causes = (UnusableView(key="gpu", node="gpu02", cause="cordoned", amount=GPU, by="acme.olga", since=NOON), lost)
+    amounts = {"capacity": 10 * GPU, "usable": 8 * GPU, "used": 3 * GPU, "free": 4 * GPU, "kept": GPU, "unusable": 2 * GPU}
+    key = PoolKeyView(key="gpu", causes=causes, **amounts)
     found = (PoolView(name="onprem", nodes=2, keys=(key,), running=1, pending=4), PoolView(name="empty", nodes=0))
     assert headrace("pools", pools=found).out.splitlines() == [
-        "POOL    NODES  RUNNING  PENDING  KEY  CAPACITY  USABLE  USED  KEPT  FREE",
-        "onprem      2        1        4  gpu        10       8     3     1     4",
+        "POOL    NODES  RUNNING  PENDING  KEY  CAPACITY  USABLE  USED  KEPT  UNUSABLE  FREE",
+        "onprem      2        1        4  gpu        10       8     3     1         2     4",
         "empty       0        0        0",
+        "",
+        "UNUSABLE  POOL    NODE   BECAUSE   BY         SINCE",
+        f"gpu 1     onprem  gpu02  cordoned  acme.olga  {local(NOON)}",
+        f"gpu 1     onprem  gpu07  lost                 {local(NOON)}",
     ]
+    told = json.loads(headrace("pools --json", pools=found).out)[0]["keys"][0]
+    assert {word: told[word] for word in amounts} == {word: str(amount // GPU) for word, amount in amounts.items()}
+    assert told["causes"][0] == {
+        "key": "gpu",
+        "node": "gpu02",
+        "cause": "cordoned",
+        "amount": "1",
+        "by": "acme.olga",
+        "since": "2026-11-21T12:00:00.000Z",
+        "detail": "",
+    }
     assert headrace("pools", pools=()).out == "No pools; `headrace apply` makes them.\n"
 
 

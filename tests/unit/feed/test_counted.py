@@ -57,6 +57,21 @@ def test_jobs_that_wait_and_hold_are_told_with_their_reasons(hall, seen):
     assert sum(value for key, value in gpus.items() if 'what="leased"' in key) == 1.0
 
 
+def test_what_is_idle_on_a_cordoned_node_is_unusable_and_not_free(hall, seen):
+    before = seen("headrace_pool_amount")
+    hall.say("governance", f.NodeCordonedV1(author="a.b", node="gpu01"))
+    after = seen("headrace_pool_amount")
+
+    def pool(figures):
+        words = ("capacity", "leased", "kept", "free", "unusable")
+        labels = (
+            '{{key="gpu",pool="{}",what="{}"}}'.format(hall.state.nodes["gpu01"].pool.document.name, word) for word in words
+        )
+        return [figures[label] for label in labels]
+
+    assert (pool(before), pool(after)) == ([4, 0, 0, 4, 0], [4, 0, 0, 0, 4])
+
+
 def test_facts_waits_and_ends_are_counted(hall, seen):
     hall.admit(hall.job(1))
     hall.grant(hall.job(1), ("gpu01", "g0"))

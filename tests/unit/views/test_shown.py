@@ -112,7 +112,10 @@ def test_a_waiting_job_shows_why_and_an_ended_one_how(hall):
     shown = view(hall, waiting)
     assert (shown.reason, shown.message) == (
         "NO_HEALTHY_NODE",
-        "no healthy node of the pool could take it: 1 nodes of pool hall have what it takes, none is in service",
+        (
+            "no healthy node of the pool could take it: 1 nodes of pool hall have what it takes, none is in service: "
+            "gpu01 is cordoned by a.b since 2027-01-15T08:00:00.000Z"
+        ),
     )
     shown = view(hall, ended)
     assert (shown.state, shown.reason, shown.ended_at) == ("cancelled", "exited", hall.now)

@@ -6,6 +6,7 @@ from google.api import resource_pb2 as _resource_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from headrace.contracts.api import plan_pb2 as _plan_pb2
+from headrace.contracts.api import pools_pb2 as _pools_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -422,32 +423,42 @@ class Explanation(_message.Message):
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., blockers: _Optional[_Iterable[str]] = ..., position: _Optional[int] = ..., expected_start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., assumption: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[PoolNeed, _Mapping]]] = ..., behind: _Optional[_Iterable[_Union[Waiter, _Mapping]]] = ..., behind_more: _Optional[int] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., holders_more: _Optional[int] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., cheapest: _Optional[_Union[Advice, _Mapping]] = ..., sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PoolNeed(_message.Message):
-    __slots__ = ("pool", "reason", "message", "fit", "keys", "scope")
+    __slots__ = ("pool", "reason", "message", "fit", "keys", "scope", "unusable")
     POOL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     FIT_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
+    UNUSABLE_FIELD_NUMBER: _ClassVar[int]
     pool: str
     reason: str
     message: str
     fit: str
     keys: _containers.RepeatedCompositeFieldContainer[KeyNeed]
     scope: str
-    def __init__(self, pool: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., fit: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[KeyNeed, _Mapping]]] = ..., scope: _Optional[str] = ...) -> None: ...
+    unusable: _containers.RepeatedCompositeFieldContainer[_pools_pb2.Unusable]
+    def __init__(self, pool: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., fit: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[KeyNeed, _Mapping]]] = ..., scope: _Optional[str] = ..., unusable: _Optional[_Iterable[_Union[_pools_pb2.Unusable, _Mapping]]] = ...) -> None: ...
 
 class KeyNeed(_message.Message):
-    __slots__ = ("key", "asked", "free", "missing")
+    __slots__ = ("key", "asked", "free", "missing", "used", "kept", "unusable", "capacity")
     KEY_FIELD_NUMBER: _ClassVar[int]
     ASKED_FIELD_NUMBER: _ClassVar[int]
     FREE_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    UNUSABLE_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
     key: str
     asked: str
     free: str
     missing: str
-    def __init__(self, key: _Optional[str] = ..., asked: _Optional[str] = ..., free: _Optional[str] = ..., missing: _Optional[str] = ...) -> None: ...
+    used: str
+    kept: str
+    unusable: str
+    capacity: str
+    def __init__(self, key: _Optional[str] = ..., asked: _Optional[str] = ..., free: _Optional[str] = ..., missing: _Optional[str] = ..., used: _Optional[str] = ..., kept: _Optional[str] = ..., unusable: _Optional[str] = ..., capacity: _Optional[str] = ...) -> None: ...
 
 class Waiter(_message.Message):
     __slots__ = ("job", "request")

@@ -1,7 +1,10 @@
+import datetime
+
 from google.api import annotations_pb2 as _annotations_pb2
 from google.api import field_behavior_pb2 as _field_behavior_pb2
 from google.api import resource_pb2 as _resource_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from headrace.contracts.api import plan_pb2 as _plan_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -143,20 +146,42 @@ class BurstNode(_message.Message):
     def __init__(self, gpus: _Optional[int] = ..., gpu_model: _Optional[str] = ..., cpus: _Optional[int] = ..., memory: _Optional[str] = ...) -> None: ...
 
 class PoolKey(_message.Message):
-    __slots__ = ("key", "capacity", "usable", "used", "free", "kept")
+    __slots__ = ("key", "capacity", "usable", "used", "free", "kept", "unusable", "causes")
     KEY_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
     USABLE_FIELD_NUMBER: _ClassVar[int]
     USED_FIELD_NUMBER: _ClassVar[int]
     FREE_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    UNUSABLE_FIELD_NUMBER: _ClassVar[int]
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
     key: str
     capacity: str
     usable: str
     used: str
     free: str
     kept: str
-    def __init__(self, key: _Optional[str] = ..., capacity: _Optional[str] = ..., usable: _Optional[str] = ..., used: _Optional[str] = ..., free: _Optional[str] = ..., kept: _Optional[str] = ...) -> None: ...
+    unusable: str
+    causes: _containers.RepeatedCompositeFieldContainer[Unusable]
+    def __init__(self, key: _Optional[str] = ..., capacity: _Optional[str] = ..., usable: _Optional[str] = ..., used: _Optional[str] = ..., free: _Optional[str] = ..., kept: _Optional[str] = ..., unusable: _Optional[str] = ..., causes: _Optional[_Iterable[_Union[Unusable, _Mapping]]] = ...) -> None: ...
+
+class Unusable(_message.Message):
+    __slots__ = ("key", "node", "cause", "amount", "by", "since_time", "detail")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    node: str
+    cause: str
+    amount: str
+    by: str
+    since_time: _timestamp_pb2.Timestamp
+    detail: str
+    def __init__(self, key: _Optional[str] = ..., node: _Optional[str] = ..., cause: _Optional[str] = ..., amount: _Optional[str] = ..., by: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class ListPoolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "filter", "min_sequence")

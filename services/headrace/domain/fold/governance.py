@@ -11,7 +11,7 @@ from headrace.domain.fold.tokens import outdate
 from headrace.domain.meters import set_meters
 from headrace.domain.phases import watch
 from headrace.domain.scopes import policy_scope
-from headrace.domain.state import PolicyState, PoolState, Scope, Written
+from headrace.domain.state import SELF, PolicyState, PoolState, Scope, Written
 from headrace.domain.supply import recount
 from headrace.domain.terms import Calendar, Closing, Gate, Growth
 
@@ -258,7 +258,7 @@ def _growth_ended(state: State, fact: f.GrowthEndedV1, _sequence: int, _place: i
 
 def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
     end_probation(state, fact.node)
-    cordon(state, fact.node, fact.reason or "cordoned by " + fact.author)
+    cordon(state, fact.node, fact.reason or "cordoned by " + fact.author, by=fact.author)
 
 
 def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _place: int) -> None:
@@ -276,7 +276,7 @@ def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _pl
 def _node_excluded(state: State, fact: f.NodeExcludedV1, _sequence: int, _place: int) -> None:
     state.excluded[fact.node] = fact.reason
     end_probation(state, fact.node)
-    cordon(state, fact.node, fact.reason)
+    cordon(state, fact.node, fact.reason, by=SELF)
 
 
 def _node_drain_ordered(state: State, fact: f.NodeDrainOrderedV1, _sequence: int, _place: int) -> None:
@@ -285,7 +285,7 @@ def _node_drain_ordered(state: State, fact: f.NodeDrainOrderedV1, _sequence: int
         node.draining = True
         state.draining[node.name] = node
     end_probation(state, fact.node)
-    cordon(state, fact.node, fact.reason or "drained by " + fact.author)
+    cordon(state, fact.node, fact.reason or "drained by " + fact.author, by=fact.author)
 
 
 def _node_confirmed_empty(state: State, fact: f.NodeConfirmedEmptyV1, _sequence: int, _place: int) -> None:
@@ -306,11 +306,12 @@ def end_probation(state: State, name: str) -> None:
         node.probation = None
 
 
-def cordon(state: State, name: str, reason: str) -> None:
-    """Nothing new is granted on the node; with an empty reason: it takes new work again."""
+def cordon(state: State, name: str, reason: str, *, by: str = "") -> None:
+    """Nothing new is granted on the node; with an empty reason: it takes new work again. `by`: who cordoned it; empty: the allocator."""
     node = state.nodes.get(name)
     if node is not None:
         node.cordoned = reason
+        node.cordoned_by, node.cordoned_at = (by, state.now) if reason else ("", 0)
         if node.pool is not None:
             node.pool.index.put(node)
             state.stir()

@@ -18,7 +18,7 @@ from headrace.domain.fold.apply import apply
 from headrace.domain.fold.entitlement import objection
 from headrace.domain.fold.governance import end_probation
 from headrace.domain.fold.installation import beyond_us
-from headrace.domain.state import State
+from headrace.domain.state import SELF, State
 
 
 class LedgerBroken(Exception):
@@ -99,5 +99,6 @@ class Ledger:
         if node is not None and (not node.cordoned or node.name in state.set_aside):
             end_probation(state, node.name)  # what it says is not to be trusted: only an operator lets it in again
             node.cordoned = f"its record {message.sequence} was void: {reason}"
+            node.cordoned_by, node.cordoned_at = SELF, state.now
             if node.pool is not None:
                 node.pool.index.put(node)

@@ -80,6 +80,7 @@ def _take_for_true(state: State, node: NodeState, claims: Claims, sequence: int)
 
 def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> None:
     """The devices as told now; what leases hold of them, and what is kept of them, stays so, even of one that was away for a while."""
+    since = {device.name: device.unfit_at for device in node.devices}
     node.devices = [
         DeviceState(
             device.device,
@@ -89,6 +90,7 @@ def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> 
             mig=device.mig,
             family=family_of(device.model, device.memory) if device.mig else "",
             unfit=device.unfit,
+            unfit_at=(since.get(device.device) or state.now) if device.unfit else 0,
         )
         for device in devices
     ]
@@ -149,7 +151,7 @@ def _set_unfit(state: State, name: str, device: str, why: str) -> None:
         node.said = with_unfit(node.said, device, why)
     if node is None or mine is None or mine.unfit == why:
         return
-    mine.unfit = why
+    mine.unfit, mine.unfit_at = why, state.now if why else 0
     node.has_apart = any(one.is_apart for one in node.devices)
     if node.pool is not None:
         node.pool.index.put(node)
@@ -183,7 +185,7 @@ def set_status(state: State, name: str, status: str) -> None:
     node = state.nodes.get(name)
     if node is None:
         return
-    node.status = status
+    node.status, node.status_at = status, state.now
     if node.pool is not None:
         node.pool.index.put(node)
         recount(node.pool, node)

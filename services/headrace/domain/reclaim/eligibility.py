@@ -113,10 +113,11 @@ def short_keys(state: State, job: JobRecord, pool: PoolState) -> frozenset[str]:
 
     None: the sums fit, the places do not.
     """
+    in_service = state.terms.amended
     short = set()
     share = state.shares.get((job.tenant, pool.document.name))
     for key, asked in job.request.total.items():
-        if key in pool.usable and asked and left_for(pool, key, job.policy.key) < asked:
+        if key in pool.usable and asked and left_for(pool, key, job.policy.key, in_service=in_service) < asked:
             short.add(key)
         if share is not None and key in share.limit and asked and share.use.get(key, 0) + asked > share.limit[key]:
             short.add(key)

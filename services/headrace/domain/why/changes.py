@@ -2,7 +2,8 @@
 
 Strategy: a change makes a job that is not there, which is held against the rules as the real one is (`waits`), and counts only if in some
 pool of its order nothing is in its way. They are tried in the order of what they cost its owner: to wait a little, to ask for fewer GPUs,
-another profile of the same policy, to be preemptible, another queue, to wait longer. What is taken out of the state on trial is put back.
+another profile of the same policy, to be preemptible, another queue, a node to be uncordoned, to wait longer. What a trial changes in the
+state is put back.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from headrace.domain.reclaim.eligibility import RECLAIM, causes
 from headrace.domain.reclaim.holdings import hold, holding_of, let_go
 from headrace.domain.reclaim.victims import Plan, search
 from headrace.domain.requests import asked_by, make_request
+from headrace.domain.state import SELF
+from headrace.domain.why.availability import out_of_service, said
 from headrace.domain.why.waits import pools_of, wait_in
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.documents import Profile
     from headrace.domain.jobs import JobRecord
-    from headrace.domain.state import PolicyState, PoolState, State
+    from headrace.domain.state import NodeState, PolicyState, PoolState, State
     from headrace.domain.why.forecast import Forecast
     from headrace.domain.why.waits import Wait
 
@@ -40,6 +43,7 @@ A_LITTLE = 5 * MINUTE
 """To wait so long costs less than any change."""
 QUEUES_TRIED = 50
 HOLDERS_TRIED = 100
+NODES_TRIED = 20
 FRACTIONS = tuple(GPU_UNITS * part // 20 for part in (15, 10, 5, 4, 2, 1))
 """Parts of a GPU that are tried, from 3/4 down to 1/20."""
 
@@ -59,7 +63,7 @@ def cheapest_change(
             pool = _starts_in(state, other, now)
         if pool is not None:
             return msgspec.structs.replace(change, start=now, pool=pool)
-    return waiting or _without_one(state, job, pools, now)
+    return _uncordoned(state, job, pools, now) or waiting or _without_one(state, job, pools, now)
 
 
 def _waiting(job: JobRecord, forecast: Forecast) -> ChangeView | None:
@@ -70,6 +74,32 @@ def _waiting(job: JobRecord, forecast: Forecast) -> ChangeView | None:
     if after.tenant != job.tenant:
         return ChangeView(kind="wait", text="wait for work of another tenant to end", start=forecast.start)
     return ChangeView(kind="wait", text=f"wait for job {after.key} to end", start=forecast.start, job=after.key)
+
+
+def _uncordoned(state: State, job: JobRecord, pools: Sequence[PoolState], now: int) -> ChangeView | None:
+    """The first node that a person has cordoned or drained and on which the job would start now, if it took work again."""
+    for pool in pools:
+        nodes = (node for _, node in sorted(pool.nodes.items()) if node.healthy and node.cordoned)
+        for node in islice((node for node in nodes if node.cordoned_by not in ("", SELF)), NODES_TRIED):
+            cause = out_of_service(node)
+            with _in_service(pool, node):
+                in_the_way = wait_in(state, job, pool, now)
+            if in_the_way is None and cause is not None:
+                text = f"ask for node {node.name} to be uncordoned ({said(cause)})"
+                return ChangeView(kind="node", text=text, start=now, pool=pool.document.name)
+    return None
+
+
+@contextmanager
+def _in_service(pool: PoolState, node: NodeState) -> Iterator[None]:
+    """Meanwhile the node is not cordoned."""
+    cordoned, node.cordoned = node.cordoned, ""
+    pool.index.put(node)
+    try:
+        yield
+    finally:
+        node.cordoned = cordoned
+        pool.index.put(node)
 
 
 def _without_one(state: State, job: JobRecord, pools: Sequence[PoolState], now: int) -> ChangeView | None:

@@ -12,11 +12,12 @@ from headrace.contracts.amounts import JOB, add_to, gpus_first, times
 from headrace.contracts.reasons import WaitReason
 from headrace.contracts.why import Holder, KeyNeed, PoolNeed, Waiter
 from headrace.domain.pending import place_in_line
-from headrace.domain.places.placement import pick_now, suits
+from headrace.domain.places.placement import may_hold, pick_now
 from headrace.domain.queueing.ahead import groups_ahead
 from headrace.domain.queueing.holds import has_room
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
-from headrace.domain.supply import left_for, sums_fit
+from headrace.domain.supply import HARDWARE
+from headrace.domain.why.availability import stocks_for, sums_fit
 from headrace.domain.why.waits import wait_in
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.domain.jobs import JobRecord
     from headrace.domain.requests import Request
     from headrace.domain.state import PoolState, State
+    from headrace.domain.why.availability import Stock
     from headrace.domain.why.ends import Ends
     from headrace.domain.why.waits import Wait
 
@@ -41,13 +43,16 @@ def pool_need(state: State, job: JobRecord, pool: PoolState, now: int) -> PoolNe
     """What is in its way in one pool, and what is missing there."""
     wait = wait_in(state, job, pool, now)
     short = shortfall(state, job, pool, wait) if wait is not None else None
+    stocks = _stocks(state, job, pool)
+    keys = tuple(_key_need(key, job.request.total[key], stock) for key, stock in stocks.items())
     return PoolNeed(
         pool=pool.document.name,
         reason=wait.reason.value if wait is not None else "",
         message=wait.message if wait is not None else "",
         fit=_fit(state, job, pool),
-        keys=tuple(_keys(job, pool)),
+        keys=keys,
         scope=short.scope.name if short is not None else "",
+        unusable=tuple(one for stock in stocks.values() for one in stock.causes),
     )
 
 
@@ -64,21 +69,34 @@ def shortfall(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Shor
     return None
 
 
-def _keys(job: JobRecord, pool: PoolState) -> Iterator[KeyNeed]:
-    for key, asked in gpus_first(job.request.total):
-        if asked and (key in pool.governed or (key != JOB and key in pool.usable)):
-            free = left_for(pool, key, job.policy.key)
-            yield KeyNeed(key=key, asked=asked, free=free, missing=max(0, asked - free))
+def _stocks(state: State, job: JobRecord, pool: PoolState) -> dict[str, Stock]:
+    """What there is for the job of each key that it asks for and that the pool counts, GPUs first."""
+    asked = (key for key, amount in gpus_first(job.request.total) if amount)
+    keys = [key for key in asked if key in pool.governed or (key != JOB and key in pool.usable)]
+    return stocks_for(state, job, pool, keys)
+
+
+def _key_need(key: str, asked: int, stock: Stock) -> KeyNeed:
+    return KeyNeed(
+        key=key,
+        asked=asked,
+        free=stock.free,
+        missing=max(0, asked - stock.free),
+        used=stock.used,
+        kept=stock.kept,
+        unusable=stock.unusable,
+        capacity=stock.capacity,
+    )
 
 
 def _fit(state: State, job: JobRecord, pool: PoolState) -> str:
     """Where it fails: not at all, at the sum of a key, at a single node, at a single device."""
     if has_room(state, job, pool):
         return "yes"
-    if not sums_fit(pool, job.request.total, job.policy.key):
+    if not sums_fit(state, job, pool):
         return "sum"
     shape = job.request.shape
-    nodes = [node for node in pool.nodes.values() if node.grantable and suits(node, job)]
+    nodes = [node for node in pool.nodes.values() if may_hold(node, job)]
     if shape.whole != 1 and not (shape.fraction or shape.mig):
         return "node"
     found = any(pick_now(node, job.request) for node in nodes)
@@ -148,7 +166,8 @@ def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Itera
     short = shortfall(state, job, pool, wait)
     limited = short if wait.reason in _AT_A_LIMIT or wait.reason is WaitReason.RESERVED_SHARE_BUSY else None
     name = pool.document.name
-    keys = [limited.key] if limited is not None else _missing(job, pool)
+    keys = [limited.key] if limited is not None else _missing(state, job, pool)
+    on_nodes = limited is None and all(key in HARDWARE for key in keys)
     for policy in (*state.policies.values(), *state.deleted_policies.values()):
         if limited is not None and (
             policy is not job.policy if limited.scope.kind == "policy" else policy.key[0] != job.tenant
@@ -158,14 +177,21 @@ def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Itera
         for holder in policy.jobs.values():
             if not any(map(holder.request.total.get, keys)):
                 continue
-            if anywhere or next(iter(holder.leases.values())).pool == name:  # all in one pool (R18)
+            here = anywhere or next(iter(holder.leases.values())).pool == name  # all in one pool (R18)
+            if here and not (on_nodes and _is_out_of_reach(state, job, holder)):
                 yield holder
 
 
-def _missing(job: JobRecord, pool: PoolState) -> list[str]:
+def _is_out_of_reach(state: State, job: JobRecord, holder: JobRecord) -> bool:
+    """Whether nothing would be free for the job if `holder` ended: all its nodes are healthy, and the job may go to none of them."""
+    nodes = [state.nodes[lease.node] for lease in holder.leases.values() if lease.node in state.nodes]
+    return bool(nodes) and all(node.healthy and not may_hold(node, job) for node in nodes)
+
+
+def _missing(state: State, job: JobRecord, pool: PoolState) -> list[str]:
     """The keys of which too little is free; where the sums fit, all that it asks for."""
-    needs = list(_keys(job, pool))
-    return [need.key for need in needs if need.missing] or [need.key for need in needs if need.key != JOB]
+    asked, found = job.request.total, _stocks(state, job, pool)
+    return [key for key, stock in found.items() if stock.free < asked[key]] or [key for key in found if key != JOB]
 
 
 def _without_job(amounts: Amounts) -> dict[str, int]:

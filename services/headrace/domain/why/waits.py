@@ -27,7 +27,7 @@ from headrace.domain.queueing.holds import has_room, has_room_beside_holds, hold
 from headrace.domain.reclaim.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.scopes import Shortfall, over_limit, over_reservation, scopes_of, to_grant, with_reservation
 from headrace.domain.state import PoolState, State
-from headrace.domain.supply import left_for, sums_fit
+from headrace.domain.why.availability import away_from, free_for, sums_fit
 
 if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
@@ -95,9 +95,8 @@ class Case:
 
     @property
     def free(self) -> str:
-        """`gpu 2 free in pool hall`."""
-        left = {key: left_for(self.pool, key, self.job.policy.key) for key in sorted(self.pool.governed)}
-        return f"{format_amounts(left)} free in pool {self.name}"
+        """`gpu 2 free in pool hall; unusable: 1 gpu on n-2: cordoned by acme.olga since 2026-…`."""
+        return free_for(self.state, self.job, self.pool)
 
 
 JobTest = Callable[["State", "JobRecord", int], Grounds | None]
@@ -328,10 +327,12 @@ def _no_healthy_node(case: Case) -> Grounds | None:
         )
     if _waiting_for_capacity(case) is not None:
         return None
-    fitting = [node for node in case.pool.nodes.values() if suits(node, case.job)]
-    if any(node.grantable for node in fitting):
+    if any(node.grantable and suits(node, case.job) for node in case.pool.nodes.values()):
         return None
-    return Grounds(f"{len(fitting)} nodes of pool {case.name} have what it takes, none is in service")
+    fitting = sum(suits(node, case.job) for node in case.pool.nodes.values())
+    numbers = f"{fitting} nodes of pool {case.name} have what it takes, none is in service"
+    away = away_from(case.pool, case.job)
+    return Grounds(f"{numbers}: {away}" if away else numbers)
 
 
 def _is_kept_away(case: Case) -> bool:
@@ -351,7 +352,7 @@ def _waiting_for_capacity(case: Case) -> Grounds | None:
 
 def _fragmented(case: Case) -> Grounds | None:
     """The sums fit, no device or node does (R3)."""
-    if case.has_room or not sums_fit(case.pool, case.job.request.total, case.job.policy.key):
+    if case.has_room or not sums_fit(case.state, case.job, case.pool):
         return None
     return Grounds(f"{case.asks}; {case.free}")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.amounts import format_amount
 from headrace.contracts.api import jobs_pb2 as pb
-from headrace.governance.api.messages import moment, texts
+from headrace.governance.api.messages import moment, texts, unusable
 from headrace.governance.api.names import job_name
 
 if TYPE_CHECKING:
@@ -92,10 +92,22 @@ def _need(need: PoolNeed) -> pb.PoolNeed:
             asked=format_amount(one.key, one.asked),
             free=format_amount(one.key, one.free),
             missing=format_amount(one.key, one.missing),
+            used=format_amount(one.key, one.used),
+            kept=format_amount(one.key, one.kept),
+            unusable=format_amount(one.key, one.unusable),
+            capacity=format_amount(one.key, one.capacity),
         )
         for one in need.keys
     ]
-    return pb.PoolNeed(pool=need.pool, reason=need.reason, message=need.message, fit=need.fit, keys=keys, scope=need.scope)
+    return pb.PoolNeed(
+        pool=need.pool,
+        reason=need.reason,
+        message=need.message,
+        fit=need.fit,
+        keys=keys,
+        scope=need.scope,
+        unusable=map(unusable, need.unusable),
+    )
 
 
 def _holder(holder: Holder) -> pb.Holder:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.contracts.amounts import format_amount
 from headrace.contracts.api import groups_pb2, policies_pb2, pools_pb2, profiles_pb2, tenants_pb2, users_pb2
 from headrace.contracts.document_writer import write_document
 from headrace.contracts.documents import DEFAULT_TENANT, Document, Tenant
-from headrace.governance.api.messages import fill, texts
+from headrace.governance.api.messages import fill, unusable
 from headrace.governance.api.names import parts_of
 from headrace.governance.objects import Name, held, name_of
 from headrace.views.shown import pool_keys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 ANSWERED = frozenset({"name", "etag", "closed", "sequence", "warnings", "keys", "nodes"})
 """Fields of resources that no document has."""
+_POOL_AMOUNTS = ("capacity", "usable", "used", "free", "kept", "unusable")
 
 
 class Kind(NamedTuple):
@@ -133,6 +135,6 @@ def _fill_pool(state: State, message: Any, name: str) -> None:
     if pool is None:
         return
     message.nodes = len(pool.nodes)
-    for key in pool_keys(pool):
-        amounts = {"capacity": key.capacity, "usable": key.usable, "used": key.used, "free": key.free, "kept": key.kept}
-        message.keys.add(key=key.key, **{word: texts({key.key: value})[key.key] for word, value in amounts.items()})
+    for key in pool_keys(state, pool):
+        amounts = {word: format_amount(key.key, getattr(key, word)) for word in _POOL_AMOUNTS}
+        message.keys.add(key=key.key, causes=map(unusable, key.causes), **amounts)

@@ -12,6 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from headrace.contracts.amounts import Amounts, format_amount
+from headrace.contracts.api.pools_pb2 import Unusable
 from headrace.governance.api.faults import invalid
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
+    from headrace.contracts.why import UnusableView
     from headrace.governance.api.masks import Written
 
 SAFE = 2**53
@@ -133,3 +135,16 @@ def plain(value: Any) -> object:
         case "bool_value":
             return value.bool_value
     return None
+
+
+def unusable(view: UnusableView) -> Unusable:
+    """What cannot be granted of a key, and why, as a message."""
+    return Unusable(
+        key=view.key,
+        node=view.node,
+        cause=view.cause,
+        amount=format_amount(view.key, view.amount),
+        by=view.by,
+        since_time=moment(view.since or None),
+        detail=view.detail,
+    )

@@ -207,10 +207,14 @@ def test_malformed_bytes_of_a_node_are_void_and_change_nothing_else(tape, payloa
         {"node.n1": 1},
         [4, digest(payload)],
     )
-    assert after["nodes"]["n1"].pop("cordoned").startswith("its record 4 was void: ")
+    node = after["nodes"]["n1"]
+    assert node.pop("cordoned").startswith("its record 4 was void: ")
+    assert (node.pop("cordoned_by"), node.pop("cordoned_at")) == ("headrace", NOW)
     for told in ("sequence", "voids"):
         del before[told]
-    del before["writers"]["node.n1"], before["nodes"]["n1"]["cordoned"]
+    del before["writers"]["node.n1"]
+    for told in ("cordoned", "cordoned_by", "cordoned_at"):
+        del before["nodes"]["n1"][told]
     assert after == before
 
 

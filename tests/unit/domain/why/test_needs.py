@@ -35,7 +35,10 @@ def test_each_key_is_told_with_what_is_free_and_what_is_missing():
         reason="NO_FREE_CAPACITY",
         message="not enough is free: it asks for cpu 1, gpu 1; gpu 0 free in pool hall",
         fit="sum",
-        keys=(KeyNeed(key=GPU, asked=GPU_UNITS, free=0, missing=GPU_UNITS), KeyNeed(key=CPU, asked=1000, free=1000)),
+        keys=(
+            KeyNeed(key=GPU, asked=GPU_UNITS, free=0, missing=GPU_UNITS, used=2 * GPU_UNITS, capacity=2 * GPU_UNITS),
+            KeyNeed(key=CPU, asked=1000, free=1000, used=1000, capacity=2000),
+        ),
     )
 
 

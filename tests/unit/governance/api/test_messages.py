@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -10,6 +10,7 @@ from headrace.contracts.api.pools_pb2 import Pool
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import tree_of
 from headrace.contracts.document_writer import write_document
+from headrace.contracts.why import UnusableView
 from headrace.governance.api import messages
 from headrace.governance.api.faults import Fault
 
@@ -74,3 +75,15 @@ def test_numbers_of_json_become_the_text_that_people_would_write():
         ParseDict({"gpu": 0.1, "n": 4, "big": 1e300, "on": True, "none": None, "list": [1, "a", {"b": 2}]}, Struct())
     )
     assert found == {"gpu": "0.1", "n": "4", "big": "1e+300", "on": True, "none": None, "list": ["1", "a", {"b": "2"}]}
+
+
+def test_what_is_unusable_is_told_with_its_amount_and_since_when():
+    view = UnusableView(key="gpu", node="n-2", cause="cordoned", amount=63_000, by="acme.olga", since=1_500_000)
+    assert MessageToDict(messages.unusable(view)) == {
+        "key": "gpu",
+        "node": "n-2",
+        "cause": "cordoned",
+        "amount": "0.5",
+        "by": "acme.olga",
+        "sinceTime": "1970-01-01T00:00:01.500Z",
+    }
