@@ -19,6 +19,7 @@ from headrace.bus.accounts import SERVICES, Credential, server_config
 from headrace.bus.connection import Connection, connect
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.facts import NodeRegisteredV1
+from headrace.contracts.tokens import FEED_SUFFIX
 from headrace.node_executor import leftovers
 from tests.integration.nodes import Executor, Feed, until
 from tests.patience import PATIENCE
@@ -74,7 +75,8 @@ class NatsServer:
         self._end(signal.SIGTERM)
 
     async def connect(self, name: str) -> Connection:
-        return await connect(self.url, name, self.credentials[name].password)
+        """A connection of this login; with `_feed` behind its name, of the one that hears the feed."""
+        return await connect(self.url, name, self.credentials[name.removesuffix(FEED_SUFFIX)].password)
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:

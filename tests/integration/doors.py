@@ -21,8 +21,9 @@ from headrace.callout.service import Door
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Group, Tenant
 from headrace.contracts.ids import make_job_id
+from headrace.contracts.levels import LEVEL, RELEASES
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.tokens import Grant, TokenRole
+from headrace.contracts.tokens import FEED_SUFFIX, Grant, TokenRole
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
 from tests.integration.conftest import CREDENTIALS, NatsServer
@@ -32,8 +33,9 @@ from tests.patience import PATIENCE
 class Site:
     """Two tenants, their people, a service account and nodes; and whoever knocks."""
 
-    def __init__(self, server: NatsServer, directory: Path, stack: AsyncExitStack) -> None:
+    def __init__(self, server: NatsServer, directory: Path, stack: AsyncExitStack, level: int) -> None:
         self.server = server
+        self._level = level
         self.keys = SigningKeys(directory / "tokens")
         self.account = AccountKey.at(directory / "callout.key")
         self.tokens = 0
@@ -46,6 +48,7 @@ class Site:
         self.ledger = JetStreamLog(self.core, LEDGER_STREAM)
         self.governance = Chain(self.ledger, "governance", "test")
         people = [
+            f.InstallationLevelV1(level=self._level, release=RELEASES[self._level - 1]),
             f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", admins=("lea",))),
             f.TenantAppliedV1(author="a.b", tenant=Tenant(name="other")),
             f.GroupAppliedV1(
@@ -95,6 +98,10 @@ class Site:
     async def user(self, handle: str = "alice", tenant: str = "acme") -> Connection:
         return await self.enter(f"{tenant}_{handle}", await self.token(handle, tenant))
 
+    async def listener(self, handle: str = "alice", tenant: str = "acme") -> Connection:
+        """A user's connection that hears the feed."""
+        return await self.enter(f"{tenant}_{handle}{FEED_SUFFIX}", await self.token(handle, tenant))
+
     async def node(self, name: str = "gpu01") -> Connection:
         return await self.enter(f"node_{name}", await self.token(name, "", TokenRole.NODE))
 
@@ -113,15 +120,15 @@ class Site:
 
 
 @asynccontextmanager
-async def site(directory: Path, doors: int = 1) -> AsyncIterator[Site]:
-    """A site with its server and so many doors."""
+async def site(directory: Path, doors: int = 1, level: int = LEVEL) -> AsyncIterator[Site]:
+    """A site with its server and so many doors, at a level of the facts."""
     home = directory / "nats"
     home.mkdir()
     server = NatsServer(home, CREDENTIALS, AccountKey.at(directory / "callout.key").public)
     server.start()
     try:
         async with AsyncExitStack() as stack:
-            whole = Site(server, directory, stack)
+            whole = Site(server, directory, stack, level)
             await whole.begin()
             for _ in range(doors):
                 await whole.open_door()

@@ -237,7 +237,7 @@ async def test_a_node_answers_for_its_logs_and_hears_its_orders_only(core: Conne
 
 
 async def test_the_feed_reaches_users_of_its_tenant(core: Connection, login: Logins) -> None:
-    alice, feed = await login("acme-alice"), await login("feed")
+    alice, feed = await login("acme-alice_feed"), await login("feed")
     facts: asyncio.Queue[str] = asyncio.Queue()
 
     async def heard(fact: Msg) -> None:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nats import errors
 from nats.aio.client import Client
 
+from headrace.bus.accounts import SUBSCRIPTIONS
 from headrace.bus.log import LogRefused
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Group
@@ -94,6 +95,7 @@ HEARD: dict[str, tuple[str, ...]] = {
             "hr.>",
             "hr.*.>",
             "hr.feed.>",
+            "hr.feed.acme.>",
             "hr.feed.other.>",
             "hr.feed.*.job.>",
             "hr.submit.>",
@@ -174,7 +176,6 @@ async def test_a_users_token_for_an_administrators_handle_does_not_hear_what_the
     """Whoever runs the tenant `default` may give a user's token for any handle of it, and so for that of the provider's people."""
     async with site(tmp_path) as here:
         await here.say(
-            f.InstallationLevelV1(level=2, release="0.2.0"),
             f.GroupAppliedV1(author="a.b", group=Group(tenant="default", name="all", members=("ops",))),
         )
         admin, user = await here.token("ops", "default", TokenRole.ADMIN), await here.token("ops", "default")
@@ -319,12 +320,21 @@ async def test_a_message_that_is_too_large_is_refused_or_costs_its_sender_the_co
 
 async def test_somebody_who_listens_too_much_is_stopped(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
-        alice = await here.user("alice")
-        with suppress(errors.Error):
-            for number in range(400):
-                await alice.subscribe(f"hr.feed.acme.job.x{number}.>")
-            await alice.flush()
-        await here.until(lambda: not alice.is_connected)
+        token = await here.token("alice")
+        asking, listener = await here.enter("acme_alice", token), await here.enter("acme_alice_feed", token)
+        for connection, subject, most in (
+            (asking, f"{inbox_prefix('', token)}.{{}}", SUBSCRIPTIONS["USERS"]),
+            (listener, "hr.feed.acme.job.x{}.>", SUBSCRIPTIONS["LISTENERS"]),
+        ):
+            for number in range(most - 1):
+                await connection.subscribe(subject.format(number))
+            await connection.flush()
+            assert connection.is_connected
+            with suppress(errors.Error):
+                for number in range(most, most + 2):
+                    await connection.subscribe(subject.format(number))
+                await connection.flush()
+            await here.until(lambda connection=connection: not connection.is_connected)
 
 
 async def test_a_reader_that_does_not_read_does_not_hold_up_the_others(tmp_path: Path) -> None:
@@ -332,7 +342,7 @@ async def test_a_reader_that_does_not_read_does_not_hold_up_the_others(tmp_path:
         token = await here.token("alice")
         url = here.server.url.removeprefix("nats://").split(":")
         reader, writer = await asyncio.open_connection(url[0], int(url[1]), limit=1_024)
-        hello = {"user": "acme_alice", "pass": token, "verbose": False, "pedantic": False, "lang": "x", "version": "1"}
+        hello = {"user": "acme_alice_feed", "pass": token, "verbose": False, "pedantic": False, "lang": "x", "version": "1"}
         writer.write(b"CONNECT " + json.dumps(hello).encode() + b"\r\nSUB hr.feed.acme.> 1\r\nPING\r\n")
         await writer.drain()
         while b"PONG" not in await reader.readline():
@@ -343,7 +353,7 @@ async def test_a_reader_that_does_not_read_does_not_hold_up_the_others(tmp_path:
         async def hear(_message: Any) -> None:
             heard.set()
 
-        bob = await here.user("bob")
+        bob = await here.listener("bob")
         await bob.subscribe("hr.feed.acme.job.last.x", cb=hear)
         await bob.flush()
         for number in range(64):

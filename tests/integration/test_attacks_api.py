@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 import pytest
 from nats.aio.client import Client
 
+from headrace.callout.census import PERSON_CONNECTIONS
 from headrace.client.wishing import new_job_id
-from headrace.contracts.tokens import inbox_prefix
+from headrace.contracts.tokens import FEED_SUFFIX, inbox_prefix
 from tests.integration.test_api import DOCUMENTS, HEADRACE, Api
+from tests.integration.test_attacks_floods import Crowd
 from tests.patience import PATIENCE
 
 NAME = "tenants/emca"
@@ -245,7 +247,7 @@ async def test_no_payload_on_the_bus_ends_a_service_and_the_next_good_job_runs(a
                 f"hr.cancel.acme.alice.{new_job_id()}",
             ):
                 await nats.request(subject, said, PATIENCE)
-            for what in ("jobs", "job", "why", "logs", "facts", "queues", "no-such"):
+            for what in ("jobs", "job", "why", "logs", "facts", "queues"):
                 answer = json.loads((await nats.request(f"hr.query.feed.{what}.acme.alice", said, PATIENCE)).data)
                 assert answer.get("code", "") in ("", "INVALID", "NOT_FOUND"), (what, said[:80], answer)
             await nats.request("hr.query.accounting.usage.acme.alice", said, PATIENCE)
@@ -257,6 +259,31 @@ async def test_no_payload_on_the_bus_ends_a_service_and_the_next_good_job_runs(a
     parts = json.loads(api.run("status", "--json"))["parts"]
     assert {part["name"]: part["restarts"] for part in parts} == {part["name"]: 0 for part in parts}
     assert {job["user"] for job in api.done("alice", "GET", "/v1/tenants/acme/jobs")["jobs"]} == {"alice"}
+
+
+async def test_while_one_user_holds_all_connections_that_it_gets_others_work_and_its_token_is_revoked(api: Api) -> None:
+    """`headrace status` and `token revoke` of the owner, an administrator's and another user's requests; revoking ends the connections."""
+    api.done(
+        "root",
+        "POST",
+        "/v1/documents:apply",
+        {"documents": {"groups": [{"tenant": "acme", "name": "all", "members": ["flo"]}]}},
+    )
+    token = api.run("token", "create", "--user", "flo", "--tenant", "acme").strip()
+    crowd = Crowd(json.loads((api.data / "endpoint.json").read_text())["url"])
+    try:
+        logins = ("acme_flo", f"acme_flo{FEED_SUFFIX}")
+        assert [await crowd.grow(login, token, PERSON_CONNECTIONS + 8) for login in logins] == [PERSON_CONNECTIONS] * 2
+        parts = json.loads(await asyncio.to_thread(api.run, "status", "--json"))["parts"]
+        assert {part["name"]: part["restarts"] for part in parts} == {part["name"]: 0 for part in parts}
+        assert await asyncio.to_thread(api.run, "token", "list", who="root")
+        (job,) = await asyncio.to_thread(api.submit, "alice", "acme", ["true"])
+        await asyncio.to_thread(api.until, "alice", job["name"], "succeeded")
+        await asyncio.to_thread(api.run, "token", "revoke", "--user", "flo", "--tenant", "acme", "--reason", "floods")
+        await crowd.ended()
+        assert await crowd.grow("acme_flo", token, 1) == 0
+    finally:
+        crowd.leave()
 
 
 async def test_the_id_of_somebody_elses_job_makes_no_second_job_that_its_name_could_mean(api: Api) -> None:

@@ -41,8 +41,9 @@ async def test_people_service_accounts_and_nodes_are_let_in_as_what_they_are(tmp
         async def hear(message: Any) -> None:
             heard.put_nowait(message.subject)
 
-        await alice.subscribe("hr.feed.acme.>", cb=hear)
-        await alice.flush()
+        listener = await here.listener("alice")
+        await listener.subscribe("hr.feed.acme.>", cb=hear)
+        await listener.flush()
         feed = await here.login("feed")
         await acknowledged(feed, "hr.feed.other.job.ended.x")
         await acknowledged(feed, "hr.feed.acme.job.ended.x")

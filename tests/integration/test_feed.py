@@ -158,7 +158,7 @@ async def answered(connection, subject):
 
 async def test_a_grant_reaches_its_node_with_the_text_opened_and_its_tenant_without(login, writers, keyring, feed):
     pushed = await listen(await login("node-gpu01"), orders("gpu01"))
-    told = await listen(await login("acme-alice"), "hr.feed.acme.>")
+    told = await listen(await login("acme-alice_feed"), "hr.feed.acme.>")
     foreign = await listen(await login("node-gpu02"), orders("gpu02"))
     await writers.admit(keyring, 1)
     sequence = await writers.grant(1)
@@ -191,7 +191,7 @@ async def test_a_node_asks_for_all_it_should_be_running(login, writers, keyring,
 
 async def test_people_ask_for_jobs_their_story_and_their_output(login, writers, keyring, feed):
     alice, node = await login("acme-alice"), await login("node-gpu01")
-    told = await listen(alice, "hr.feed.acme.>")
+    told = await listen(await login("acme-alice_feed"), "hr.feed.acme.>")
     await writers.admit(keyring, 1)
     await writers.grant(1)
     await told.until(lambda message: ".lease.granted." in message.subject)
@@ -221,8 +221,8 @@ async def test_people_ask_for_jobs_their_story_and_their_output(login, writers, 
 
 
 async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told(nats_server, login, writers, keyring, feed):
-    node, alice = await login("node-gpu01"), await login("acme-alice")
-    pushed, told = await listen(node, orders("gpu01")), await listen(alice, "hr.feed.acme.>")
+    node, alice, listener = await login("node-gpu01"), await login("acme-alice"), await login("acme-alice_feed")
+    pushed, told = await listen(node, orders("gpu01")), await listen(listener, "hr.feed.acme.>")
     await writers.admit(keyring, 1)
     await told.until(lambda message: ".job.admitted." in message.subject)
     nats_server.kill()
@@ -239,6 +239,10 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
     # a push that nobody hears is lost, on purpose: so everybody is back before there is something to hear
     await patiently(lambda: node.ask(node_query("gpu01")))
     await patiently(lambda: alice.ask(query("feed", "jobs", "acme", "alice")))
+    async with asyncio.timeout(PATIENCE):
+        while not listener.is_connected:
+            await asyncio.sleep(0.01)
+    await listener.flush()
     await patiently(lambda: writers.grant(1))
     push = decode((await pushed.until(lambda _: True)).data, Orders)
     assert [start.lease for start in push.starts] == [f"{job(1)}/1/0"]

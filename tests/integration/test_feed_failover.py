@@ -82,7 +82,7 @@ async def test_feed_goes_on_within_seconds_with_everything_in_order_and_nothing_
         body = json.loads(message.data)
         heard[body["sequence"], body["number"]] += 1
 
-    alice = await login("acme-alice")
+    alice = await login("acme-alice_feed")
     await alice.subscribe("hr.feed.acme.>", cb=hear)
     await alice.flush()
     for number in range(1, JOBS + 1):

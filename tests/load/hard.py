@@ -36,6 +36,7 @@ from headrace.client.client import Client
 from headrace.client.endpoint import read_login
 from headrace.client.wishing import make_wish
 from headrace.contracts.queries import ServiceView
+from headrace.contracts.tokens import FEED_SUFFIX
 from headrace.supervisor.installation import Installation
 
 RATE = 10
@@ -99,7 +100,7 @@ async def stalled_subscribers(folder: Path) -> AsyncIterator[None]:
     for _ in range(STALLED):
         one = socket.create_connection((str(url.hostname), int(url.port or 0)))
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        said = json.dumps({"user": login.name, "pass": login.password, "verbose": False, "pedantic": False})
+        said = json.dumps({"user": login.name + FEED_SUFFIX, "pass": login.password, "verbose": False, "pedantic": False})
         one.sendall(f"CONNECT {said}\r\nSUB hr.feed.> 1\r\n".encode())
         sockets.append(one)
     yield

@@ -1,5 +1,7 @@
 """The connection to the bus: questions that are answered or refused within seconds, and subjects to listen to.
 
+The feed is heard over a second connection, opened when it is first needed: the servers let nobody who listens there publish.
+
 Strategy: NATS tells a publisher that it may not publish by a complaint beside the stream of messages, not by an answer. So whatever is
 asked is remembered by its subject until it is answered, and a complaint about that subject is its answer.
 """
@@ -15,13 +17,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
 from nats import errors
 
 from headrace.client.endpoint import Door
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.wire import Wire
 from headrace.contracts.reach import ping_interval, servers
-from headrace.contracts.tokens import inbox_prefix
+from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, inbox_prefix
 from headrace.contracts.trust import Distrust, trust
 
 if TYPE_CHECKING:
@@ -43,6 +46,9 @@ class Link:
     def __init__(self, door: Door) -> None:
         self.door = door
         self._nats = Wire()
+        self._listeners: list[Link] = []
+        self._listening = 0
+        self._opening = asyncio.Lock()
         self._refused_since = 0.0
         self._closing: asyncio.Future[None] | None = None
         self._asked: dict[asyncio.Future[None], str] = {}
@@ -89,7 +95,9 @@ class Link:
                 raise Unreachable(f"NATS at {url} shows a certificate that is not believed here: {why}") from None
             if "authorization" in str(error).lower():
                 raise Refused(
-                    "NOT_ALLOWED", f"NATS at {url} does not let {login.name!r} in: look at its password, or ask for a new token"
+                    "NOT_ALLOWED",
+                    f"NATS at {url} does not let {login.name!r} in: look at its password, or ask for a new token;"
+                    " if it has 64 connections open, close some",
                 ) from None
             raise Unreachable(f"NATS at {url} does not answer. Is Headrace up? `headrace up` starts it") from None
         self._nats.options["allow_reconnect"] = True
@@ -97,6 +105,8 @@ class Link:
 
     async def close(self) -> None:
         """Say goodbye; more than once does no harm."""
+        for listener in self._listeners:
+            await listener.close()
         if not self._nats.is_closed:
             await self._nats.close()
 
@@ -134,15 +144,33 @@ class Link:
                 heard.get_nowait()
             heard.put_nowait((message.subject, message.data))
 
-        subscription = await self._nats.subscribe(subject, cb=hear)
+        listener = await self._listener()
+        listener._listening += 1
         try:
-            await self._nats.flush()
-            yield heard
-        except (errors.Error, TimeoutError) as error:
-            raise Unreachable(f"NATS went away: {error}") from None
+            subscription = await listener._nats.subscribe(subject, cb=hear)
+            try:
+                await listener._nats.flush()
+                yield heard
+            except (errors.Error, TimeoutError) as error:
+                raise Unreachable(f"NATS went away: {error}") from None
+            finally:
+                with contextlib.suppress(errors.Error):
+                    await subscription.unsubscribe()
         finally:
-            with contextlib.suppress(errors.Error):
-                await subscription.unsubscribe()
+            listener._listening -= 1
+
+    async def _listener(self) -> Link:
+        """A connection that hears the feed and has room for one more subscription."""
+        async with self._opening:
+            self._listeners = [one for one in self._listeners if not one._nats.is_closed]
+            for listener in self._listeners:
+                if listener._listening < FEED_SUBSCRIPTIONS:
+                    return listener
+            login = msgspec.structs.replace(self.door.login, name=self.door.login.name + FEED_SUFFIX)
+            listener = Link(self.door._replace(login=login))
+            await listener.open()
+            self._listeners.append(listener)
+            return listener
 
     def _not_allowed(self, subject: str) -> Refused:
         return Refused(

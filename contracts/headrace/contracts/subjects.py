@@ -111,6 +111,14 @@ def asker_of(subject: str) -> tuple[str, str]:
     return (tenant, user) if is_token(tenant) and is_token(user) else ("", "")
 
 
+def awaits_answer(reply: str) -> bool:
+    """Whether a reply subject is one at which a client waits, in another account (`_R_`) or in the same one (`_INBOX`).
+
+    Services answer nowhere else, so that a question cannot direct its answer to the subjects of a stream.
+    """
+    return reply.startswith(("_R_.", "_INBOX"))
+
+
 def turn(service: str) -> str:
     """Where the instance of a service that decides says that it does, for those that wait."""
     return f"hr.turn.{service}"

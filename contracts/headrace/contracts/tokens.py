@@ -21,6 +21,11 @@ LIFETIME = 30 * DAY
 LIFETIME_MAX = 366 * DAY
 """Microseconds. A node or a pipeline that is given one for a year is given the next one before."""
 
+FEED_SUFFIX = "_feed"
+"""What the user name of a connection that hears the feed ends in; names of logins have no `_`."""
+FEED_SUBSCRIPTIONS = 8
+"""Max subscriptions of such a connection; the server ends it if there are more."""
+
 NODE_TENANT = ""
 PROVIDER_TENANT = "default"
 

@@ -1,10 +1,19 @@
 """The configuration of the NATS server: who may say what where (interfaces page, Accounts).
 
 Strategy: a server sends a stream's acknowledgement, and a service's answer, to whatever reply subject the publisher named, and
-asks nobody whether the publisher may write there. So outsiders live in accounts of their own: `USERS` and `NODES` reach `CORE`,
-where the streams are, only through the subjects imported here. An answer to an outsider goes back into the outsider's account,
-where no stream listens; whatever reply subject is named, nothing is written in `CORE`. (It may still be delivered to another
-user who listens there, so whoever receives orders or feed facts believes only what decodes as one and names itself.)
+asks nobody whether the publisher may write there. So outsiders live in accounts of their own, which reach `CORE`, where the
+streams are, only through the subjects imported here. An answer to an outsider goes back into the outsider's account, where no
+stream listens; whatever reply subject is named, nothing is written in `CORE`.
+
+- `USERS`: people and service accounts of tenants, and viewers. They submit and ask; they hear their own inbox and nothing else.
+- `LISTENERS`: the same people's connections that hear the feed: those whose user name ends in `_feed`. In this account publishing
+  is denied, so no answer can be directed to subscribers of the feed.
+- `FORMER`: the same people until the installation is at level 2. Clients of release 0.1.0 hear the feed on the connection on which
+  they ask, with as many subscriptions as that release allowed.
+- `ADMINS`: the owner and the provider's administrators, with the subjects of users and the feed. The account has connections of its
+  own, so tenants that use up all of theirs cannot keep out the people who have to stop them.
+- `NODES`: nodes. (An answer may still be delivered to another node's orders, so a node believes only what decodes as orders and
+  names that node.)
 """
 
 from __future__ import annotations
@@ -27,16 +36,21 @@ from headrace.contracts.subjects import (
     presence,
     turn,
 )
-from headrace.contracts.tokens import inbox_prefix
+from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, inbox_prefix
 
 HEADER_ROOM = 16 * 1024
-MAX_CONNECTIONS = 16_384
+MAX_CONNECTIONS = 20_480
+MAX_PENDING = 48 * 1024 * 1024
+"""Bytes that a server keeps for one connection that does not read; of more, the connection is closed and what it had not read is lost.
+NATS has one such setting for all connections, services included. It is the window of a reader of the ledger (32 MiB,
+`bus.jetstream_reader`) and two of the largest messages: with 24 MiB readers that stop for a second were disconnected. A connection that
+reads nothing for ten seconds is closed in any case."""
 LOOPBACK = "127.0.0.1"
 
-USER_SUBSCRIPTIONS = 256
-"""So many at once on one connection of a user or a node."""
-USER_CONNECTIONS = 4_096
-"""So many in `USERS`, and in `NODES`, at once."""
+CONNECTIONS = {"USERS": 4_096, "LISTENERS": 4_096, "FORMER": 4_096, "ADMINS": 256, "NODES": 4_096}
+"""Max connections per account; together below `MAX_CONNECTIONS`, so that no account takes another's, nor the services'."""
+SUBSCRIPTIONS = {"USERS": 4, "LISTENERS": FEED_SUBSCRIPTIONS, "FORMER": 256, "ADMINS": 256, "NODES": 8}
+"""Max subscriptions of one connection per account: a client of ours asks with one, a node has three."""
 
 Kind = Literal["operator", "service", "callout", "system", "user", "admin", "viewer", "node"]
 
@@ -142,6 +156,7 @@ SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", 
 """In the servers' own account: sees how they are and who is connected, and ends a connection."""
 
 _FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*", "hr.query.*.*.*.*")
+_ASKING = ("USERS", "FORMER", "ADMINS")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
 _VIEWS = tuple(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff"))
 _BOOKS = tuple(f"accounting.{what}" for what in ("usage", "statement", "audit"))
@@ -150,7 +165,8 @@ _ASKED_BY_USERS = (*_VIEWS, "feed.logs", *_BOOKS, "*.liveness")
 users ask `liveness` instead."""
 _SEEN_BY_VIEWERS = (*_VIEWS, *_BOOKS, "*.status", "*.liveness")
 """What who looks at all tenants may ask, as any of them."""
-_TO_USERS = ("hr.feed.>",)
+_HEARING = ("LISTENERS", "FORMER", "ADMINS")
+_FEED = ("hr.feed.>",)
 _TO_NODES = ("hr.orders.*",)
 _OF_NODES = ("hr.logs.*",)
 
@@ -172,11 +188,11 @@ def rights(credential: Credential) -> Rights:
         case "user":
             own = f"{tenant}.{user}"
             asks = tuple(f"hr.query.{what}.{own}" for what in _ASKED_BY_USERS)
-            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.requeue.{own}.>", *asks), (f"hr.feed.{tenant}.>",))
+            base = Rights((f"hr.submit.{own}.>", f"hr.cancel.{own}.>", f"hr.requeue.{own}.>", *asks), ())
         case "admin":
-            base = Rights(("hr.submit.>", "hr.cancel.>", "hr.requeue.>", "hr.query.>"), ("hr.feed.>",))
+            base = Rights(("hr.submit.>", "hr.cancel.>", "hr.requeue.>", "hr.query.>"), _FEED)
         case "viewer":
-            base = Rights(tuple(f"hr.query.{what}.*.*" for what in _SEEN_BY_VIEWERS), ("hr.feed.>",))
+            base = Rights(tuple(f"hr.query.{what}.*.*" for what in _SEEN_BY_VIEWERS), ())
         case "node":
             base = Rights(
                 (f"hr.ledger.node.{node}", f"hr.telemetry.{node}.>", f"hr.query.orders.node.{node}"),
@@ -184,6 +200,18 @@ def rights(credential: Credential) -> Rights:
                 answers=True,
             )
     return base._replace(subscribe=(*base.subscribe, inbox))
+
+
+def hearing(credential: Credential) -> Rights:
+    """The rights of a user's connection that hears the feed of its tenant (administrators and viewers: of all) and may not publish."""
+    return Rights((), (f"hr.feed.{credential.tenant}.>" if credential.kind == "user" else "hr.feed.>",))
+
+
+def account_of(kind: Kind, *, hears: bool = False) -> str:
+    """The account of a login of this kind. `hears`: of its connection that hears the feed."""
+    if hears and kind in ("user", "viewer"):
+        return "LISTENERS"
+    return {"system": "$SYS", "user": "USERS", "viewer": "USERS", "admin": "ADMINS", "node": "NODES"}.get(kind, "CORE")
 
 
 def server_config(
@@ -216,6 +244,7 @@ def server_config(
         *([f"ports_file_dir: {_quoted(str(ports_file_dir))}"] if ports_file_dir else []),
         f"max_payload: {MESSAGE_BYTES_MAX + HEADER_ROOM}",
         f"max_connections: {MAX_CONNECTIONS}",
+        f"max_pending: {MAX_PENDING}",
         f"jetstream {{ store_dir: {_quoted(str(store))}, sync_interval: always }}",
         *([f"tls {{cert_file: {_quoted(tls[0])}, key_file: {_quoted(tls[1])}, timeout: 5}}"] if tls else []),
         *_callout(issuer, logins),
@@ -241,60 +270,73 @@ def _check(login: Credential) -> None:
 
 
 def _accounts(logins: Sequence[Credential]) -> list[str]:
-    core = [login for login in logins if login.kind in {"operator", "service", "callout"}]
-    users = [login for login in logins if login.kind in {"user", "admin", "viewer"}]
-    nodes = [login for login in logins if login.kind == "node"]
+    asking, hearing_too = ", ".join(_ASKING), ", ".join(_HEARING)
     return [
         "accounts {",
         "  $SYS {",
-        *_users([login for login in logins if login.kind == "system"]),
+        *_list("users", _users("$SYS", logins)),
         "  }",
         "  CORE {",
         "    jetstream: enabled",
-        *_users(core),
+        *_list("users", _users("CORE", logins)),
         *_list(
             "exports",
-            [f"{{service: {_quoted(subject)}, accounts: [USERS]}}" for subject in _FROM_USERS]
+            [f"{{service: {_quoted(subject)}, accounts: [{asking}]}}" for subject in _FROM_USERS]
             + [f"{{service: {_quoted(subject)}, accounts: [NODES]}}" for subject in _FROM_NODES]
-            + [f"{{stream: {_quoted(subject)}, accounts: [USERS]}}" for subject in _TO_USERS]
+            + [f"{{stream: {_quoted(subject)}, accounts: [{hearing_too}]}}" for subject in _FEED]
             + [f"{{stream: {_quoted(subject)}, accounts: [NODES]}}" for subject in _TO_NODES],
         ),
         *_list("imports", _imports("service", "NODES", _OF_NODES)),
         "  }",
-        "  USERS {",
-        _LIMITS,
-        *_users(users),
-        *_list("imports", _imports("service", "CORE", _FROM_USERS) + _imports("stream", "CORE", _TO_USERS)),
-        "  }",
-        "  NODES {",
-        _LIMITS,
-        *_users(nodes),
-        *_list("exports", [f"{{service: {_quoted(subject)}, accounts: [CORE]}}" for subject in _OF_NODES]),
-        *_list("imports", _imports("service", "CORE", _FROM_NODES) + _imports("stream", "CORE", _TO_NODES)),
-        "  }",
+        *(line for account in CONNECTIONS for line in _outsiders(account, logins)),
         "}",
     ]
 
 
-_LIMITS = f"    limits {{max_connections: {USER_CONNECTIONS}, max_subscriptions: {USER_SUBSCRIPTIONS}}}"
+def _outsiders(account: str, logins: Sequence[Credential]) -> list[str]:
+    """An account outside `CORE`, with its limits."""
+    imports = [
+        *_imports("service", "CORE", _FROM_USERS if account in _ASKING else _FROM_NODES if account == "NODES" else ()),
+        *_imports("stream", "CORE", _FEED if account in _HEARING else _TO_NODES if account == "NODES" else ()),
+    ]
+    exports = [f"{{service: {_quoted(subject)}, accounts: [CORE]}}" for subject in _OF_NODES] if account == "NODES" else []
+    return [
+        f"  {account} {{",
+        f"    limits {{max_connections: {CONNECTIONS[account]}, max_subscriptions: {SUBSCRIPTIONS[account]}}}",
+        *_list("users", _users(account, logins)),
+        *(_list("exports", exports) if exports else ()),
+        *_list("imports", imports),
+        "  }",
+    ]
+
+
+def _hears_apart(login: Credential) -> bool:
+    """Whether a login has a second connection, which hears the feed."""
+    return account_of(login.kind) in _ASKING
 
 
 def _callout(issuer: str, logins: Sequence[Credential]) -> list[str]:
-    """Whoever has no login here is asked about; those who have one get in whether or not there is an answer."""
+    """The service that is asked about logins that are not in this file; those that are get in whether or not there is an answer."""
     if not issuer:
         return []
-    static = ", ".join(_quoted(login.name) for login in logins)
+    names = [login.name for login in logins] + [f"{login.name}{FEED_SUFFIX}" for login in logins if _hears_apart(login)]
+    static = ", ".join(map(_quoted, names))
     return [f"authorization {{timeout: 3, auth_callout {{issuer: {issuer}, account: CORE, auth_users: [{static}]}}}}"]
 
 
-def _users(logins: Sequence[Credential]) -> list[str]:
-    return _list("users", [_user(login, rights(login)) for login in logins])
+def _users(account: str, logins: Sequence[Credential]) -> list[str]:
+    hearers = [login for login in logins if _hears_apart(login) and account_of(login.kind, hears=True) == account]
+    return [
+        *(_user(login, rights(login)) for login in logins if account_of(login.kind) == account),
+        *(_user(login, hearing(login), FEED_SUFFIX) for login in hearers),
+    ]
 
 
-def _user(login: Credential, may: Rights) -> str:
+def _user(login: Credential, may: Rights, suffix: str = "") -> str:
     answers = ', allow_responses: {max: 1, expires: "1m"}' if may.answers else ""
-    permissions = f"{{publish: {json.dumps(may.publish)}, subscribe: {json.dumps(may.subscribe)}{answers}}}"
-    return f"{{user: {_quoted(login.name)}, password: {_quoted(login.password)}, permissions: {permissions}}}"
+    publish = may.publish or {"deny": [">"]}
+    permissions = f"{{publish: {json.dumps(publish)}, subscribe: {json.dumps(may.subscribe)}{answers}}}"
+    return f"{{user: {_quoted(login.name + suffix)}, password: {_quoted(login.password)}, permissions: {permissions}}}"
 
 
 def _imports(kind: str, account: str, subjects: Iterable[str]) -> list[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
-from headrace.bus.accounts import Credential, Kind, Rights, rights
-from headrace.contracts.tokens import inbox_prefix
+import msgspec
+
+from headrace.bus.accounts import Credential, Kind, Rights, account_of, hearing, rights
+from headrace.contracts.tokens import FEED_SUFFIX, inbox_prefix
 from headrace.identity.caller import Caller, Role
 
 LIFETIME = 15 * 60
@@ -21,8 +24,27 @@ _KINDS: dict[Role, Kind] = {
 }
 
 
+class Tag(NamedTuple):
+    """Whose connection it is: enough to find out whether it may go on, and how many its bearer has.
+
+    `issued_at` in microseconds, 0: a token of ours. `role`: the bearer's; a user, a service account and an administrator may share a
+    handle. `connection`: the key that the server made for the connection; no two have the same one.
+    """
+
+    tenant: str
+    handle: str
+    token: str
+    issued_at: int
+    role: str = ""
+    connection: str = ""
+
+    def __str__(self) -> str:
+        """The text that the server keeps with the connection: a JSON array."""
+        return msgspec.json.encode(self).decode()
+
+
 class Permit(NamedTuple):
-    """Account and rights of one connection, `until` when (seconds since 1970), and the tag that says whose it is.
+    """Account and rights of one connection, `until` when (seconds since 1970), and whose it is.
 
     Limits are the accounts': of what a permission says besides, the server heeds none.
     """
@@ -30,24 +52,13 @@ class Permit(NamedTuple):
     account: str
     rights: Rights
     until: int
-    tag: str
-
-
-class Tag(NamedTuple):
-    """Whose connection it is: enough to find out whether it may go on. `issued_at` in microseconds, 0: a token of ours."""
-
-    tenant: str
-    handle: str
-    token: str
-    issued_at: int
-
-    def __str__(self) -> str:
-        """As the server keeps it with the connection."""
-        return "|".join((self.tenant, self.handle, str(self.issued_at), self.token))
+    whose: Tag
 
 
 def read_tag(text: str) -> Tag | None:
-    """The tag of a connection; None where it is none of ours."""
+    """The tag of a connection; None if the text is not a tag. Release 0.1.0 wrote `tenant|handle|issued_at|token`."""
+    with contextlib.suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text, type=Tag)
     parts = text.split("|", 3)
     if len(parts) != 4 or not parts[2].isdecimal():
         return None
@@ -59,13 +70,17 @@ def former_name(caller: Caller) -> str:
     return f"node_{caller.handle}" if caller.role is Role.NODE else f"{caller.tenant}_{caller.handle}"
 
 
-def permit(caller: Caller, shown: str, issued_at: int, now: int, *, former: bool = False) -> Permit:
-    """What a caller may do. `shown`: the token; `now` in seconds since 1970; `issued_at` see `Tag`.
+def permit(
+    caller: Caller, shown: str, issued_at: int, now: int, *, former: bool = False, asked_as: str = "", connection: str = ""
+) -> Permit:
+    """What a caller may do. `shown`: the token; `now` in seconds since 1970; `issued_at` and `connection` see `Tag`.
 
-    `former`: programs of release 0.1.0 may be about, which await answers at an inbox by name. The provider's people are never let hear
-    there: what is answered to them may be a secret.
+    `former`: the installation is below level 2, so there may be programs of release 0.1.0, which await answers at an inbox by name, and
+    hear the feed on the connection on which they ask. The provider's people have no such inbox: what is answered to them may be a secret.
+    `asked_as`: the user name that the connection gave. It decides whether this connection hears the feed, and nothing else.
     """
     is_node = caller.role is Role.NODE
+    hears = asked_as.endswith(FEED_SUFFIX) and not is_node
     login = Credential(
         former_name(caller),
         shown,
@@ -74,12 +89,14 @@ def permit(caller: Caller, shown: str, issued_at: int, now: int, *, former: bool
         user="" if is_node else caller.handle,
         node=caller.handle if is_node else "",
     )
-    may = rights(login)
-    if former and not caller.is_provider:
+    account, may = account_of(login.kind, hears=hears), hearing(login) if hears else rights(login)
+    if former and account in ("USERS", "NODES") and not caller.is_provider:
         may = may._replace(subscribe=(*may.subscribe, f"{inbox_prefix(login.name, '')}.>"))
+    if former and account == "USERS":
+        account, may = "FORMER", may._replace(subscribe=(*hearing(login).subscribe, *may.subscribe))
     return Permit(
-        account="NODES" if is_node else "USERS",
+        account=account,
         rights=may,
         until=min(now + LIFETIME, caller.expires_at // 1_000_000),
-        tag=str(Tag(caller.tenant, caller.handle, caller.token, issued_at)),
+        whose=Tag(caller.tenant, caller.handle, caller.token, issued_at, caller.role.value, connection),
     )

@@ -21,12 +21,13 @@ class Unreadable(Exception):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Who asks for whom: the server, the key of the connection, the token shown (empty: none), and where it comes from."""
+    """Who asks for whom: the server, the key of the connection, the token shown (empty: none), where it comes from, and as which user."""
 
     server: str
     connection: str
     token: str
     host: str
+    user: str = ""
 
 
 class _Server(msgspec.Struct):
@@ -35,6 +36,7 @@ class _Server(msgspec.Struct):
 
 class _Options(msgspec.Struct):
     auth_token: str = ""
+    user: str = ""
     password: str = msgspec.field(default="", name="pass")
 
 
@@ -61,17 +63,19 @@ def read_question(payload: bytes) -> Question:
     if claims.get("aud") != _AUDIENCE or asked.type != _REQUEST or claims.get("iss") != asked.server_id.id:
         raise Unreadable("it is a token for something else")
     options = asked.connect_opts
-    return Question(asked.server_id.id, asked.user_nkey, options.auth_token or options.password, asked.client_info.host)
+    token = options.auth_token or options.password
+    return Question(asked.server_id.id, asked.user_nkey, token, asked.client_info.host, options.user)
 
 
 def let_in(key: AccountKey, question: Question, permit: Permit, now: int) -> bytes:
     """The answer by which a connection is what its permit says, until that ends. `now` in seconds since 1970."""
-    allow = {"pub": {"allow": list(permit.rights.publish)}, "sub": {"allow": list(permit.rights.subscribe)}}
+    publish = {"allow": list(permit.rights.publish)} if permit.rights.publish else {"deny": [">"]}
+    allow = {"pub": publish, "sub": {"allow": list(permit.rights.subscribe)}}
     answers = {"resp": {"max": 1, "ttl": ANSWER_NANOSECONDS}} if permit.rights.answers else {}
     user = {
         "aud": permit.account,
         "sub": question.connection,
-        "name": permit.tag,
+        "name": str(permit.whose),
         "iat": now,
         "exp": permit.until,
         "jti": question.connection,

@@ -21,6 +21,7 @@ from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nkeys import AccountKey
 from headrace.bus.process import SYSTEM_PASSWORD, SYSTEM_USER, URL, Service
 from headrace.bus.sealing import KEYS, Keyring
+from headrace.callout.census import Places
 from headrace.callout.eviction import Eviction
 from headrace.callout.following import SUBJECT, Follower, Source
 from headrace.callout.permits import Permit, permit
@@ -29,8 +30,8 @@ from headrace.callout.servers import Servers
 from headrace.contracts.codec import Malformed, decode, encode
 from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import Answer, ClaimRequest, ServiceView
-from headrace.contracts.subjects import LEDGER_STREAM, query
-from headrace.contracts.tokens import PauseRequest
+from headrace.contracts.subjects import LEDGER_STREAM, awaits_answer, query
+from headrace.contracts.tokens import PROVIDER_TENANT, PauseRequest
 from headrace.contracts.writers import GOVERNANCE
 from headrace.health.figures import QUICK, Histogram
 from headrace.identity.caller import Role, Unauthenticated
@@ -41,8 +42,11 @@ from headrace.identity.verifier import Verifier
 from headrace.service.engine import ENGINE
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
     from nats.aio.msg import Msg
 
+    from headrace.callout.permits import Tag
     from headrace.health.health import Health
     from headrace.identity.caller import Caller
 
@@ -81,6 +85,10 @@ async def main(service: Service) -> None:
         await system.close()
 
 
+class TooMany(Exception):
+    """The bearer has as many connections as one may have."""
+
+
 class Door:
     """Answers the server's questions, with what it follows."""
 
@@ -92,11 +100,13 @@ class Door:
         eviction: Eviction,
         ledger: Source,
         people: People | None = None,
+        look: Callable[[str], Awaitable[Iterable[Tag]]] | None = None,
     ) -> None:
         self._connection = connection
         self._verifier = verifier
         self._key = key
         self._eviction = eviction
+        self._places = Places(look or eviction.tags, self._tenants)
         self._look_again = asyncio.Event()
         self.ready = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()
@@ -155,6 +165,8 @@ class Door:
 
     async def _tell(self, message: Msg) -> None:
         """How far it has read."""
+        if not awaits_answer(message.reply):
+            return
         state = self.follower.directory.state
         view = ServiceView(
             service=NAME, folded=state.sequence, now=state.now, engine=ENGINE, reads=LEVEL, level=state.terms.level
@@ -170,6 +182,8 @@ class Door:
             return
         self._paused[node] = asyncio.get_running_loop().time() + PAUSED_FOR
         self._look_again.set()
+        if not awaits_answer(message.reply):
+            return
         with contextlib.suppress(errors.Error):
             await message.respond(encode(Answer(sequence=self.follower.directory.state.sequence)))
 
@@ -197,6 +211,10 @@ class Door:
             now, began = int(time.time()), time.perf_counter()
             try:
                 allowed = await self._permit(question, now)
+            except TooMany as error:
+                _log.info("too_many_connections", host=question.host, reason=str(error))
+                self._answered["too_many",] += 1
+                answer = keep_out(self._key, question, now)
             except Unauthenticated as error:
                 _log.info("kept_out", host=question.host, reason=str(error))
                 self._answered["kept_out",] += 1
@@ -227,7 +245,21 @@ class Door:
             raise Unauthenticated(f"node {caller.handle} wrote too much, and is kept out for {PAUSED_FOR:g} s")
         if not is_stated(state, caller):
             await self._claim(caller, question.token)
-        return permit(caller, question.token, issued_at, now, former=not state.terms.amended)
+        allowed = permit(
+            caller,
+            question.token,
+            issued_at,
+            now,
+            former=not state.terms.amended,
+            asked_as=question.user,
+            connection=question.connection,
+        )
+        if full := await self._places.take(allowed.account, allowed.whose):
+            raise TooMany(full)
+        return allowed
+
+    def _tenants(self) -> int:
+        return len(self.follower.directory.state.tenants.keys() | {PROVIDER_TENANT})
 
     async def _claim(self, caller: Caller, token: str) -> None:
         """Have it written down what a provider's token says of groups; where nobody does, what is known already counts."""

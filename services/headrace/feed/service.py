@@ -37,7 +37,7 @@ from headrace.contracts.ids import is_token
 from headrace.contracts.implied import spelled_out
 from headrace.contracts.orders import Orders, StartOrder
 from headrace.contracts.queries import ServiceView
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, node_query, orders, telemetry
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, awaits_answer, node_query, orders, telemetry
 from headrace.feed import orders as node_orders
 from headrace.feed.counted import Counted, Standing
 from headrace.feed.counted import show as show_installation
@@ -304,7 +304,7 @@ class Feed:
     async def _answer_node(self, message: Msg) -> None:
         """A node asks for all it should be running; which node, its subject says."""
         node = message.subject.rpartition(".")[2]
-        if not message.reply or not is_token(node):
+        if not awaits_answer(message.reply) or not is_token(node):
             return
         now = await self._log_time()
         state, sealed = self.fold.state, dict[str, str]()

@@ -18,7 +18,7 @@ from headrace.contracts.codec import Malformed, encode
 from headrace.contracts.ids import IdError
 from headrace.contracts.levels import LEVEL
 from headrace.contracts.queries import Answer, ServiceView
-from headrace.contracts.subjects import parse_query
+from headrace.contracts.subjects import awaits_answer, parse_query
 from headrace.service.engine import ENGINE
 from headrace.service.fold import LedgerFold
 from headrace.service.places import NoPlace, Places
@@ -82,7 +82,7 @@ async def serve(
             await connection.publish(message.reply, encode(said))
 
     async def answer(message: Msg) -> None:
-        if not message.reply or (but and message.subject.split(".", 4)[3] == but):
+        if not awaits_answer(message.reply) or (but and message.subject.split(".", 4)[3] == but):
             return
         said = _answer(known, fold, message)
         if isinstance(said, Answer):

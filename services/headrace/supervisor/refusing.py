@@ -14,6 +14,7 @@ import msgspec
 from nats import errors
 
 from headrace.bus.connection import connect
+from headrace.contracts.subjects import awaits_answer
 from headrace.wire.acknowledgement import NO_STORAGE, Acknowledgement, Fault
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from headrace.client.endpoint import Login
 
 SUBMITS = "hr.submit.>"
-WAITS_AT = ("_R_.", "_INBOX_")
-"""Where somebody waits for an answer, in another account or in ours. This login may publish everywhere, and says nothing elsewhere."""
 AFTER = 0.5
 """Seconds within which the server says that it has stored it, if it has."""
 WHY = "the disk of the NATS server is full: nothing is accepted until there is room, then it goes on by itself"
@@ -41,7 +40,7 @@ async def refuse(url: str, operator: Login) -> None:
             await connection.publish(reply, said)
 
     async def heard(message: Msg) -> None:
-        if message.reply.startswith(WAITS_AT):
+        if awaits_answer(message.reply):
             task = asyncio.create_task(answer(message.reply))
             answers.add(task)
             task.add_done_callback(answers.discard)

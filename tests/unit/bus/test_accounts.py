@@ -6,13 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bus.accounts import SERVICES, Credential, rights, server_config
+from headrace.bus.accounts import (
+    CONNECTIONS,
+    MAX_CONNECTIONS,
+    SERVICES,
+    Credential,
+    Rights,
+    hearing,
+    rights,
+    server_config,
+)
+from headrace.contracts.subjects import SNAPSHOT_SUBJECTS
 
 STORE = Path("store")
 FEED = ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff", "logs")
 
 
-def test_a_user_speaks_for_itself_and_hears_its_tenant_and_its_inbox() -> None:
+def test_a_user_speaks_for_itself_and_hears_its_inbox_only() -> None:
     may = rights(Credential("acme-alice", "x", "user", tenant="acme", user="alice"))
     assert may.publish == (
         "hr.submit.acme.alice.>",
@@ -22,7 +32,7 @@ def test_a_user_speaks_for_itself_and_hears_its_tenant_and_its_inbox() -> None:
         *(f"hr.query.accounting.{what}.acme.alice" for what in ("usage", "statement", "audit")),
         "hr.query.*.liveness.acme.alice",
     )
-    assert may.subscribe == ("hr.feed.acme.>", "_INBOX_acme-alice.>")
+    assert may.subscribe == ("_INBOX_acme-alice.>",)
     assert may.answers is False
 
 
@@ -54,7 +64,7 @@ def test_who_answers_who_may_connect_writes_nothing() -> None:
 
 def test_who_only_looks_neither_submits_nor_reads_what_jobs_say() -> None:
     may = rights(Credential("default_eye", "", "viewer"))
-    assert may.subscribe == ("hr.feed.>", "_INBOX_default_eye.>")
+    assert may.subscribe == ("_INBOX_default_eye.>",)
     assert all(subject.startswith("hr.query.") and subject.endswith(".*.*") for subject in may.publish)
     assert not [subject for subject in may.publish if "governance.*" in subject or "logs" in subject or "feed.*" in subject]
 
@@ -72,7 +82,18 @@ def test_with_an_issuer_everybody_without_a_login_here_is_asked_about() -> None:
     assert line in text.splitlines()
     assert "authorization" not in server_config(logins, STORE)
     assert text.index("  $SYS {") < text.index('user: "callout-system"') < text.index("  CORE {")
-    assert text.count("limits {max_connections: 4096, max_subscriptions: 256}") == 2
+    assert [line.strip() for line in text.splitlines() if "limits {" in line] == [
+        "limits {max_connections: 4096, max_subscriptions: 4}",
+        "limits {max_connections: 4096, max_subscriptions: 8}",
+        "limits {max_connections: 4096, max_subscriptions: 256}",
+        "limits {max_connections: 256, max_subscriptions: 256}",
+        "limits {max_connections: 4096, max_subscriptions: 8}",
+    ]
+    assert "max_pending: 50331648" in text.splitlines()
+
+
+def test_no_account_can_take_the_connections_of_another_or_of_the_services() -> None:
+    assert sum(CONNECTIONS.values()) <= MAX_CONNECTIONS - 1_024
 
 
 def test_every_commit_goes_to_the_disk_and_passwords_are_quoted() -> None:
@@ -92,10 +113,45 @@ def test_each_login_stands_in_its_account() -> None:
         ],
         STORE,
     )
-    core, users, nodes = (text.index(f"  {account} {{") for account in ("CORE", "USERS", "NODES"))
+    lines = [line for line in text.splitlines() if line.startswith("  ") and (line.endswith(" {") or "{user:" in line)]
+    found = [line.split('"')[1] if "{user:" in line else line.split()[0] for line in lines]
+    assert found == [
+        *("$SYS", "CORE", "allocator", "USERS", "LISTENERS", "FORMER", "ADMINS", "owner", "owner_feed", "NODES", "node-gpu01")
+    ]
+
+
+def test_a_connection_that_hears_the_feed_hears_its_tenant_and_may_not_publish() -> None:
+    alice = Credential("acme-alice", "x", "user", tenant="acme", user="alice")
+    assert hearing(alice) == Rights((), ("hr.feed.acme.>",))
+    listeners = server_config([alice], STORE).split("LISTENERS {")[1].split("FORMER {")[0]
     assert (
-        core < text.index('user: "allocator"') < users < text.index('user: "owner"') < nodes < text.index('user: "node-gpu01"')
+        'user: "acme-alice_feed", password: "x", permissions: {publish: {"deny": [">"]}, subscribe: ["hr.feed.acme.>"]}'
+        in listeners
     )
+
+
+def test_the_feed_reaches_accounts_in_which_tenants_may_not_publish_and_those_of_administrators_and_of_the_former_release() -> (
+    None
+):
+    text = server_config([Credential("operator", "x", "operator")], STORE)
+    accounts = {name: text.split(f"  {name} {{")[1].split("\n  }")[0] for name in CONNECTIONS}
+    feed = '{stream: {account: CORE, subject: "hr.feed.>"}}'
+    assert [name for name, inside in accounts.items() if feed in inside] == ["LISTENERS", "FORMER", "ADMINS"]
+    assert [name for name, inside in accounts.items() if "hr.submit" in inside] == ["USERS", "FORMER", "ADMINS"]
+
+
+def test_no_service_answers_into_a_stream_that_it_does_not_write() -> None:
+    own = {"feed": {"hr.feed.>"}, "governance": {"hr.submit.>", "hr.cancel.>", "hr.requeue.>"}, "audit": {*SNAPSHOT_SUBJECTS}}
+    written = {
+        name: {subject for subject in may.publish if not subject.startswith(("$JS.", "_", "hr.query."))}
+        for name, may in SERVICES.items()
+    }
+    streams = ("hr.ledger.", "hr.feed.", "hr.submit.", "hr.cancel.", "hr.requeue.", "$O.")
+    found = {name: {subject for subject in subjects if subject.startswith(streams)} for name, subjects in written.items()}
+    assert found == {
+        name: own.get(name, set()) | ({f"hr.ledger.{name}"} if name not in ("feed", "accounting") else set())
+        for name in SERVICES
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.callout import eviction, servers
+from headrace.callout import census, servers
 from headrace.callout.eviction import Eviction, may_stay
 from headrace.callout.permits import Tag
 from headrace.contracts import facts as f
@@ -96,7 +96,7 @@ class FakeSystem:
 
 async def test_each_server_ends_its_own_connections_however_many_there_are(ledger, monkeypatch):
     monkeypatch.setattr(servers, "ANSWER_WITHIN", 0.01)
-    monkeypatch.setattr(eviction, "PAGE", 2)
+    monkeypatch.setattr(census, "PAGE", 2)
     ledger.say(f.TokenRevokedV1(author="a.b", token="t1"))
 
     def one(cid, user, account="USERS"):

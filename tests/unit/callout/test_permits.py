@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.bus.accounts import Rights
 from headrace.callout.permits import LIFETIME, Tag, permit, read_tag
 from headrace.contracts.tokens import inbox_prefix
 from headrace.identity.caller import Caller, Role
@@ -18,12 +19,54 @@ def caller(role, tenant="acme", handle="ann", expires_at=(NOW + 10**6) * 1_000_0
 
 
 @pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT])
-def test_people_and_service_accounts_speak_as_themselves_and_hear_their_tenant(role):
+def test_people_and_service_accounts_speak_as_themselves_and_hear_their_inbox_only(role):
     given = permit(caller(role), TOKEN, 0, NOW)
     assert given.account == "USERS"
-    assert given.rights.subscribe == ("hr.feed.acme.>", INBOX)
+    assert given.rights.subscribe == (INBOX,)
     assert all(".acme.ann" in subject for subject in given.rights.publish)
     assert not [subject for subject in given.rights.publish if subject.startswith(("$", "hr.ledger", "hr.feed", "hr.orders"))]
+
+
+@pytest.mark.parametrize(
+    ("role", "tenant", "heard"),
+    [
+        (Role.TENANT_ADMIN, "acme", "hr.feed.acme.>"),
+        (Role.TENANT_MEMBER, "acme", "hr.feed.acme.>"),
+        (Role.SERVICE_ACCOUNT, "acme", "hr.feed.acme.>"),
+        (Role.PROVIDER_VIEWER, "default", "hr.feed.>"),
+    ],
+)
+@pytest.mark.parametrize("former", [True, False])
+def test_a_connection_that_hears_the_feed_publishes_nothing_in_an_account_where_publishing_is_denied(
+    role, tenant, heard, former
+):
+    given = permit(caller(role, tenant), TOKEN, 0, NOW, former=former, asked_as="any_feed")
+    assert (given.account, given.rights) == ("LISTENERS", Rights((), (heard,)))
+
+
+def test_administrators_hear_the_feed_in_their_own_account_so_that_users_cannot_keep_them_out():
+    given = permit(caller(Role.PROVIDER_ADMIN, "default"), TOKEN, 0, NOW, asked_as="default_ops_feed")
+    assert (given.account, given.rights) == ("ADMINS", Rights((), ("hr.feed.>",)))
+
+
+@pytest.mark.parametrize(
+    ("role", "tenant", "account", "heard"),
+    [
+        (Role.TENANT_MEMBER, "acme", "FORMER", "hr.feed.acme.>"),
+        (Role.PROVIDER_VIEWER, "default", "FORMER", "hr.feed.>"),
+        (Role.PROVIDER_ADMIN, "default", "ADMINS", "hr.feed.>"),
+    ],
+)
+def test_clients_of_release_0_1_0_hear_the_feed_where_they_ask_until_the_level_is_raised(role, tenant, account, heard):
+    given = permit(caller(role, tenant), TOKEN, 0, NOW, former=True)
+    assert given.account == account
+    assert heard in given.rights.subscribe
+    assert given.rights.publish == permit(caller(role, tenant), TOKEN, 0, NOW).rights.publish
+
+
+def test_a_node_that_asks_for_the_feed_is_a_node():
+    asked = permit(caller(Role.NODE, "", "gpu01"), TOKEN, 0, NOW, asked_as="node_gpu01_feed")
+    assert asked == permit(caller(Role.NODE, "", "gpu01"), TOKEN, 0, NOW)
 
 
 def test_a_node_speaks_as_itself_in_an_account_of_its_own():
@@ -38,6 +81,7 @@ def test_an_administrator_may_speak_as_anybody_and_a_viewer_submits_nothing():
     admin, viewer = (
         permit(caller(role, "default", "ops"), TOKEN, 0, NOW) for role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER)
     )
+    assert (admin.account, viewer.account) == ("ADMINS", "USERS")
     assert "hr.submit.>" in admin.rights.publish
     assert not [subject for subject in viewer.rights.publish if not subject.startswith("hr.query.")]
 
@@ -74,18 +118,37 @@ def test_programs_of_the_release_before_are_answered_where_they_wait_until_the_l
     heard = [set(permit(who, TOKEN, 0, NOW, former=True).rights.subscribe) for who in people]
     later = [set(permit(who, TOKEN, 0, NOW).rights.subscribe) for who in people]
     assert [was - now for was, now in zip(heard, later, strict=True)] == [
-        {"_INBOX_acme_ann.>"},
+        {"_INBOX_acme_ann.>", "hr.feed.acme.>"},
         {"_INBOX_node_gpu01.>"},
         set(),
-        set(),
+        {"hr.feed.>"},
     ]
 
 
-@pytest.mark.parametrize("tag", [Tag("acme", "ann", "t1", 0), Tag("", "gpu01", "t1", 5), Tag("acme", "ann", "a|b|c", 0)])
+@pytest.mark.parametrize(
+    "tag",
+    [
+        Tag("acme", "ann", "t1", 0, "tenant member", "UABC"),
+        Tag("", "gpu01", "t1", 5, "node", "UABC"),
+        Tag("acme", "ann", 'a|b"c', 0, "tenant admin", "UABC"),
+    ],
+)
 def test_a_tag_is_read_as_it_was_written(tag):
     assert read_tag(str(tag)) == tag
 
 
-@pytest.mark.parametrize("text", ["", "allocator", "a|b|c", "a|b|c|d", "a|b|-1|d"])
+def test_tags_of_connections_that_release_0_1_0_let_in_are_read():
+    assert read_tag("acme|ann|5|a|b") == Tag("acme", "ann", "a|b", 5)
+
+
+def test_a_permit_says_whose_connection_it_is_by_role_and_by_the_key_of_the_connection():
+    member, account = (
+        permit(caller(role), TOKEN, 7, NOW, connection="UABC").whose for role in (Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT)
+    )
+    assert member == Tag("acme", "ann", "t1", 7, "tenant member", "UABC")
+    assert account == member._replace(role="service account")
+
+
+@pytest.mark.parametrize("text", ["", "allocator", "a|b|c", "a|b|c|d", "a|b|-1|d", "[]", '["acme", "ann", "t1", "0"]'])
 def test_what_is_no_tag_is_none(text):
     assert read_tag(text) is None

@@ -19,7 +19,7 @@ NOW = 1_800_000_000
 ME = spell(SERVER, RAW)
 CONNECTION = spell(USER, bytes(range(32)))
 KEY = AccountKey(Ed25519PrivateKey.generate())
-ASKED = Question(ME, CONNECTION, "a.b.c", "10.0.0.7")
+ASKED = Question(ME, CONNECTION, "a.b.c", "10.0.0.7", "acme_ann")
 
 
 def question(claims=None, **nats):
@@ -40,7 +40,7 @@ def claims_of(token):
 
 def test_a_question_is_read_with_its_token_from_the_password_or_the_token():
     assert read_question(question()) == ASKED
-    assert read_question(question(connect_opts={"auth_token": "a.b.c"})) == ASKED
+    assert read_question(question(connect_opts={"auth_token": "a.b.c", "user": "acme_ann"})) == ASKED
     assert read_question(question(connect_opts={"user": "x"})).token == ""
 
 
@@ -84,14 +84,14 @@ def test_who_is_let_in_gets_account_rights_limits_and_an_end():
     assert user == {
         "aud": "USERS",
         "sub": CONNECTION,
-        "name": "acme|ann|0|t1",
+        "name": '["acme","ann","t1",0,"tenant member",""]',
         "iat": NOW,
         "exp": NOW + 60,
         "jti": CONNECTION,
         "iss": KEY.public,
     }
     assert rights["pub"]["allow"] == list(allowed.rights.publish)
-    assert rights["sub"]["allow"] == ["hr.feed.acme.>", f"{inbox_prefix('', 'eyJ0.eyJz.c2ln')}.>"]
+    assert rights["sub"]["allow"] == [f"{inbox_prefix('', 'eyJ0.eyJz.c2ln')}.>"]
     assert "resp" not in rights
 
 

@@ -11,7 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import structs
 
 from headrace.bus.log import LogUnavailable
-from headrace.bus.nkeys import AccountKey
+from headrace.bus.nkeys import USER, AccountKey, spell
+from headrace.callout.census import PERSON_CONNECTIONS
+from headrace.callout.permits import Tag, read_tag
 from headrace.callout.service import Door
 from headrace.contracts import facts as f
 from headrace.contracts.codec import decode, encode
@@ -23,6 +25,9 @@ from tests.unit.callout.test_questions import claims_of, question
 from tests.unit.identity.issuing import CORP, RSA, Ledger, grant, jwks, signed
 
 CLAIMING = structs.replace(CORP, membership="claims")
+
+
+ANN = "tenant member acme.ann by t1"
 
 
 class FakeConnection:
@@ -49,10 +54,15 @@ class Scene:
         self.keys = SigningKeys(directory)
         self.ledger = Ledger()
         verifier = Verifier(self.keys, (CLAIMING,), fetch=self.fetch)
-        self.door = Door(self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None)
+        self.door = Door(self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None, look=self.look)
         self.door.follower.directory.state = self.ledger.state
         self.late = []
+        self.there = {}
+        self.shown = 0
         self.door.follower.catch_up = self.catch_up
+
+    async def look(self, account):
+        return self.there.get(account, [])
 
     async def fetch(self, _url):
         return jwks(k1=RSA)
@@ -79,8 +89,15 @@ class Scene:
         return [claims_of(answer.decode())["nats"] for subject, answer in sent if subject == "_INBOX.r"]
 
     async def shows(self, token):
-        (answer,) = await self.ask(question(connect_opts={"pass": token}))
-        return claims_of(answer["jwt"])["name"] if "jwt" in answer else answer["error"]
+        """The role, tenant, handle and token of a connection that is let in, or the error."""
+        self.shown += 1
+        key = spell(USER, self.shown.to_bytes(32))
+        (answer,) = await self.ask(question(connect_opts={"pass": token}, user_nkey=key))
+        if "jwt" not in answer:
+            return answer["error"]
+        tag = read_tag(claims_of(answer["jwt"])["name"])
+        assert tag.connection == key
+        return f"{tag.role} {tag.tenant}.{tag.handle} by {tag.token}"
 
 
 @pytest.fixture
@@ -89,11 +106,29 @@ def scene(tmp_path):
 
 
 async def test_a_good_token_is_let_in(scene):
-    assert await scene.shows(scene.token()) == "acme|ann|0|t1"
+    assert await scene.shows(scene.token()) == ANN
+
+
+async def test_a_bearer_with_as_many_connections_as_one_may_have_is_kept_out(scene):
+    token = scene.token()
+    tag = Tag("acme", "ann", "t1", 0, "tenant member")
+    scene.there = {"FORMER": [tag._replace(connection=f"U{number}") for number in range(PERSON_CONNECTIONS)]}
+    shown = [await scene.shows(token) for _ in range(PERSON_CONNECTIONS + 2)]
+    assert shown == [ANN] * PERSON_CONNECTIONS + ["not let in"] * 2
+
+
+async def test_a_connection_that_asks_for_the_feed_hears_it_and_may_say_nothing(scene):
+    (answer,) = await scene.ask(question(connect_opts={"user": "acme_ann_feed", "pass": scene.token()}))
+    user = claims_of(answer["jwt"])
+    assert (user["aud"], user["nats"]["pub"], user["nats"]["sub"]) == (
+        "LISTENERS",
+        {"deny": [">"]},
+        {"allow": ["hr.feed.acme.>"]},
+    )
 
 
 async def test_a_token_that_was_made_a_moment_ago_is_let_in(scene):
-    assert await scene.shows(scene.token(late=True)) == "acme|ann|0|t1"
+    assert await scene.shows(scene.token(late=True)) == ANN
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c", "e30.e30.e30", "\ufffd" * 3, "[" * 9_000])
@@ -115,7 +150,7 @@ async def test_an_accident_lets_nobody_in_and_the_next_is_served(scene, monkeypa
     monkeypatch.setattr("headrace.callout.service.permit", lambda *_: 1 / 0)
     assert await scene.shows(token) == "not let in"
     monkeypatch.undo()
-    assert await scene.shows(token) == "acme|ann|0|t1"
+    assert await scene.shows(token) == ANN
 
 
 def theirs(**more):
@@ -127,7 +162,7 @@ def theirs(**more):
 async def test_what_a_providers_token_claims_is_put_on_record_and_its_bearer_let_in_whether_or_not_it_is(scene, answer):
     scene.connection.answer = answer
     token = theirs(groups=["vision"])
-    assert (await scene.shows(token)).startswith("acme|ann|")
+    assert (await scene.shows(token)).startswith("tenant member acme.ann by ")
     assert scene.connection.asked == [("hr.query.governance.claim.acme.ann", token)]
 
 
@@ -137,7 +172,7 @@ async def test_what_is_on_record_is_not_asked_for_again(scene):
     scene.ledger.say(
         f.MembershipClaimedV1(tenant="acme", handle="ann", groups=("vision",), issued_at=said.issued_at, until=said.expires_at)
     )
-    assert (await scene.shows(token)).startswith("acme|ann|")
+    assert (await scene.shows(token)).startswith("tenant member acme.ann by ")
     assert scene.connection.asked == []
 
 
@@ -147,22 +182,22 @@ async def test_it_says_how_far_it_has_read(scene):
     async def respond(payload):
         told.append(decode(payload, Answer).sequence)
 
-    await scene.door._tell(SimpleNamespace(respond=respond))
+    await scene.door._tell(SimpleNamespace(respond=respond, reply="_INBOX.r"))
     assert told == [scene.ledger.state.sequence]
 
 
 async def test_a_node_that_is_paused_is_not_let_in_and_one_that_is_excluded_is_let_in_when_an_operator_says_so(scene):
     token = scene.token(role=TokenRole.NODE, tenant="", handle="gpu01")
-    assert await scene.shows(token) == "|gpu01|0|t1"
+    assert await scene.shows(token) == "node .gpu01 by t1"
     answered = []
 
     async def respond(payload):
         answered.append(decode(payload, Answer).error)
 
-    await scene.door._pause(SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond))
+    await scene.door._pause(SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond, reply="_INBOX.r"))
     await scene.door._pause(SimpleNamespace(data=b"no json", respond=respond))
     assert (answered, await scene.shows(token)) == ([""], "not let in")
     scene.ledger.say(f.NodeExcludedV1(node="gpu01", reason="it floods"))
     assert await scene.shows(token) == "not let in"
     scene.ledger.say(f.NodeUncordonedV1(author="a.b", node="gpu01"))
-    assert await scene.shows(token) == "|gpu01|0|t1"
+    assert await scene.shows(token) == "node .gpu01 by t1"

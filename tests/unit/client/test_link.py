@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import AsyncExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -168,19 +169,43 @@ async def test_a_complaint_about_a_subject_is_the_answer_to_whoever_asked_there_
     await asyncio.gather(other, return_exceptions=True)
 
 
-async def test_what_is_said_on_a_subject_is_heard_until_one_stops_listening():
-    nats = FakeNats()
-    async with linked(nats).listening("hr.feed.acme.>") as heard:
+async def test_what_is_said_on_a_subject_is_heard_over_a_connection_of_its_own_until_one_stops_listening(monkeypatch):
+    nats, asking = FakeNats(), FakeNats()
+    link = linked(asking)
+    monkeypatch.setattr(module, "Wire", lambda: nats)
+    async with link.listening("hr.feed.acme.>") as heard:
+        assert (nats.options["user"], nats.options["password"], asking.subscribed) == ("alice_feed", "secret", [])
         await nats.hear(SimpleNamespace(subject="hr.feed.acme.job.ended.x", data=b"{}"))
         assert nats.subscribed == ["hr.feed.acme.>"]
         assert await heard.get() == ("hr.feed.acme.job.ended.x", b"{}")
     assert nats.subscribed == []
+    await link.close()
+    assert (nats.is_closed, asking.is_closed) == (True, True)
+
+
+async def test_more_than_a_connection_may_subscribe_to_is_heard_over_another(monkeypatch):
+    monkeypatch.setattr(module, "FEED_SUBSCRIPTIONS", 2)
+    link, opened = linked(FakeNats()), []
+
+    def wire():
+        opened.append(FakeNats())
+        return opened[-1]
+
+    monkeypatch.setattr(module, "Wire", wire)
+    async with AsyncExitStack() as stack:
+        for name in "abc":
+            await stack.enter_async_context(link.listening(name))
+        assert [one.subscribed for one in opened] == [["a", "b"], ["c"]]
+    async with link.listening("d"):
+        assert [one.subscribed for one in opened] == [["d"], []]
 
 
 async def test_a_slow_listener_hears_the_newest(monkeypatch):
     monkeypatch.setattr(module, "UNHEARD_MAX", 2)
     nats = FakeNats()
-    async with linked(nats).listening("hr.feed.acme.>") as heard:
+    link = linked(FakeNats())
+    monkeypatch.setattr(module, "Wire", lambda: nats)
+    async with link.listening("hr.feed.acme.>") as heard:
         for data in (b"1", b"2", b"3"):
             await nats.hear(SimpleNamespace(subject="s", data=data))
         assert [heard.get_nowait(), heard.get_nowait(), heard.empty()] == [("s", b"2"), ("s", b"3"), True]

@@ -59,7 +59,7 @@ class FakeConnection:
 
         return SimpleNamespace(unsubscribe=unsubscribe)
 
-    async def send(self, subscription, subject, payload=b"", reply="answer"):
+    async def send(self, subscription, subject, payload=b"", reply="_INBOX.answer"):
         """What a subscriber answers to a message; None where it does not."""
         before = len(self.published)
         await self.subscriptions[subscription](SimpleNamespace(subject=subject, data=payload, reply=reply))

@@ -65,7 +65,7 @@ class Bus:
     async def publish(self, subject, payload):
         self.published.append((subject, payload))
 
-    async def send(self, subscription, subject, payload=b"", reply="reply"):
+    async def send(self, subscription, subject, payload=b"", reply="_INBOX.reply"):
         """Deliver a message to who has subscribed."""
         await self.subscriptions[subscription](SimpleNamespace(subject=subject, data=payload, reply=reply))
 

@@ -147,11 +147,11 @@ async def test_a_slow_answer_does_not_keep_the_next_question_waiting():
         return CHANGE
 
     await serve(bus, "feed", LedgerFold(), {"slow": slow, "fast": lambda *_: CHANGE})
-    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="first")
-    await bus.send(ALL, "hr.query.feed.fast.acme.ann", reply="second")
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="_INBOX.first")
+    await bus.send(ALL, "hr.query.feed.fast.acme.ann", reply="_INBOX.second")
     gate.set()
     await until(lambda: len(bus.published) == 2)
-    assert [reply for reply, _ in bus.published] == ["second", "first"]
+    assert [reply for reply, _ in bus.published] == ["_INBOX.second", "_INBOX.first"]
     assert bus.published[0][1] == bus.published[1][1]
 
 
@@ -164,11 +164,11 @@ async def test_of_too_many_slow_questions_the_last_are_refused_with_word_when_to
         return CHANGE
 
     await serve(bus, "feed", LedgerFold(), {"slow": slow})
-    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="first")
-    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="second")
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="_INBOX.first")
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="_INBOX.second")
     ((reply, payload),) = bus.published
     answer = decode(payload, Answer)
-    assert (reply, answer.code) == ("second", "UNAVAILABLE")
+    assert (reply, answer.code) == ("_INBOX.second", "UNAVAILABLE")
     assert answer.error == "feed has 1 questions to answer already; try again in 1 s"
     gate.set()
     await until(lambda: len(bus.published) == 2)
@@ -183,22 +183,23 @@ async def test_one_tenant_does_not_take_all_the_room_for_slow_questions(monkeypa
         return CHANGE
 
     await serve(bus, "feed", LedgerFold(), {"slow": slow})
-    for tenant, reply in (("acme", "first"), ("acme", "second"), ("other", "third")):
+    for tenant, reply in (("acme", "_INBOX.1"), ("acme", "_INBOX.2"), ("other", "_INBOX.3")):
         await bus.send(ALL, f"hr.query.feed.slow.{tenant}.ann", reply=reply)
     ((reply, payload),) = bus.published
     assert (reply, decode(payload, Answer).error) == (
-        "second",
+        "_INBOX.2",
         "feed has 1 questions of tenant acme to answer already; try again in 1 s",
     )
     gate.set()
     await until(lambda: len(bus.published) == 3)
-    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="fourth")
+    await bus.send(ALL, "hr.query.feed.slow.acme.ann", reply="_INBOX.4")
     await until(lambda: len(bus.published) == 4)
     assert [decode(payload, Answer).code for _, payload in bus.published] == ["UNAVAILABLE", "", "", ""]
 
 
-async def test_who_wants_no_answer_gets_none(bus):
-    await bus.send(ALL, "hr.query.feed.echo.acme.ann", reply="")
+@pytest.mark.parametrize("reply", ["", "hr.feed.acme.job.ended.x", "hr.ledger.feed", "$JS.API.STREAM.PURGE.LEDGER"])
+async def test_a_question_whose_answer_would_go_where_no_client_waits_is_not_answered(bus, reply):
+    await bus.send(ALL, "hr.query.feed.echo.acme.ann", b"1", reply=reply)
     assert bus.published == []
 
 
