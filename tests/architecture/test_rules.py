@@ -18,8 +18,9 @@ VECTORS = range(1, 23)
 ELSEWHERE = {
     "ID_REUSED": "tests/unit/admission/test_decide.py::test_the_same_id_with_other_content_is_refused",
     "ID_TOO_OLD": "tests/unit/admission/test_judge.py::test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead",
+    "DISK_FULL": "tests/unit/admission/test_judge.py::test_while_storage_is_scarce_no_job_is_admitted_and_it_may_be_tried_again",
 }
-"""What no scenario can say, since it writes jobs without ids, and the test that shows it."""
+"""What no scenario can say, since it writes jobs without ids and no disk is full in it, and the test that shows it."""
 
 
 def scenarios() -> list[str]:

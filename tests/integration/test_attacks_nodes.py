@@ -19,6 +19,8 @@ from nats import errors
 
 from headrace.bus.connection import connect
 from headrace.bus.log import LogRefused
+from headrace.contracts.codec import encode
+from headrace.contracts.tokens import StorageReport
 from tests.integration.test_api import DOCUMENTS, HEADRACE, Api
 from tests.patience import PATIENCE
 
@@ -137,3 +139,32 @@ async def is_let_in(url: str, token: str) -> bool:
         return False
     await connection.close()
     return True
+
+
+async def test_while_storage_is_scarce_only_new_jobs_are_refused(api: Api) -> None:
+    """Callout says how full the servers really are every 10 s; so this asks at once."""
+    nats = await connect(json.loads((api.data / "endpoint.json").read_text())["url"], "default_root", api.tokens["root"])
+    try:
+
+        async def report(used: int) -> None:
+            await nats.ask("hr.query.governance.storage.default.root", encode(StorageReport(used=used, limit=100)))
+
+        (running,) = await asyncio.to_thread(api.submit, "root", "acme", ["sleep", "600"], user="alice")
+        async with asyncio.timeout(PATIENCE):
+            state = ""
+            while state != "rejected":
+                await report(95)
+                (job,) = await asyncio.to_thread(api.submit, "root", "acme", ["true"], user="alice")
+                state = job["state"]
+        assert job["reason"] == "DISK_FULL"
+        await report(95)
+        await asyncio.to_thread(api.done, "root", "POST", f"/v1/{running['name']}:cancel", {})
+        await asyncio.to_thread(api.until, "root", running["name"], "cancelled")
+        await report(50)
+        (job,) = await asyncio.to_thread(api.submit, "root", "acme", ["true"], user="alice")
+        await asyncio.to_thread(api.until, "root", job["name"], "succeeded")
+        log = await asyncio.to_thread(api.run, "audit", "log", "--all-tenants", "--kind", "storage")
+        assert "streams take 95 of 100 bytes: no job is admitted" in log
+        assert "jobs are admitted again" in log.splitlines()[-1]
+    finally:
+        await nats.close()

@@ -21,6 +21,7 @@ from headrace.contracts.facts import (
     NodeCheckedV1,
     NodeCheckOrderedV1,
     NodeExcludedV1,
+    StorageStatedV1,
     TextsLockedV1,
     TextsUnlockedV1,
     fact_type,
@@ -45,7 +46,7 @@ AMENDED = 2
 SINCE: dict[type[AnyFact], int] = dict.fromkeys(
     (
         *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
-        *(TextsLockedV1, TextsUnlockedV1),
+        *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),
     ),
     2,
 )

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class RejectReason(StrEnum):
-    """Why a job was refused or dismissed, for ever (R13). `TOO_MANY_PENDING` and `TOO_FAST` may be tried again later."""
+    """Why a job was refused or dismissed, for ever (R13). `DISK_FULL`, `TOO_MANY_PENDING` and `TOO_FAST` may be tried again later."""
 
     MALFORMED = "MALFORMED"
     UNKNOWN_TENANT = "UNKNOWN_TENANT"
@@ -23,6 +23,7 @@ class RejectReason(StrEnum):
     EXCEEDS_POLICY_LIMIT = "EXCEEDS_POLICY_LIMIT"
     EXCEEDS_TENANT_LIMIT = "EXCEEDS_TENANT_LIMIT"
     EXCEEDS_RESERVATION = "EXCEEDS_RESERVATION"
+    DISK_FULL = "DISK_FULL"
     TOO_MANY_PENDING = "TOO_MANY_PENDING"
     TOO_FAST = "TOO_FAST"
     ID_REUSED = "ID_REUSED"
@@ -42,6 +43,7 @@ REJECT_SENTENCES: dict[RejectReason, str] = {
     RejectReason.EXCEEDS_POLICY_LIMIT: "the request is larger than the policy's limit",
     RejectReason.EXCEEDS_TENANT_LIMIT: "the request is larger than the tenant's limit",
     RejectReason.EXCEEDS_RESERVATION: "a non-preemptible job has to fit inside the reservation",
+    RejectReason.DISK_FULL: "the disks of the NATS servers are nearly full, and what is left is kept for what runs",
     RejectReason.TOO_MANY_PENDING: "too many jobs are pending in this queue",
     RejectReason.TOO_FAST: "jobs are submitted faster than the tenant may",
     RejectReason.ID_REUSED: "this id already names a job with other content; make a new ULID, or repeat the job as it was",
@@ -49,7 +51,7 @@ REJECT_SENTENCES: dict[RejectReason, str] = {
     RejectReason.QUEUE_DELETED: "the queue was deleted",
 }
 
-RETRYABLE_REJECTS = frozenset({RejectReason.TOO_MANY_PENDING, RejectReason.TOO_FAST})
+RETRYABLE_REJECTS = frozenset({RejectReason.DISK_FULL, RejectReason.TOO_MANY_PENDING, RejectReason.TOO_FAST})
 
 
 class WaitReason(StrEnum):

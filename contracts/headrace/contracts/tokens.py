@@ -78,6 +78,13 @@ class ApproveNodeRequest(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class StorageReport(Value, frozen=True, kw_only=True):
+    """From *callout* to *governance* `storage`: what streams take on the fullest NATS server, and what they may; bytes."""
+
+    used: int
+    limit: int
+
+
 class PauseRequest(Value, frozen=True, kw_only=True):
     """From *governance* to *callout* `pause`: end a node's connections, and keep it out until the fact that excludes it is read."""
 

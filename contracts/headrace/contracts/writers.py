@@ -62,6 +62,7 @@ LAWS: tuple[Law, ...] = (
     Law(GOVERNANCE, f.MembershipClaimedV1, "a user", "any"),
     Law(GOVERNANCE, f.TokenRevokedV1, "a token, or all of a bearer", "any"),
     Law(GOVERNANCE, f.InstallationLevelV1, "the installation", "everybody reads it"),
+    Law(GOVERNANCE, f.StorageStatedV1, "the installation", "any"),
     Law(ADMISSION, f.AccountNumberedV1, "a user", "without a number"),
     Law(ADMISSION, f.JobAdmittedV1, "a job", "unknown"),
     Law(ADMISSION, f.JobRejectedV1, "a job", "unknown"),

@@ -176,7 +176,11 @@ def _beyond(policy: PolicyState, asker: Asker) -> bool:
 
 
 def too_many(state: State, policy: PolicyState, now: int, *, pending: int, fresh: int) -> Turned | None:
-    """Why no more may wait in the policy, or come from its tenant now, and when to try again (R14)."""
+    """Why no more may wait here, in the policy, or come from its tenant now, and when to try again (R14)."""
+    if state.terms.scarce:
+        return Turned(
+            Rejection(RejectReason.DISK_FULL, f"{REJECT_SENTENCES[RejectReason.DISK_FULL]}; try again in 10 s"), RETRY_AFTER
+        )
     most, name, tenant = policy.document.max_pending, policy.document.name, policy.document.tenant
     if policy.pending + pending < most:
         found = too_fast(state, tenant, now, fresh)

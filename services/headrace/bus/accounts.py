@@ -144,7 +144,7 @@ CALLOUT_USER = "callout"
 CALLOUT = Rights(
     (
         *(f"$JS.API.STREAM.INFO.{LEDGER_STREAM}", f"$JS.API.STREAM.MSG.GET.{LEDGER_STREAM}"),
-        *("hr.query.governance.claim.*.*", presence(CALLOUT_USER), *_ANSWERS),
+        *("hr.query.governance.claim.*.*", "hr.query.governance.storage.*.*", presence(CALLOUT_USER), *_ANSWERS),
     ),
     ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>"),
     answers=True,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from nats import errors
 
+from headrace.contracts.tokens import StorageReport
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -119,6 +121,15 @@ class Servers:
         )
         self._servers = {name: data for name, data in map(_server, told) if data is not None}
         self._stores = {name: data for name, data in map(_store, stored) if data is not None}
+
+    async def fullest(self) -> StorageReport | None:
+        """What streams take on the server that has the least left of its storage; None where none answers."""
+        stored = map(_store, await ask_all(self._system, STREAMS, {}))
+        stores = [data for _, data in stored if data is not None and data.config.max_storage > 0]
+        if not stores:
+            return None
+        full = max(stores, key=lambda one: one.storage / one.config.max_storage)
+        return StorageReport(used=full.storage, limit=full.config.max_storage)
 
     def show(self, health: Health) -> None:
         """Let them be seen."""

@@ -40,6 +40,7 @@ from headrace.identity.people import People
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.identity.verifier import Verifier
 from headrace.service.engine import ENGINE
+from headrace.service.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -58,6 +59,7 @@ PAUSED_FOR = 60.0
 """Seconds in which a node is not let in after *governance* has found that it writes too much: enough to state that as a fact."""
 CLAIMED_WITHIN = 1.0
 """Seconds; the server itself waits a little longer for the whole answer."""
+STORAGE_EVERY = 10.0
 AT_ONCE_MAX = 256
 """Questions that are being answered; more wait, and the server gives those up that wait too long."""
 
@@ -79,14 +81,28 @@ async def main(service: Service) -> None:
             service.connection, Verifier.of(service.data), key, Eviction(system), ledger, People(Keyring(service.data / KEYS))
         )
         door.show(service.health)
-        Servers(system).show(service.health)
-        await door.run()
+        servers = Servers(system)
+        servers.show(service.health)
+        await together(door.run(), report_storage(service.connection, servers))
     finally:
         await system.close()
 
 
 class TooMany(Exception):
     """The bearer has as many connections as one may have."""
+
+
+async def report_storage(connection: Connection, servers: Servers) -> None:
+    """Tell governance again and again how full the servers are, until cancelled; only this service's login may ask them."""
+    subject = query(GOVERNANCE, "storage", "default", NAME)
+    while True:
+        try:
+            report = await servers.fullest()
+            if report is not None:
+                await connection.ask(subject, encode(report), within=CLAIMED_WITHIN)
+        except (LogError, errors.Error) as error:
+            _log.debug("storage_not_told", reason=str(error))
+        await asyncio.sleep(STORAGE_EVERY)
 
 
 class Door:

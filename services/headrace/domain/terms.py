@@ -87,7 +87,8 @@ class Terms:
 
     `calendars` by zone; `timed`: the policies that have some; `period_ends`: when the first period of a budget does, 0: never.
     `allowances`: of tenants that have a submit rate. `growths`: of pools that were asked to grow. `level`: what facts may be stated
-    (`contracts.levels`); `executors`: the level that each node's executor reads.
+    (`contracts.levels`); `scarce`: too little storage is left to admit
+    jobs (`storage.stated`); `executors`: the level that each node's executor reads.
     """
 
     closings: dict[tuple[str, str, str], Closing] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class Terms:
     growths: dict[str, Growth] = field(default_factory=dict)
     allowances: dict[str, Allowance] = field(default_factory=dict)
     level: int = 1
+    scarce: bool = False
     executors: dict[str, int] = field(default_factory=dict)
 
     @property

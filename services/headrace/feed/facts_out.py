@@ -121,7 +121,7 @@ HIDDEN = frozenset(
         f.TextsUnlockedV1,
         f.TokenCreatedV1,
         f.TokenRevokedV1,
-        f.LedgerSealedV1,
+        *(f.LedgerSealedV1, f.StorageStatedV1),
         f.SnapshotTakenV1,
     }
 )

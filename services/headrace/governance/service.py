@@ -34,7 +34,15 @@ from headrace.contracts.queries import (
     ServiceView,
 )
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.contracts.tokens import ApproveNodeRequest, RevokeRequest, TokenAnswer, TokenRequest, TokensAnswer, TokensRequest
+from headrace.contracts.tokens import (
+    ApproveNodeRequest,
+    RevokeRequest,
+    StorageReport,
+    TokenAnswer,
+    TokenRequest,
+    TokensAnswer,
+    TokensRequest,
+)
 from headrace.contracts.writers import GOVERNANCE
 from headrace.domain.state import State
 from headrace.governance.api.hosting import Hands, host
@@ -50,6 +58,8 @@ from headrace.governance.keyless import Keyless
 from headrace.governance.nodes import confirming_empty, cordoning, draining
 from headrace.governance.objects import Name, held, name_of, names
 from headrace.governance.raising import Raising
+from headrace.governance.storage import reporting
+from headrace.governance.storage import trouble as trouble_of_storage
 from headrace.governance.tokens import grant_of, granting, revoking, tokens_of
 from headrace.governance.zones import known_zones, offsets_of
 from headrace.identity.caller import Unauthenticated
@@ -95,7 +105,9 @@ async def main(service: Service) -> None:
 
     def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, deciding.fold)
-        trouble = "; ".join(filter(None, (keyless.trouble(), nodes.trouble())))
+        trouble = "; ".join(
+            filter(None, (keyless.trouble(), nodes.trouble(), trouble_of_storage(deciding.fold.state, desk.report)))
+        )
         return structs.replace(view, newest=raising.newest, held_back=raising.held_back(), trouble=trouble)
 
     handlers: dict[str, Handler] = {**desk.handlers(), **then.handlers(EVERYBODY), "records": records(ledger), "status": told}
@@ -118,6 +130,7 @@ class Desk:
         self._texts = texts
         self._verifier = verifier
         self._governance = decider
+        self.report: StorageReport | None = None
 
     def handlers(self) -> dict[str, Handler]:
         """What can be asked, `status` aside."""
@@ -136,6 +149,7 @@ class Desk:
             "token-revoke": self.revoke_token,
             "tokens": self.tokens,
             "claim": self.claim,
+            "storage": self.storage,
         }
 
     async def apply(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
@@ -225,6 +239,11 @@ class Desk:
         except Unauthenticated as error:
             raise Refused("NOT_ALLOWED", str(error)) from None
         return await self.decided(claiming(caller))
+
+    async def storage(self, _tenant: str, _user: str, payload: bytes) -> ApplyAnswer:
+        """How much the streams take, as callout has heard it from the servers."""
+        self.report = decode(payload, StorageReport)
+        return await self.decided(reporting(self.report))
 
     async def get(self, tenant: str, user: str, payload: bytes) -> GetAnswer:
         """Documents as they are in force, with the revision that a change is to be based on."""

@@ -241,6 +241,10 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.WishesJudgedV1: lambda fact: (f"every wish through {fact.through} is judged", "R13"),
     f.CalendarStatedV1: lambda fact: (f"clocks in {fact.zone} are known until {format_time(fact.until)}", "R33"),
     f.InstallationLevelV1: lambda fact: (f"the installation is at level {fact.level}: release {fact.release} reads it", ""),
+    f.StorageStatedV1: lambda fact: (
+        f"streams take {fact.used} of {fact.limit} bytes: {'no job is admitted' if fact.scarce else 'jobs are admitted again'}",
+        "R13",
+    ),
     f.LedgerSealedV1: lambda fact: (f"seal {fact.number}: records {fact.first} to {fact.last} are as they are", ""),
     f.SnapshotTakenV1: lambda fact: (f"the state behind record {fact.sequence} is kept as {fact.name}, {fact.bytes} bytes", ""),
     f.MixLearnedV1: lambda fact: (f"what pool {fact.pool} is usually asked for: {len(fact.requests)} requests", "R20"),

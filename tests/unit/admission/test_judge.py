@@ -420,6 +420,15 @@ def test_too_many_pending_jobs_are_refused_with_a_hint_when_to_try_again(told):
     assert (told_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
 
 
+def test_while_storage_is_scarce_no_job_is_admitted_and_it_may_be_tried_again(told):
+    told.say(f.StorageStatedV1(scarce=True, used=91, limit=100))
+    fact = judged(told, pending=0)
+    message = "the disks of the NATS servers are nearly full, and what is left is kept for what runs; try again in 10 s"
+    assert (told_of(fact), fact.retry_after) == (("DISK_FULL", message), 10_000_000)
+    told.say(f.StorageStatedV1(scarce=False, used=80, limit=100))
+    assert told_of(judged(told, pending=0)) is None
+
+
 def test_before_the_first_node_has_registered_nothing_is_too_large():
     told = History(linked("ml"), pools=POOLS, profiles=PROFILES)
 

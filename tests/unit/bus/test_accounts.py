@@ -54,7 +54,13 @@ def test_only_one_login_may_publish_each_services_records() -> None:
 def test_who_answers_who_may_connect_writes_nothing() -> None:
     may = rights(Credential("callout", "x", "callout"))
     looks = ("$JS.API.STREAM.INFO.LEDGER", "$JS.API.STREAM.MSG.GET.LEDGER")
-    assert may.publish == (*looks, "hr.query.governance.claim.*.*", "hr.presence.callout", "_R_.>")
+    assert may.publish == (
+        *looks,
+        "hr.query.governance.claim.*.*",
+        "hr.query.governance.storage.*.*",
+        "hr.presence.callout",
+        "_R_.>",
+    )
     assert may.subscribe == ("$SYS.REQ.USER.AUTH", "hr.ledger.governance", "hr.query.callout.>", "_INBOX_callout.>")
     system = rights(Credential("callout-system", "x", "system"))
     looks = ("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.SERVER.PING.VARZ", "$SYS.REQ.SERVER.PING.JSZ")

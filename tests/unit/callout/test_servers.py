@@ -9,6 +9,7 @@ import pytest
 
 from headrace.callout import servers
 from headrace.callout.servers import SERVER, STREAMS, Servers
+from headrace.contracts.tokens import StorageReport
 from headrace.health.health import Health
 
 
@@ -94,3 +95,11 @@ async def test_of_a_cluster_each_stream_is_told_by_its_leader_with_what_its_repl
 
 async def test_where_no_server_answers_there_is_none():
     assert await lines(System({SERVER: [], STREAMS: [b"no json"]})) == ["headrace_nats_servers 0.0"]
+
+
+async def test_the_fullest_server_is_told_and_one_without_a_limit_is_not():
+    full = {"server": {"name": "two"}, "data": {"storage": 80, "config": {"max_storage": 100}}}
+    unlimited = {"server": {"name": "three"}, "data": {"storage": 800}}
+    system = System({STREAMS: [store("one", ""), full, unlimited, b"no json"]})
+    assert await Servers(system).fullest() == StorageReport(used=80, limit=100)
+    assert await Servers(System({STREAMS: [unlimited]})).fullest() is None

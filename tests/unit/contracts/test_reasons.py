@@ -5,7 +5,8 @@ from headrace.contracts.reasons import REJECT_SENTENCES, RETRYABLE_REJECTS, WAIT
 # The order is that of R13 and R22: the first that applies is told. It is part of the interface.
 REJECTS = (
     "MALFORMED UNKNOWN_TENANT UNKNOWN_QUEUE NOT_ALLOWED RUNTIME_RULE BEYOND_PROFILE EXCEEDS_POOL_CAPACITY NO_SUITABLE_NODE "
-    "EXCEEDS_POLICY_LIMIT EXCEEDS_TENANT_LIMIT EXCEEDS_RESERVATION TOO_MANY_PENDING TOO_FAST ID_REUSED ID_TOO_OLD QUEUE_DELETED"
+    "EXCEEDS_POLICY_LIMIT EXCEEDS_TENANT_LIMIT EXCEEDS_RESERVATION DISK_FULL TOO_MANY_PENDING TOO_FAST ID_REUSED ID_TOO_OLD "
+    "QUEUE_DELETED"
 )
 WAITS = (
     "FROZEN DEPENDENCY OUTSIDE_WINDOW BUDGET_EXHAUSTED WAITING_FOR_PREEMPTION AT_POLICY_LIMIT AT_TENANT_LIMIT RESERVED_SHARE_BUSY "
@@ -29,5 +30,5 @@ def test_every_reason_has_one_sentence_for_people():
         assert not sentence.endswith(".")
 
 
-def test_only_refusals_of_numbers_may_be_tried_again():
-    assert {RejectReason.TOO_MANY_PENDING, RejectReason.TOO_FAST} == RETRYABLE_REJECTS
+def test_only_refusals_that_pass_may_be_tried_again():
+    assert {RejectReason.DISK_FULL, RejectReason.TOO_MANY_PENDING, RejectReason.TOO_FAST} == RETRYABLE_REJECTS

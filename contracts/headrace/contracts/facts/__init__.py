@@ -68,7 +68,7 @@ from headrace.contracts.facts.governance import (
     UserDeletedV1,
     UserErasedV1,
 )
-from headrace.contracts.facts.installation import InstallationLevelV1
+from headrace.contracts.facts.installation import InstallationLevelV1, StorageStatedV1
 from headrace.contracts.facts.nodes import (
     CheckpointRegisteredV1,
     DeviceDrainedV1,
@@ -172,6 +172,7 @@ AnyFact = (
     | LedgerSealedV1
     | SnapshotTakenV1
     | InstallationLevelV1
+    | StorageStatedV1
 )
 """Every fact this version can read."""
 
@@ -242,6 +243,7 @@ __all__ = [
     "ResumeOrderedV1",
     "SnapshotTakenV1",
     "StopOrderedV1",
+    "StorageStatedV1",
     "TenantAppliedV1",
     "TenantDeletedV1",
     "TenantErasedV1",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts.fact import Fact
+from headrace.contracts.facts.fact import Fact, Whole
 
 
 class InstallationLevelV1(Fact, frozen=True, kw_only=True, tag="installation.level.v1"):
@@ -13,3 +13,15 @@ class InstallationLevelV1(Fact, frozen=True, kw_only=True, tag="installation.lev
 
     level: int
     release: str
+
+
+class StorageStatedV1(Fact, frozen=True, kw_only=True, tag="storage.stated.v1"):
+    """How much the streams take on the fullest NATS server, and how much they may, in bytes; stated when that becomes scarce or is no more.
+
+    While it is `scarce`, no job is admitted: what is left is kept for the records of what runs, for administrators, and for making room.
+    Stated from level 2 on.
+    """
+
+    scarce: bool
+    used: Whole
+    limit: Whole

@@ -40,4 +40,8 @@ def _level(state: State, fact: f.InstallationLevelV1, sequence: int, _place: int
         keep_claims(state)
 
 
-HANDLERS: dict[type, Any] = {f.InstallationLevelV1: _level}
+def _storage(state: State, fact: f.StorageStatedV1, _sequence: int, _place: int) -> None:
+    state.terms.scarce = fact.scarce
+
+
+HANDLERS: dict[type, Any] = {f.InstallationLevelV1: _level, f.StorageStatedV1: _storage}
