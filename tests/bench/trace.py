@@ -26,7 +26,7 @@ from philly import Job
 from headrace.contracts import facts as f
 from headrace.contracts.amounts import GPU, GPU_UNITS
 from headrace.contracts.documents import Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
-from headrace.contracts.durations import HOUR, SECOND
+from headrace.contracts.durations import HOUR, MINUTE, SECOND, parse_duration
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
 
@@ -61,9 +61,21 @@ class Outcome:
     """GPU-seconds of work that had to be done again."""
 
 
-def engine(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, progress: bool) -> Outcome:
-    """The real engine. With `saves` a job saves its work when it is told to stop, else nothing is ever saved. Spans in microseconds."""
-    world = World(_scenario(jobs, nodes, saves=saves, min_runtime=min_runtime), judged=False)
+def engine(
+    jobs: list[Job],
+    nodes: int,
+    *,
+    saves: bool,
+    min_runtime: int,
+    progress: bool,
+    limits: int = 0,
+    pool: dict[str, int] | None = None,
+) -> Outcome:
+    """The real engine. With `saves` a job saves its work when it is told to stop, else nothing is ever saved. Spans in microseconds.
+
+    `limits`: the time limit of every job in percent of its run time, 0: none. `pool`: fields of the pool that are to be others.
+    """
+    world = World(_scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, limits=limits, pool=pool or {}), judged=False)
     began = time.perf_counter()
     for at, _ in world.run():
         if progress:
@@ -76,7 +88,7 @@ def engine(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, progre
     return _outcome(world, jobs, saves=saves)
 
 
-def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int) -> Scenario:
+def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, limits: int, pool: dict[str, int]) -> Scenario:
     sizes = {job.gpus: (job.parts, job.per_node) for job in jobs}
     profiles = tuple(
         Profile(name=f"g{gpus}", request={GPU: each * GPU_UNITS}, replicas=parts, pools=("philly",))
@@ -96,7 +108,7 @@ def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int) -> 
         )
         for cluster, gpus in philly.shares(jobs, nodes).items()
     )
-    pool = Pool(name="philly", selector={"site": "philly"}, backfill_for=BACKFILL_FOR)
+    hall = Pool(name="philly", selector={"site": "philly"}, **{"backfill_for": BACKFILL_FOR, **pool})
     submits = [
         Moment(
             at=job.submitted * SECOND,
@@ -105,6 +117,7 @@ def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int) -> 
                 queue=f"{job.cluster}/g{job.gpus}",
                 duration=job.duration * SECOND,
                 saves_on_abort=saves,
+                time_limit=job.duration * SECOND * limits // 100 + MINUTE if limits else None,
             ),
         )
         for job in jobs
@@ -112,7 +125,7 @@ def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int) -> 
     days = range(1, (jobs[-1].submitted + max(job.duration for job in jobs)) // DAY + DAYS_AFTER)
     marks = [Moment(at=day * DAY * SECOND, expect=Expect()) for day in days]
     return Scenario(
-        documents=Documents(pools=(pool,), profiles=profiles, policies=policies),
+        documents=Documents(pools=(hall,), profiles=profiles, policies=policies),
         nodes=(Nodes(name="n", count=nodes, labels={"site": "philly"}, gpus=philly.GPUS_PER_NODE),),
         timeline=(*submits, *marks),
     )
@@ -157,13 +170,14 @@ def figures(jobs: list[Job], nodes: int, found: Outcome, seconds: float) -> dict
     if missing:
         raise SystemExit(f"{missing} of {len(jobs)} jobs have not ended: these figures would be wrong")
     waits = sorted(found.started[job.order] - job.submitted for job in jobs)
-    large = [found.started[job.order] - job.submitted for job in jobs if job.gpus >= philly.GPUS_PER_NODE]
+    large = sorted(found.started[job.order] - job.submitted for job in jobs if job.gpus >= philly.GPUS_PER_NODE)
     first, last = jobs[0].submitted, jobs[-1].submitted
     used = sum(max(0, min(ended, last) - max(began, first)) * gpus for began, ended, gpus in found.busy)
     return {
         "wait_mean_s": sum(waits) / len(waits),
         **{f"wait_p{percent}_s": waits[len(waits) * percent // 100] for percent in (50, 95, 99)},
         "wait_large_mean_s": sum(large) / max(1, len(large)),
+        "wait_large_p95_s": large[len(large) * 95 // 100] if large else 0,
         "completion_mean_s": sum(found.ended[job.order] - job.submitted for job in jobs) / len(jobs),
         "use_percent": 100 * used / ((last - first) * nodes * philly.GPUS_PER_NODE),
         "preemptions": found.preemptions,
@@ -173,7 +187,7 @@ def figures(jobs: list[Job], nodes: int, found: Outcome, seconds: float) -> dict
 
 
 HEAD = (
-    f"{'':<40} {'use %':>5} {'wait mean':>9} {'p50':>8} {'p95':>8} {'p99':>8} {'>=8 GPUs':>8} {'completed':>9}"
+    f"{'':<40} {'use %':>5} {'wait mean':>9} {'p50':>8} {'p95':>8} {'p99':>8} {'>=8 GPUs':>8} {'p95':>8} {'completed':>9}"
     f" {'preempted':>9} {'lost GPU-h':>10} {'took s':>6}"
 )
 _COLUMNS = (
@@ -208,6 +222,7 @@ def show(name: str, row: dict[str, Any]) -> str:
         "wait_p95_s": 8,
         "wait_p99_s": 8,
         "wait_large_mean_s": 8,
+        "wait_large_p95_s": 8,
         "completion_mean_s": 9,
         "preemptions": 9,
         "lost_gpu_hours": 10,
@@ -217,14 +232,15 @@ def show(name: str, row: dict[str, Any]) -> str:
     return f"{name:<40} {row['use_percent']:>5.1f} " + " ".join(f"{shown[key]:>{width}}" for key, width in widths.items())
 
 
-def measure(jobs: list[Job], nodes: int, *, progress: bool, only_engine: bool = False) -> dict[str, Any]:
+def measure(jobs: list[Job], nodes: int, *, progress: bool, asked: argparse.Namespace) -> dict[str, Any]:
     """All rows for one size of the cluster, printed as they come."""
+    pool = {name: parse_duration(text) for name in ("backfill_for", "keep_for") if (text := getattr(asked, name)) is not None}
     runs: dict[str, Callable[[], Outcome]] = {}
-    if not only_engine:
+    if not asked.only_engine:
         for choose in (trace_baselines.fifo, trace_baselines.backfill, trace_baselines.borrowing):
             runs[choose.__name__] = lambda choose=choose: simple(jobs, nodes, choose)
-    for name, terms in TERMS.items():
-        runs[name] = lambda terms=terms: engine(jobs, nodes, progress=progress, **terms)
+    for name, terms in TERMS.items() if asked.rows is None else list(TERMS.items())[: asked.rows]:
+        runs[name] = lambda terms=terms: engine(jobs, nodes, progress=progress, limits=asked.limits, pool=pool, **terms)
     print(f"{nodes} nodes x {philly.GPUS_PER_NODE} GPUs, {len(jobs):,} jobs\n{HEAD}", flush=True)
     rows: dict[str, Any] = {}
     for name, run in runs.items():
@@ -243,6 +259,12 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="*", default=[80, 96], help="sizes of the cluster, in nodes of 8 GPUs")
     parser.add_argument("--jobs", type=int, help="only so many of the first jobs")
     parser.add_argument("--only-engine", action="store_true", help="leave out the simple schedulers")
+    parser.add_argument("--rows", type=int, help="only so many of the engine's rows")
+    parser.add_argument(
+        "--limits", type=int, default=0, help="give every job a time limit: percent of its run time, and a minute more"
+    )
+    parser.add_argument("--backfill-for", help="of the pool (default: 24h)")
+    parser.add_argument("--keep-for", help="of the pool (default: the product's)")
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
     try:
@@ -254,7 +276,7 @@ def main() -> int:
         return 1
     found = {}
     for nodes in arguments.nodes:
-        found[str(nodes)] = measure(jobs, nodes, progress=sys.stderr.isatty(), only_engine=arguments.only_engine)
+        found[str(nodes)] = measure(jobs, nodes, progress=sys.stderr.isatty(), asked=arguments)
         print("* quoted: an independent simulator on the same jobs\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -30,6 +30,7 @@ def crowded(draw: Callable[[st.SearchStrategy[int]], int]) -> Scenario:
             selector={"site": name},
             capacity=chance.among([{}, {CPU: 4 * CPU_UNITS}]),
             backfill_for=chance.among([0, MINUTE, HOUR]),
+            keep_for=chance.among([0, MINUTE, HOUR]),
         )
         for name in names
     )

@@ -133,6 +133,7 @@ def supply(chance: Chance) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
                 capacity=capacity,
                 profile_order=chance.among([(), ("p1",), ("p2", "p0")]),
                 backfill_for=backfill,
+                keep_for=chance.among([0, MINUTE, 2 * MINUTE, HOUR]),
                 nomination_timeout=2 * MINUTE,
                 **given,
             )

@@ -100,7 +100,7 @@ class Oracle:
                 capacity.nominate(self.state, preemption)
 
     def _take(self, job: JobRecord, pool: PoolState, *, inside: bool) -> None:
-        with as_seen_by(self.state, job, pool):
+        with as_seen_by(self.state, job, pool, self.now):
             places = find_places(self.state, job, pool)
         self.state.holds.pop(job.key, None)
         for place in places:
@@ -278,7 +278,7 @@ class Oracle:
         return "" if short is None else short.scope.kind
 
     def _fits(self, job: JobRecord, pool: PoolState) -> bool:
-        with as_seen_by(self.state, job, pool):
+        with as_seen_by(self.state, job, pool, self.now):
             return over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
 
     def _others(self, candidate: Candidate, *, earlier: bool) -> list[PoolState]:

@@ -49,7 +49,7 @@ def check_all(state) -> None:
             found = stocks_for(state, job, pool, sorted(pool.governed))
             for key, stock in found.items():
                 check(pool, key, stock)
-            if has_room(state, job, pool):
+            if has_room(state, job, pool, state.now):
                 asked = job.request.sums
                 assert all(asked.get(key, 0) <= stock.free for key, stock in found.items()), (job.key, found)
     assert snapshot(state) == before

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts.durations import HOUR
-from headrace.contracts.facts import CheckpointRegisteredV1, GrowthEndedV1, GrowthRequestedV1
+from headrace.contracts.facts import CheckpointRegisteredV1, GrowthEndedV1, GrowthRequestedV1, HoldLiftedV1, HoldPlacedV1
 from headrace.contracts.writers import ALLOCATOR, PREEMPTION
 from headrace.domain.fold.ledger import Ledger
 from headrace.simulate.world import World
@@ -15,8 +15,9 @@ from tests.properties.campaign import histories
 from tests.properties.histories import QUIET_AT, scenarios
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
 
-ASKS_NOTHING_OF_ANYBODY = (CheckpointRegisteredV1, GrowthRequestedV1, GrowthEndedV1)
-"""What is said at rest: work is saved, and who waits for nodes that nobody creates asks for them again, less and less often (R31, R38)."""
+ASKS_NOTHING_OF_ANYBODY = (CheckpointRegisteredV1, GrowthRequestedV1, GrowthEndedV1, HoldPlacedV1, HoldLiftedV1)
+"""What is said at rest: work is saved; who waits for nodes that nobody creates asks for them again, less and less often (R31, R38); units
+are kept for a job that waits, and let go again after a while (R16)."""
 
 
 def play(world: World) -> World:

@@ -86,7 +86,7 @@ def check(state: State, job: JobRecord, pool: PoolState, now: int) -> None:
     """What the search finds is what the oracle says it has to be; both see what is kept for jobs of a better rank as taken (R18)."""
     found = search(state, job, pool, now)
     reviewed = review(state, job, pool, found, now) if isinstance(found, Plan) else ()
-    with as_seen_by(state, job, pool):
+    with as_seen_by(state, job, pool, now):
         judge(state, Oracle(state, job, pool, now), found)
     if isinstance(found, Plan):
         assert reviewed == found.places

@@ -160,6 +160,7 @@ POOL = Shape(
         "capacity": w.AMOUNTS,
         "profile_order": w.TOKENS,
         "backfill_for": w.DURATION,
+        "keep_for": w.DURATION,
         "nomination_timeout": w.DURATION,
         "allow_overcommit": w.FLAG,
         "access": Shape(d.Access, {"allow": w.PATHS, "deny": w.PATHS}),

@@ -146,9 +146,14 @@ class Burst(Document, frozen=True, kw_only=True):
     spot: bool = False
 
 
+KEEP_FOR = HOUR
+"""The default of a pool's `keep_for`."""
+
+
 class Pool(Document, frozen=True, kw_only=True):
     """Named physical supply. `selector` picks nodes by label; `capacity` names ceilings and custom keys (R5, R6).
 
+    `keep_for`: how long units are kept for a job behind leases of which nothing says when they end (R16).
     `price`: of an hour of each key (a GPU, a core, a GiB); `reserved_price`: inside a reservation, where that is another.
     """
 
@@ -157,6 +162,7 @@ class Pool(Document, frozen=True, kw_only=True):
     capacity: Amounts = {}
     profile_order: tuple[str, ...] = ()
     backfill_for: int = 10 * MINUTE
+    keep_for: int = KEEP_FOR
     nomination_timeout: int = 5 * MINUTE
     allow_overcommit: bool = False
     access: Access = Access()

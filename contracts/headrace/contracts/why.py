@@ -109,7 +109,8 @@ class WhyView(Value, frozen=True, kw_only=True):
 
     `pools`: each pool of its order. `behind`, `holders`: of the pool in which the reason was found; `*_more` of its own tenant are not
     listed. `expected_start` is by the `assumption`. The answer is that of log time `now`, behind ledger record `sequence`.
-    `notes`: what may keep it waiting later, such as a budget that is nearly used up (R33).
+    `notes`: what is kept for it or from it, until when and behind whom (R16), and what may keep it waiting later, such as a budget that is
+    nearly used up (R33).
     """
 
     job: str

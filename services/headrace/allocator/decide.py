@@ -23,6 +23,7 @@ from headrace.allocator.standings import Standings
 from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.fold.record_room import RecordRoom
 from headrace.domain.job_states import JobState
+from headrace.domain.queueing.keeping import next_turn
 from headrace.domain.searches import next_worthwhile
 
 if TYPE_CHECKING:
@@ -103,5 +104,6 @@ class Allocator:
         moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]
         moments += [next_growth(state, looked_at), next_check(state)]
         moments += [until for job in state.suspended.values() for until in job.avoids.values()]
+        moments += [next_turn(state, hold, looked_at) for hold in state.holds.values()]
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]
         return min((moment for moment in moments if moment is not None and moment > looked_at), default=None)

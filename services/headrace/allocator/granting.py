@@ -65,7 +65,7 @@ class _Round:
         self._lifted: list[Preemption] = []
         self._moved: list[Preemption] = []
         self._on_probation: list[NodeState] = []
-        self._rooms = Rooms(state, standings)
+        self._rooms = Rooms(state, standings, now)
         self.searching = Searching(state, standings, self._rooms, now, skip)
         self._idle: dict[str, int] = {}
 
@@ -98,7 +98,7 @@ class _Round:
         for board in boards:
             board.ripen(self.now)
         for board in boards:
-            for hold in self._new_holds(board) if board.due else ():
+            for hold in self._new_holds(board) if board.turns.due or board.turns.resting else ():
                 placed = f.HoldPlacedV1(job=hold.job.key, pool=hold.pool, places=hold.places)
                 if not self.room.takes((placed,)):
                     return
@@ -106,7 +106,7 @@ class _Round:
                 self._rooms.keep(hold, board)
 
     def _keep_on(self) -> None:
-        lifted = list(self.room.fill(lapsed(self.state, self.standings, self.skip)))
+        lifted = list(self.room.fill(lapsed(self.state, self.standings, self.now, self.skip)))
         self.facts += lifted
         gone = {fact.job for fact in lifted} | self.skip
         for hold in self.state.holds.values():
@@ -114,7 +114,7 @@ class _Round:
                 self._rooms.keep(hold, self.standings.boards[hold.pool])
 
     def _new_holds(self, board: Board) -> Iterator[Hold]:
-        placing = Placing(self.state, self.standings, self._rooms, board, self.skip)
+        placing = Placing(self.state, self.standings, self._rooms, board, self.now, self.skip)
         while (hold := placing.next()) is not None:
             yield hold
 

@@ -7,11 +7,11 @@ share, and in a policy by their place in line: when a policy's share changes, on
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.headroom import Ceiling, bits_of
 from headrace.allocator.strands import Post
+from headrace.allocator.turns import Turns
 from headrace.domain.dedication import reach_in
 from headrace.domain.queueing.ranking import dominant_share
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 PLACEABLE_KEPT = 4_096
 """Sets of shapes for which it is remembered which requests they are."""
-WAITING_KEPT = 4_096
-"""Heads whose time is noted, before those that have left are thrown out."""
-
 InsideEntry = tuple["StaticRank", "Place", int, "Post"]
 """No two have the same place in line, so posts are never compared."""
 
@@ -169,7 +166,7 @@ class Ladder:
 class Board:
     """All candidates of one pool. `version` counts changes of who stands there with what request, not those of their order.
 
-    `due`: the requests of heads that have waited long enough for something to be kept for them (R16), or more than those. `asking`: posts
+    `turns`: for which heads units may be kept now (R16). `asking`: posts
     that might take something back; `fresh`, those of them that may have requests that were never searched for (R23). `doubted`: borrowers,
     here and elsewhere, that may have to stand in another place. `lendings`: counts changes of who holds something that others might take.
     """
@@ -180,39 +177,34 @@ class Board:
         "_inside",
         "_ladders",
         "_lending",
-        "_live",
         "_of_shape",
         "_order",
         "_placeable",
         "_posts",
-        "_waited",
-        "_waiting",
         "_within",
         "asking",
         "ceiling",
-        "due",
         "fresh",
         "inside",
         "lendings",
         "name",
         "pool",
+        "turns",
         "version",
     )
 
-    def __init__(self, pool: PoolState, doubted: dict[Borrower, None]) -> None:
+    def __init__(self, pool: PoolState, doubted: dict[Borrower, None], *, amended: bool) -> None:
         self.pool = pool
+        self.turns = Turns(pool.document, amended=amended)
         self._doubted = doubted
         self.name = pool.document.name
         self.version = 0
         self.inside = 0
-        self.due = 0
         self.asking: dict[Post, None] = {}
         self.fresh: dict[Post, None] = {}
         self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
         self._placeable: dict[tuple[str, ...], dict[int, int]] = {}
         self.ceiling = Ceiling(pool)
-        self._waiting: list[tuple[int, int, int, Post, JobRecord, int]] = []
-        self._waited = self._live = 0
         self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
         self._ladders: dict[StaticRank, Ladder] = {}
         self._order: list[StaticRank] = []
@@ -236,30 +228,10 @@ class Board:
             of_shape[shape] = known | 1 << number
             self._placeable.clear()
 
-    def await_room(self, post: Post, number: int, head: JobRecord) -> None:
-        """Somebody new heads a request: note when it will have waited long enough for something to be kept for it (R16)."""
-        if len(self._waiting) > WAITING_KEPT and len(self._waiting) > 4 * self._live:
-            self._waiting = [entry for entry in self._waiting if _heads(*entry[2:])]
-            heapify(self._waiting)
-            self._live = len(self._waiting)
-        self._waited += 1
-        due_at = head.pending_since + self.pool.document.backfill_for
-        heappush(self._waiting, (due_at, self._waited, number, post, head, head.pending_since))
-
     def ripen(self, now: int) -> None:
         """Whoever has waited long enough by now is due."""
-        while self._waiting and self._waiting[0][0] <= now:
-            _, _, number, post, head, since = heappop(self._waiting)
-            if _heads(number, post, head, since):
-                post.due |= 1 << number
-                self.due |= 1 << number
-                self.version += 1
-
-    def next_due(self) -> int | None:
-        """When the next head will be due."""
-        while self._waiting and not _heads(*self._waiting[0][2:]):
-            heappop(self._waiting)
-        return self._waiting[0][0] if self._waiting else None
+        if self.turns.come(now):
+            self.version += 1
 
     def placeable(self) -> int:
         """The requests of which some node takes one replica now."""
@@ -375,9 +347,3 @@ class Board:
                 if found is not None:
                     return found
         return None
-
-
-def _heads(number: int, post: Post, head: JobRecord, since: int) -> bool:
-    """Whether the job, which waits since then, is still the head of the request: it may have been away and have come back."""
-    found = post.strand.heads.get(number)
-    return found is not None and found[1] is head and head.pending_since == since

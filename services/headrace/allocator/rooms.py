@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.allocator.headroom import bits_of
 from headrace.allocator.holding import Keeping
 from headrace.domain.places.placement import find_places
+from headrace.domain.queueing.keeping import ends_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,12 +35,13 @@ class Rooms:
     `lifted`: pools in which a preemptor has found room in this round, so that what was nominated for it may be anybody's.
     """
 
-    def __init__(self, state: State, standings: Standings) -> None:
+    def __init__(self, state: State, standings: Standings, now: int) -> None:
         self.keeping: dict[str, Keeping] = {}
         self.lifted: set[str] = set()
         self.moves = 0
         self._state = state
         self._standings = standings
+        self._now = now
         self._seen = -1
         self._fits: dict[str, dict[Stage, int]] = {}
         self._whole: set[tuple[str, Stage, int]] = set()
@@ -49,7 +51,7 @@ class Rooms:
         """From now on the places of the hold are out of reach for those who rank below its job."""
         keeping = self.keeping.get(board.name)
         if keeping is None:
-            keeping = self.keeping[board.name] = Keeping(self._state, self._standings, board)
+            keeping = self.keeping[board.name] = Keeping(self._state, self._standings, board, self._now)
         keeping.add(hold)
         self._fits.pop(board.name, None)
 
@@ -74,7 +76,7 @@ class Rooms:
             keeping.show(stage)
 
     def show_to(self, post: Post, number: int) -> Stage:
-        """Have the pool look as it does to the head of a request; the stage."""
+        """Have the pool look as it does to the head of a request that waits, to which nothing is lent; the stage."""
         keeping = self.keeping.get(post.board.name)
         stage = () if keeping is None else keeping.before(post.rank(number))
         self._show(post.board, stage)
@@ -100,12 +102,43 @@ class Rooms:
         line = keeping.line()
         for length in range(len(line) + 1):
             stage = tuple(key for _, key in line[:length])
-            best = board.best(self.fits(board, stage), allowed)
+            best = self._best_at(board, keeping, stage, allowed)
             if best is None:
                 return None
             if length == len(line) or best.rank <= line[length][0]:
-                return best, stage
+                return best, keeping.not_lent(stage, ends_at(self._state, best.job, self._now))
         return None
+
+    def _best_at(self, board: Board, keeping: Keeping, stage: Stage, allowed: Callable[[Post, int], int]) -> Candidate | None:
+        """The best-ranked candidate that fits beside these holds, or beside those of them that are not lent to it."""
+        fits = self.fits(board, stage)
+        best = board.best(fits, allowed)
+        if not self.fits(board) & ~fits:
+            return best
+        for until in keeping.loans(stage):
+            more = self.fits(board, keeping.not_lent(stage, until)) & ~fits
+            if not more:
+                continue
+            found = board.best(more, self._ended_by(until, allowed))
+            if found is not None and (best is None or found.rank < best.rank):
+                best = found
+        return best
+
+    def _ended_by(self, until: int, allowed: Callable[[Post, int], int]) -> Callable[[Post, int], int]:
+        """As `allowed`, but only requests whose heads, if they were granted now, would have ended by a moment."""
+
+        def ended(post: Post, requests: int) -> int:
+            for number in bits_of(requests):
+                end = ends_at(self._state, post.strand.heads[number][1], self._now)
+                if end is None or end > until:
+                    requests &= ~(1 << number)
+            return allowed(post, requests)
+
+        return ended
+
+    @staticmethod
+    def _stage_of(keeping: Keeping, post: Post, number: int) -> Stage:
+        return keeping.stage_of(post.rank(number), post.strand.heads[number][1])
 
     def best_suspended(self, pool: PoolState, resuming: Resuming) -> tuple[Rank, JobRecord] | None:
         """The best-ranked suspended job that could go on in a pool, for which nothing of its own is kept from it (R29)."""
@@ -153,7 +186,8 @@ class Rooms:
         keeping = self.keeping.get(post.board.name)
         if keeping is None:
             return self._sure(post, (), requests)
-        return sum(self._sure(post, keeping.before(post.rank(number)), 1 << number) for number in bits_of(requests))
+        requests &= self.fits(post.board)
+        return sum(self._sure(post, self._stage_of(keeping, post, number), 1 << number) for number in bits_of(requests))
 
     def _sure(self, post: Post, stage: Stage, requests: int) -> int:
         """Where one replica finds a place, all of a gang need not, nor one that avoids some nodes (R36): those are tried."""

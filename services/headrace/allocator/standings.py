@@ -96,13 +96,13 @@ class Standings:
         return self._ordered
 
     def next_due(self, now: int) -> int | None:
-        """When the next head will have waited long enough for something to be kept for it (R16)."""
+        """When units may be kept for another head, or for one no more (R16)."""
         if not self._state.pending.groups:
             return None
         self.refresh()
         for board in self.boards.values():
             board.ripen(now)
-        return min((due for board in self.boards.values() if (due := board.next_due()) is not None), default=None)
+        return min((due for board in self.boards.values() if (due := board.turns.next()) is not None), default=None)
 
     def forget(self) -> None:
         """Remember nothing: the next `refresh` works out everything."""
@@ -177,7 +177,7 @@ class Standings:
     def _board(self, pool: PoolState) -> Board:
         board = self.boards.get(pool.document.name)
         if board is None:
-            board = self.boards[pool.document.name] = Board(pool, self._doubted)
+            board = self.boards[pool.document.name] = Board(pool, self._doubted, amended=self._state.terms.amended)
             for policy in self._state.policies.values():
                 self._measure(policy)
         return board

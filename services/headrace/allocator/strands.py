@@ -207,9 +207,9 @@ class Strand:
             self.heads[number], self._since[number] = (place_in_line(head), head), head.pending_since
             for post in self.posts:
                 post.move(number)
-                if post.due:
-                    post.due &= ~(1 << number)
-                post.board.await_room(post, number, head)
+                if post.due or post.resting:
+                    post.due, post.resting = post.due & ~(1 << number), post.resting & ~(1 << number)
+                post.board.turns.await_room(post, number, head)
         self.present |= 1 << number
         return is_new
 
@@ -218,7 +218,8 @@ class Post:
     """A strand in one pool. `earlier`: its posts in the pools before this one in its order.
 
     Sets of requests: `inside` and `borrowing` may be granted there as far as accounts go; `asking` might take something back, `reclaiming`
-    for its reservation (R23); the heads of those that are `due` have waited for so long that units may be kept for them (R16).
+    for its reservation (R23); the heads of those that are `due` have waited for so long that units may be kept for them (R16), of those
+    that are `resting` only where they surely come free.
     """
 
     __slots__ = (
@@ -233,6 +234,7 @@ class Post:
         "line",
         "place",
         "reclaiming",
+        "resting",
         "serial",
         "static",
         "strand",
@@ -245,7 +247,7 @@ class Post:
         self.line = line
         self.static = static
         self.earlier = tuple(strand.posts)
-        self.inside = self.borrowing = self.asking = self.reclaiming = self.due = 0
+        self.inside = self.borrowing = self.asking = self.reclaiming = self.due = self.resting = 0
         self.entries: dict[int, InsideEntry] = {}
         self.serial = board.number_post()
         strand.posts.append(self)

@@ -64,6 +64,8 @@ def known_end(job: JobRecord) -> int | None:
     if not job.leases:
         return None
     limit = limit_of(job)
+    if limit is None and job.time_limit is not None:
+        limit = job.attempts[-1].granted_at + job.time_limit  # it starts yet
     if job.state is not JobState.STOPPING or job.stop is None:
         return limit
     told = job.stop_at + job.stop.callback_grace + job.stop.term_grace

@@ -23,7 +23,7 @@ from headrace.governance.objects import Name, Placed, applied, current, name_of,
 from headrace.governance.outlook import outlook
 from headrace.governance.references import References, shut_out
 from headrace.governance.subjects import check_subjects
-from headrace.governance.supply import check_selectors, pools_reached
+from headrace.governance.supply import check_level, check_selectors, pools_reached
 from headrace.governance.touched import Touched, touched_jobs
 
 FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
@@ -161,6 +161,7 @@ def _judge(before: State, after: State, changed: list[Placed], findings: Finding
     References(after, findings, groups=groups).check(changed)
     check_subjects(before, after, changed, findings, everywhere=vouches)
     check_selectors(before, after, changed, findings)
+    check_level(before, changed, findings)
     shut_out(before, after, changed, findings)
     for name, document, _ in changed:
         if isinstance(document, Policy | Tenant):

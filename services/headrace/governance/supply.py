@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.contracts.documents import Policy
+from headrace.contracts.documents import KEEP_FOR, Policy, Pool
+from headrace.contracts.levels import AMENDED, release_of
 from headrace.domain.dedication import COMMON, has_owners, owner_of_new
 from headrace.domain.state import PoolState, State
 from headrace.domain.supply import HARDWARE, by_owner, capacity_of
@@ -68,6 +69,14 @@ def check_selectors(state: State, after: State, changed: Iterable[Placed], findi
                 if other != pool and frozenset((pool, other)) not in told:
                     told.add(frozenset((pool, other)))
                     _tell(findings, pool, other, f"node {node.name}")
+
+
+def check_level(state: State, changed: Iterable[Placed], findings: Findings) -> None:
+    """What releases below the amended level cannot read is not written before the installation is there: they would stop at the fact."""
+    for name, document, _ in changed:
+        if isinstance(document, Pool) and document.keep_for != KEEP_FOR and not state.terms.amended:
+            message = f"it may be set when every service and node runs {release_of(AMENDED)} or newer; leave it out until then"
+            findings.error(findings.where(name, "keep_for"), message)
 
 
 def _selector_changed(state: State, after: State, pool: str) -> bool:

@@ -29,6 +29,8 @@ from headrace.domain.fold.apply import make_true
 from headrace.domain.fold.ledger import Ledger
 from headrace.domain.requests import asked_by
 from headrace.domain.snapshot import copy_of
+from headrace.domain.state import State
+from headrace.domain.terms import Terms
 from headrace.governance.calendars import Zones
 from headrace.governance.decide import Governance
 from headrace.governance.honour import not_honourable
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from headrace.contracts.amounts import Amounts
     from headrace.contracts.documents import Documents
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.state import State
     from headrace.governance.decide import Decision
     from headrace.governance.objects import Name
     from headrace.simulate.changes import Changes
@@ -316,7 +317,8 @@ class World:
         if not self.judged:
             self.append(GOVERNANCE, [*first, *as_law(documents)])
             return
-        plan = make_plan(self.state, documents, AUTHOR, groups=False, zones=ZONES, now=self.now)
+        state = State(terms=Terms(level=LEVEL)) if first else self.state  # `first` raises an empty installation to that level
+        plan = make_plan(state, documents, AUTHOR, groups=False, zones=ZONES, now=self.now)
         if plan.errors:
             raise Refused("\n".join(f"{where}{error}" if path_of(error) else error for error in plan.errors))
         self.append(GOVERNANCE, [*first, *plan.facts])

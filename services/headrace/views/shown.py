@@ -151,7 +151,9 @@ def why_view(state: State, job: JobRecord, now: int) -> WhyView:
     notes = (
         tuple(warnings(job.policy, now)) if job.state is JobState.PENDING and why.reason != WaitReason.BUDGET_EXHAUSTED else ()
     )
-    return msgspec.structs.replace(why, state=state_of(job), message=message, blockers=own, pools=pools, notes=notes)
+    return msgspec.structs.replace(
+        why, state=state_of(job), message=message, blockers=own, pools=pools, notes=why.notes + notes
+    )
 
 
 def rejected_why(rejected: Rejected) -> WhyView:

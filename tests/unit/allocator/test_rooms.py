@@ -11,7 +11,7 @@ from tests.unit.domain.snapshot import differences, snapshot
 
 def rooms_of(told: History) -> tuple[Rooms, object]:
     told.allocator.standings.refresh()
-    return Rooms(told.state, told.allocator.standings), told.allocator.standings.boards["hall"]
+    return Rooms(told.state, told.allocator.standings, told.now), told.allocator.standings.boards["hall"]
 
 
 def numbers(told: History, *jobs) -> list[int]:

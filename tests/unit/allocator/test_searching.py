@@ -26,7 +26,7 @@ class Fitting(Rooms):
     """Pools in which only these requests fit."""
 
     def __init__(self, told: History, fitting: int) -> None:
-        super().__init__(told.state, told.allocator.standings)
+        super().__init__(told.state, told.allocator.standings, told.now)
         self.fitting = fitting
 
     def placeable(self, post: Post, requests: int) -> int:

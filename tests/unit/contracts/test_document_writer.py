@@ -77,6 +77,7 @@ POOLS = st.builds(
     capacity=AMOUNTS,
     profile_order=names(),
     backfill_for=SPANS,
+    keep_for=SPANS,
     nomination_timeout=SPANS,
     allow_overcommit=st.booleans(),
     access=st.builds(d.Access, allow=names(), deny=names()),

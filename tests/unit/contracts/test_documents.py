@@ -8,7 +8,8 @@ from headrace.contracts.durations import HOUR, MINUTE, SECOND
 def test_what_is_not_said_has_the_defaults_of_the_interfaces():
     pool = d.Pool(name="a", selector={})
     policy = d.Policy(name="p", profiles=())
-    assert (pool.backfill_for, pool.nomination_timeout, pool.allow_overcommit) == (10 * MINUTE, 5 * MINUTE, False)
+    assert (pool.backfill_for, pool.keep_for, pool.nomination_timeout) == (10 * MINUTE, HOUR, 5 * MINUTE)
+    assert pool.allow_overcommit is False
     assert (policy.tenant, policy.weight, policy.max_pending, policy.reservation, policy.limit) == (
         "default",
         1,

@@ -41,10 +41,15 @@ _Merit = tuple[Wait, int, int, int]
 
 
 class Occupant(NamedTuple):
-    """What holds a place on a node, and when it is known to leave; `UNKNOWN`: some time; None: it is not to be counted on."""
+    """What holds a place on a node, and when it is known to leave; `UNKNOWN`: some time; None: it is not to be counted on.
+
+    `since`: when it was granted to `job`, later by as long as that was suspended.
+    """
 
     place: Held
     end: int | None
+    job: JobRecord
+    since: int
 
 
 def occupants(node: NodeState) -> Iterator[Occupant]:
@@ -54,7 +59,8 @@ def occupants(node: NodeState) -> Iterator[Occupant]:
 
 def occupant(lease: LeaseState) -> Occupant:
     """One of them."""
-    return Occupant(held_by(lease), _end_of(lease) if may_end(lease) else None)
+    job = lease.job
+    return Occupant(held_by(lease), _end_of(lease) if may_end(lease) else None, job, lease.granted_at + job.paused)
 
 
 def may_end(lease: LeaseState) -> bool:
@@ -75,11 +81,19 @@ def _end_of(lease: LeaseState) -> int:
 
 def awaited_places(state: State, job: JobRecord, pool: PoolState, on: Occupancy = occupants) -> tuple[Place, ...] | None:
     """The places to keep for all replicas of `job`; None where it would not fit even then. `on`: who is on a node."""
-    request = job.request
-    stays = None if on is occupants and _surely_leaves_room(pool, job) else _Stays(pool, on)
+    request, is_now = job.request, on is occupants
+    stays = None if is_now and _surely_leaves_room(pool, job) else Stays(pool, on)
     if stays is not None and not stays.leave_room_for(request.total, sliced=bool(request.shape.mig)):
         return None
-    nodes = _Best(state, job, pool, on)
+    places = soonest_places(state if is_now else None, job, pool, on)
+    if places is None or stays is None or not request.shape.mig:
+        return places
+    return places if stays.leave_room_for_slices(places) else None
+
+
+def soonest_places(state: State | None, job: JobRecord, pool: PoolState, on: Occupancy) -> tuple[Place, ...] | None:
+    """The places on nodes; the pool's ceilings are not looked at. `state`: None if others are on the nodes than its leases say."""
+    request, nodes = job.request, _Best(state, job, pool, on)
     places: list[Place] = []
     while len(places) < request.replicas:
         best = nodes.take()
@@ -89,7 +103,7 @@ def awaited_places(state: State, job: JobRecord, pool: PoolState, on: Occupancy 
         amounts = request.lease_amounts(len(places))
         places.append(Place(node=name, devices=prospect.take(amounts.get(GPU, 0)), amounts=amounts))
         nodes.add(name, prospect)
-    return tuple(places) if stays is None or not request.shape.mig or stays.leave_room_for_slices(places) else None
+    return tuple(places)
 
 
 def _surely_leaves_room(pool: PoolState, job: JobRecord) -> bool:
@@ -105,12 +119,12 @@ def _surely_leaves_room(pool: PoolState, job: JobRecord) -> bool:
 class _Best:
     """Who makes the job wait for the least, of nodes of which only those are looked at that might."""
 
-    def __init__(self, state: State, job: JobRecord, pool: PoolState, on: Occupancy) -> None:
+    def __init__(self, state: State | None, job: JobRecord, pool: PoolState, on: Occupancy) -> None:
         self._job = job
         self._pool = pool
         self._on = on
         self._seen: list[tuple[Wait, str, _Prospect]] = []
-        self._others = offers(state if on is occupants else None, pool, job.request.shape)
+        self._others = offers(state, pool, job.request.shape)
         self._next = next(self._others, None)
 
     def take(self) -> tuple[str, _Prospect] | None:
@@ -164,7 +178,7 @@ def _leaving(node: NodeState, on: Occupancy) -> list[Held]:
     """What is to come free on the node. Of leases as they are, when does not have to be worked out."""
     if on is occupants:
         return [held_by(lease) for lease in node.leases.values() if may_end(lease)]
-    return [place for place, end in on(node) if end is not None]
+    return [one.place for one in on(node) if one.end is not None]
 
 
 def _when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> tuple[int, int, dict[str, int]]:
@@ -190,7 +204,7 @@ def _cut_when_all_have_left(node: NodeState, leaving: Iterable[Held]) -> dict[st
     return there
 
 
-class _Stays:
+class Stays:
     """What is to stay in a pool, and what is nominated there, as the pool counts it (R4)."""
 
     def __init__(self, pool: PoolState, on: Occupancy) -> None:
@@ -198,9 +212,9 @@ class _Stays:
         self._amounts: Amounts = dict(pool.nominated)
         self._cut: Charges = dict(pool.cut.nominated)
         for node in pool.nodes.values():
-            for place, end in on(node):
-                if end is None:
-                    add_to(self._amounts, counted(self._cut, place, 1))
+            for one in on(node):
+                if one.end is None:
+                    add_to(self._amounts, counted(self._cut, one.place, 1))
 
     def leave_room_for(self, total: Amounts, *, sliced: bool) -> bool:
         """Whether the pool's ceilings leave room for so much more; how slices count there depends on where they go."""
@@ -226,7 +240,7 @@ class _Prospect:
 
     def __init__(self, node: NodeState, shape: Shape, on: tuple[Occupant, ...]) -> None:
         self._shape = shape
-        cpu, memory, units = _when_all_have_left(node, [place for place, end in on if end is not None])
+        cpu, memory, units = _when_all_have_left(node, [one.place for one in on if one.end is not None])
         self._cpu = [node.cpu_open, cpu]
         self._memory = [node.memory_open, memory]
         self._last = max((one.end for one in on if one.end is not None), default=0)
@@ -237,7 +251,7 @@ class _Prospect:
     def _see(self, node: NodeState, units: dict[str, int], on: tuple[Occupant, ...]) -> None:
         """Note the devices as they are, as they would be, and when the last on each ends."""
         ends: dict[str, int] = {}
-        for place, end in on:
+        for place, end, *_ in on:
             for share in place.devices if end is not None else ():
                 ends[share.device] = max(end or 0, ends.get(share.device, 0))
         self._names = [device.name for device in node.devices]
@@ -298,11 +312,11 @@ class _Sliced(_Prospect):
 
     def _see(self, node: NodeState, _units: dict[str, int], on: tuple[Occupant, ...]) -> None:
         """Note the devices as they would be, the layouts as they are, and what will leave each: (the run it lies in, when)."""
-        there = _cut_when_all_have_left(node, [place for place, end in on if end is not None])
+        there = _cut_when_all_have_left(node, [one.place for one in on if one.end is not None])
         self._there = [device for device in there.values() if device.layout is not None]
         self._layouts = {device.name: device.layout for device in node.devices}
         self._lying: dict[str, list[tuple[int, int]]] = {}
-        for place, end in on:
+        for place, end, *_ in on:
             for share in place.devices if end is not None else ():
                 device = there.get(share.device)
                 if device is not None and end is not None:

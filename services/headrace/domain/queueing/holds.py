@@ -15,6 +15,7 @@ from headrace.contracts.amounts import CPU, GPU, MEMORY
 from headrace.contracts.facts.fact import Place
 from headrace.domain import capacity
 from headrace.domain.places.placement import find_places
+from headrace.domain.queueing.keeping import is_lent_to
 from headrace.domain.queueing.ranking import is_inside, rank
 from headrace.domain.scopes import over_capacity
 
@@ -119,8 +120,8 @@ def rank_in_line(state: State, job: JobRecord, pool: PoolState) -> Rank | None:
     return None if group is None else rank(state, group, job, pool, inside=is_inside(state, group, pool))
 
 
-def holds_before(state: State, job: JobRecord, pool: PoolState) -> list[Hold]:
-    """The holds in the pool of jobs that rank before `job` there: what they keep is kept from it. Best first.
+def holds_before(state: State, job: JobRecord, pool: PoolState, now: int) -> list[Hold]:
+    """The holds in the pool of jobs that rank before `job` there, and that are not lent to it: what they keep is kept from it. Best first.
 
     From one that stands in no line nothing is kept: it has its own places (R27), or cannot start anyway.
     """
@@ -128,13 +129,14 @@ def holds_before(state: State, job: JobRecord, pool: PoolState) -> list[Hold]:
     here = [hold for hold in state.holds.values() if hold.pool == name and hold.job is not job]
     mine = rank_in_line(state, job, pool) if here else None
     ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(state, hold.job, pool)) is not None]
-    return [hold for theirs, hold in sorted(ranked, key=lambda pair: pair[0]) if mine is not None and theirs < mine]
+    before = [hold for theirs, hold in sorted(ranked, key=lambda pair: pair[0]) if mine is not None and theirs < mine]
+    return [hold for hold in before if not is_lent_to(state, hold, job, now)]
 
 
 @contextmanager
-def as_seen_by(state: State, job: JobRecord, pool: PoolState) -> Iterator[None]:
+def as_seen_by(state: State, job: JobRecord, pool: PoolState, now: int) -> Iterator[None]:
     """Meanwhile what is kept from `job` in the pool is not free (R18)."""
-    kept = [OutOfReach(state, pool, hold) for hold in holds_before(state, job, pool)] if state.holds else []
+    kept = [OutOfReach(state, pool, hold) for hold in holds_before(state, job, pool, now)] if state.holds else []
     try:
         yield
     finally:
@@ -142,9 +144,9 @@ def as_seen_by(state: State, job: JobRecord, pool: PoolState) -> Iterator[None]:
             out.end()
 
 
-def has_room(state: State, job: JobRecord, pool: PoolState) -> bool:
+def has_room(state: State, job: JobRecord, pool: PoolState, now: int) -> bool:
     """Whether all its replicas could be placed in what is free for it now (R3, R6, R16). Limits are not looked at."""
-    with as_seen_by(state, job, pool):
+    with as_seen_by(state, job, pool, now):
         return has_room_beside_holds(state, job, pool)
 
 

@@ -10,7 +10,8 @@ from headrace.contracts.durations import SECOND
 from headrace.domain.job_states import JobState
 from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
-from headrace.domain.scopes import is_above, lending_side, over_reservation, policy_side
+from headrace.domain.queueing.sides import lends, lends_as, share_side, side_below, stays_within
+from headrace.domain.scopes import is_above, lending_side, policy_side
 from headrace.domain.state import PolicyState
 from headrace.domain.supply import left_for
 
@@ -65,47 +66,13 @@ def may_reclaim(state: State, job: JobRecord, pool: PoolState) -> bool:
     """Whether the job may reclaim from anybody: from its own tenant's policies, or from other tenants (R23)."""
     if must_borrow(job.policy):  # what it starts now is borrowed (R33)
         return False
-    sides = (policy_side(job.policy, pool.document.name), _share_side(state, job.policy, pool))
-    return any(side and _stays_within(side, job, pool) for side in sides)
-
-
-def _stays_within(side: tuple[Scope, ...], job: JobRecord, pool: PoolState) -> bool:
-    """Whether a side is within its reservation after admission, on every governed key of the request (R23)."""
-    return over_reservation(side, pool.governed, job.request.total) is None
-
-
-def side_below(state: State, policy: PolicyState, other: PolicyState, pool: PoolState) -> tuple[Scope, ...]:
-    """The accounts of `policy` just below its lowest common ancestor with `other` (R23): its own, or its tenant's share.
-
-    A tenant without a share here, or with one that reserves nothing, is transparent (R7).
-    """
-    across = policy.document.tenant != other.document.tenant
-    return (across and _share_side(state, policy, pool)) or policy_side(policy, pool.document.name)
-
-
-def _lends_as(state: State, policy: PolicyState, other: PolicyState, pool: PoolState) -> tuple[Scope, ...]:
-    """The account of `policy` that has to be above its reservation before `other` may take from it (R24)."""
-    across = policy.document.tenant != other.document.tenant
-    return (across and _share_side(state, policy, pool)) or lending_side(state, policy, pool.document.name)
-
-
-def _share_side(state: State, policy: PolicyState, pool: PoolState) -> tuple[Scope, ...]:
-    share = state.shares.get((policy.document.tenant, pool.document.name))
-    return (share,) if share is not None and share.reservation is not None else ()
+    sides = (policy_side(job.policy, pool.document.name), share_side(state, job.policy, pool))
+    return any(side and stays_within(side, job, pool) for side in sides)
 
 
 def anybody_above(state: State, asking: PolicyState, pool: PoolState) -> bool:
     """A cheap necessary test: some other policy's side is above its reservation here. False: no search can succeed."""
     return any(lends(state, policy, asking, pool) for policy in state.policies.values())
-
-
-def lends(state: State, policy: PolicyState, asking: PolicyState, pool: PoolState) -> bool:
-    """Whether a policy's side is above its reservation here, on a key of which it holds something, as `asking` sees it (R24)."""
-    held = policy.scopes.get(pool.document.name)
-    if policy is asking or not policy.jobs or held is None or not held.leased:
-        return False
-    side = _lends_as(state, policy, asking, pool)
-    return any(is_above(side, key) for key in held.leased if key in pool.governed)
 
 
 def short_keys(state: State, job: JobRecord, pool: PoolState) -> frozenset[str]:
@@ -157,7 +124,7 @@ def may_take_from(state: State, job: JobRecord, theirs: PolicyState, pool: PoolS
     """Whether the job may take from a policy at all: its own side stays within its reservation, or it has the higher priority (R23)."""
     mine = job.policy
     if cause == RECLAIM:
-        return not must_borrow(mine) and _stays_within(side_below(state, mine, theirs, pool), job, pool)
+        return not must_borrow(mine) and stays_within(side_below(state, mine, theirs, pool), job, pool)
     return mine.document.tenant == theirs.document.tenant and theirs.document.priority < mine.document.priority
 
 
@@ -189,7 +156,7 @@ def kind_of(
     state: State, job: JobRecord, pool: PoolState, short: frozenset[str], policy: PolicyState, request: Request
 ) -> Kind:
     """What there is to know of a policy's jobs with a request before they may be taken for `job`."""
-    own, side = lending_side(state, policy, pool.document.name), _lends_as(state, policy, job.policy, pool)
+    own, side = lending_side(state, policy, pool.document.name), lends_as(state, policy, job.policy, pool)
     owed = side_below(state, policy, job.policy, pool)
     held = {key: value for key, value in request.total.items() if key in pool.governed}
     keys = tuple(keys_that_count(state, job, pool, short, request.total))

@@ -66,7 +66,7 @@ def search(state: State, job: JobRecord, pool: PoolState, now: int) -> Plan | No
     if _at_own_limit(state, job, pool):
         return NoPlan("its own limit is in the way")
     none: NoPlan | None = None
-    with as_seen_by(state, job, pool):
+    with as_seen_by(state, job, pool, now):
         for cause in causes(state, job, pool):
             found = NoPlan(ROOM) if _has_room(state, job, pool) else _search_by(state, job, pool, cause, now)
             if isinstance(found, Plan) or found.why in (ROOM, LEAVING):
@@ -161,7 +161,7 @@ def _plan(cause: str, found: Found) -> Plan:
 
 def review(state: State, job: JobRecord, pool: PoolState, plan: Plan, now: int) -> tuple[Place, ...] | str:
     """The places of a proposed plan as they are now, or why it may no longer be carried out: not legal, not sufficient (R26)."""
-    with as_seen_by(state, job, pool):
+    with as_seen_by(state, job, pool, now):
         return _review(state, job, pool, plan, now)
 
 

@@ -83,7 +83,7 @@ def stocks(state: State, pool: PoolState, keys: Iterable[str]) -> dict[str, Stoc
 
 def stocks_for(state: State, job: JobRecord, pool: PoolState, keys: Iterable[str]) -> dict[str, Stock]:
     """What there is of these keys for one job that waits: what is kept for jobs that rank behind it is free for it (R16)."""
-    holds = holds_before(state, job, pool) if state.holds else []
+    holds = holds_before(state, job, pool, state.now) if state.holds else []
     return _stocks(state, pool, keys, holds, lambda node: unsuitable(node, job))
 
 

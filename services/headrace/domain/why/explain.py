@@ -16,6 +16,7 @@ from headrace.domain.queueing.ahead import position
 from headrace.domain.why.changes import cheapest_change
 from headrace.domain.why.ends import Ends
 from headrace.domain.why.forecast import Forecast, expected_start
+from headrace.domain.why.keeps import keep_notes
 from headrace.domain.why.needs import holders, pool_need, waiters
 from headrace.domain.why.reclaims import reclaim_in
 from headrace.domain.why.suspended import explain_suspended, moving_to
@@ -80,6 +81,7 @@ def _in_full(state: State, job: JobRecord, pool: PoolState, wait: Wait, now: int
         holders_more=holders_more,
         reclaim=reclaim,
         cheapest=cheapest_change(state, job, pools, wait, forecast, now),
+        notes=keep_notes(state, job, pool, wait.reason, now),
         sequence=state.sequence,
         now=now,
     )

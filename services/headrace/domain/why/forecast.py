@@ -19,6 +19,7 @@ from headrace.contracts.reasons import WaitReason
 from headrace.domain.meters import name_of
 from headrace.domain.places.placement import find_places
 from headrace.domain.queueing.gates import gated, opens_at, spent_for
+from headrace.domain.queueing.keeping import ends_at
 from headrace.domain.queueing.line import Entry, Line
 from headrace.domain.reclaim.holdings import Holding, hold, holding_of, let_go
 from headrace.domain.scopes import over_capacity
@@ -123,6 +124,7 @@ class _Run:
         self._changed: list[tuple[Holding, int]] = []
         self._due: list[tuple[int, int, Callable[[], JobRecord | None]]] = []
         self._told = 0
+        self._turns = set[int]()
         self._line = Line(state, job, self._pools)
         self._requests = {
             name: [(request, pool.index.number(request.shape)) for request in self._line.requests]
@@ -247,8 +249,12 @@ class _Run:
         self._line.mark(holding.job.policy)
 
     def _look(self, moment: int) -> None:
-        """See for whom something is to be kept at that moment (R16)."""
+        """See for whom something is to be kept at that moment (R16), and when that may end."""
         self._holds.look(self._requests, moment)
+        for end in self._holds.turns_end(moment):
+            if end not in self._turns:
+                self._turns.add(end)
+                self._happens(end, lambda: None)
 
     def _ask_for_nodes(self, moment: int) -> None:
         """Nothing more fits: have a pool grow for the job, if one can (R38)."""
@@ -262,7 +268,7 @@ class _Run:
         """Whoever is next takes what fits, until that is the job itself; whether it is."""
         for name, pool in sorted(self._pools.items()):
             full: set[Request] = set()
-            while (best := self._best(name, pool, full)) is not None:
+            while (best := self._best(name, pool, full, moment)) is not None:
                 entry, places = best
                 if entry.job is self._job:
                     return True
@@ -291,18 +297,34 @@ class _Run:
         if not self._began[1]:
             self._began = (moment, self._handed_out)
 
-    def _best(self, name: str, pool: PoolState, full: set[Request]) -> tuple[Entry, tuple[Place, ...]] | None:
-        """The first in line that has room beside what is kept for those before it."""
-        holders = self._holds.in_order(name)
+    def _best(self, name: str, pool: PoolState, full: set[Request], moment: int) -> tuple[Entry, tuple[Place, ...]] | None:
+        """The first in line that has room beside what is kept for those before it and not lent to it."""
+        holds, holders = self._holds, self._holds.in_order(name)
         for length in range(len(holders) + 1):
-            self._holds.show(name, [key for _, key in holders[:length]])
+            stage = [key for _, key in holders[:length]]
+            holds.show(name, stage)
             best = self._best_that_fits(name, pool, full if not length else set(full))
-            if best is None or length == len(holders) or best[0][:2] <= holders[length][0]:
+            loans = holds.loans(name, stage, moment)
+            for until in loans:
+                holds.show(name, holds.lent_after(name, stage, until, moment))
+                found = self._best_that_fits(name, pool, set(full), (moment, until))
+                best = found if best is None or (found is not None and found[0] < best[0]) else best
+            if best is None:
+                return None
+            if length == len(holders) or best[0][:2] <= holders[length][0]:
+                if loans:
+                    holds.show(name, holds.not_lent(name, stage, best[0].job, moment))
+                    best = best[0], find_places(self._state, best[0].job, pool) or best[1]
                 return best
         return None
 
-    def _best_that_fits(self, name: str, pool: PoolState, full: set[Request]) -> tuple[Entry, tuple[Place, ...]] | None:
-        """The same, with what is kept as it is shown; requests that do not fit are added to `full`."""
+    def _best_that_fits(
+        self, name: str, pool: PoolState, full: set[Request], ended: tuple[int, int] | None = None
+    ) -> tuple[Entry, tuple[Place, ...]] | None:
+        """The same, with what is kept as it is shown; requests that do not fit are added to `full`.
+
+        `ended`: a moment, and until when those have ended that are looked at if they are granted something then.
+        """
         while True:
             best, feasible = None, pool.index.feasible()
             for request, bit in self._requests[name]:
@@ -312,7 +334,7 @@ class _Run:
                 if not feasible >> bit & 1 or over_capacity(pool, request.sums) is not None:
                     full.add(request)
                     continue
-                entry = self._line.first(name, request)
+                entry = self._line.first(name, request) if ended is None else self._first_ended(name, request, *ended)
                 if entry is not None and (best is None or entry < best):
                     best = entry
             if best is None:
@@ -321,6 +343,11 @@ class _Run:
             if places is not None:
                 return best, places
             full.add(best.job.request)  # a gang, of which one replica would fit
+
+    def _first_ended(self, name: str, request: Request, moment: int, until: int) -> Entry | None:
+        """The best of those who ask for this and have ended by `until` if they are granted it at `moment`."""
+        ends = ((entry, ends_at(self._state, entry.job, moment)) for entry in self._line.heads(name, request))
+        return next((entry for entry, end in ends if end is not None and end <= until), None)
 
 
 def _size(request: Request) -> int:

@@ -49,7 +49,7 @@ def pool_need(state: State, job: JobRecord, pool: PoolState, now: int) -> PoolNe
         pool=pool.document.name,
         reason=wait.reason.value if wait is not None else "",
         message=wait.message if wait is not None else "",
-        fit=_fit(state, job, pool),
+        fit=_fit(state, job, pool, now),
         keys=keys,
         scope=short.scope.name if short is not None else "",
         unusable=tuple(one for stock in stocks.values() for one in stock.causes),
@@ -89,9 +89,9 @@ def _key_need(key: str, asked: int, stock: Stock) -> KeyNeed:
     )
 
 
-def _fit(state: State, job: JobRecord, pool: PoolState) -> str:
+def _fit(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
     """Where it fails: not at all, at the sum of a key, at a single node, at a single device."""
-    if has_room(state, job, pool):
+    if has_room(state, job, pool, now):
         return "yes"
     if not sums_fit(state, job, pool):
         return "sum"

@@ -33,7 +33,7 @@ def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: En
         return ReclaimView(could=False, why=KEPT_TO_MOVE)
     if job.nomination is not None:
         return ReclaimView(could=True, why=KEPT, cause=job.nomination.cause)
-    forbidden = _forbidden(state, job, pool)
+    forbidden = _forbidden(state, job, pool, now)
     if forbidden:
         return ReclaimView(could=False, why=forbidden)
     found = search(state, job, pool, now)
@@ -47,7 +47,7 @@ def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: En
     return _could(state, job, found, now, f"enough is borrowed in pool {pool.document.name}", ends)
 
 
-def _forbidden(state: State, job: JobRecord, pool: PoolState) -> str:
+def _forbidden(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
     """The rule that keeps it from taking back from anybody here; empty where none does."""
     name, total = pool.document.name, job.request.total
     if job.waits_for or job.doomed_by or not may_start(state, job, name):
@@ -58,7 +58,7 @@ def _forbidden(state: State, job: JobRecord, pool: PoolState) -> str:
         return f"its policy's own limit is in the way, for which nobody has to yield: {numbers_of(limit, 'limit')}"
     scopes = scopes_of(state, job.policy, name)
     at_limit = over_limit(scopes, pool.governed, total, beyond=job.beyond, against=to_grant(state)) is not None
-    if not at_limit and has_room(state, job, pool):
+    if not at_limit and has_room(state, job, pool, now):
         return HAS_ROOM
     if not causes(state, job, pool):
         beyond = over_reservation(policy_side(job.policy, name), pool.governed, total)

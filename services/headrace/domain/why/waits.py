@@ -83,7 +83,7 @@ class Case:
     def has_room(self) -> bool:
         """Whether all its replicas could be placed in what is free for it now (R3, R6)."""
         if self._room is None:
-            self._room = has_room(self.state, self.job, self.pool)
+            self._room = has_room(self.state, self.job, self.pool, self.now)
         return self._room
 
     @property
@@ -287,7 +287,7 @@ def _kept_for_larger_job(case: Case) -> Grounds | None:
     if not (case.pool.nominated or case.state.holds) or case.has_room or case.job.barred_from == case.name:
         return None
     kept = [one for one in case.state.preemptions.values() if one.kept and one.pool == case.name and one.job is not case.job]
-    holders = [hold.job for hold in holds_before(case.state, case.job, case.pool)]
+    holders = [hold.job for hold in holds_before(case.state, case.job, case.pool, case.now)]
     for preemption in kept:
         capacity.lift(case.state, preemption)
     fits = has_room_beside_holds(case.state, case.job, case.pool)
@@ -340,7 +340,7 @@ def _is_kept_away(case: Case) -> bool:
     if case.has_room:
         return False
     avoiding, case.job.avoiding = case.job.avoiding, ()
-    fits = has_room(case.state, case.job, case.pool)
+    fits = has_room(case.state, case.job, case.pool, case.now)
     case.job.avoiding = avoiding
     return fits
 

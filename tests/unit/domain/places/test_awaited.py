@@ -170,7 +170,7 @@ def test_the_places_are_those_of_a_look_at_every_node(running, wanted, capped): 
 
 def by_looking_at_all(job, hall):
     """The same, all nodes one by one, and best first after each replica."""
-    stays = awaited._Stays(hall, occupants)
+    stays = awaited.Stays(hall, occupants)
     offers = {
         node.name: awaited._Prospect(node, job.request.shape, tuple(occupants(node)))
         for node in hall.nodes.values()

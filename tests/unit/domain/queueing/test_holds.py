@@ -34,19 +34,19 @@ def test_what_is_kept_is_out_of_reach_for_those_ranked_below_and_free_for_those_
     below, above = site.admit("b"), site.admit("a", "ops/one")
     hall, seen = site.state.pools["hall"], []
     for job in (below, above, holder):
-        with as_seen_by(site.state, job, hall):
+        with as_seen_by(site.state, job, hall, site.now):
             seen.append(opens(site))
 
     assert seen == [([0, 0], 2), ([0, 1], 1), ([0, 1], 1)]
-    assert [hold.job.key for hold in holds_before(site.state, below, hall)] == [holder.key]
-    assert holds_before(site.state, above, hall) == []
+    assert [hold.job.key for hold in holds_before(site.state, below, hall, site.now)] == [holder.key]
+    assert holds_before(site.state, above, hall, site.now) == []
 
 
 def test_nothing_is_left_of_it_afterwards():
     site, holder = crowded()
     below, hall, before = site.admit("b"), site.state.pools["hall"], None
     before = snapshot(site.state)
-    with as_seen_by(site.state, below, hall):
+    with as_seen_by(site.state, below, hall, site.now):
         assert differences(snapshot(site.state), before) != []
     out = OutOfReach(site.state, hall, site.state.holds[holder.key])
     out.end()
@@ -109,7 +109,7 @@ def test_who_stands_in_no_line_has_no_rank_and_is_kept_from_nothing():
     hall = site.state.pools["hall"]
 
     assert rank_in_line(site.state, aside, hall) is None
-    assert holds_before(site.state, aside, hall) == []
+    assert holds_before(site.state, aside, hall, site.now) == []
 
 
 def test_who_is_not_there_and_only_asked_about_is_kept_from_what_is_kept_for_those_before_it():
@@ -119,5 +119,5 @@ def test_who_is_not_there_and_only_asked_about_is_kept_from_what_is_kept_for_tho
     urgent = replace(asked, priority=9)
 
     assert rank_in_line(site.state, real, hall) < rank_in_line(site.state, asked, hall)
-    assert [hold.job for hold in holds_before(site.state, asked, hall)] == [holder]
-    assert holds_before(site.state, urgent, hall) == []
+    assert [hold.job for hold in holds_before(site.state, asked, hall, site.now)] == [holder]
+    assert holds_before(site.state, urgent, hall, site.now) == []

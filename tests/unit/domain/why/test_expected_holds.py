@@ -105,11 +105,12 @@ def test_who_has_left_holds_nothing_and_who_came_does_until_its_limit():
     seen = [list(on(node))]
     firm = site.admit("firm", preemptible=False)
     limited = site.admit("limited", time_limit=SECOND)
-    for job in (waiting["low"], firm, limited):
+    came = waiting["low"], firm, limited
+    for job in came:
         on.come(job, [place("n1", 0)], START)
     seen.append(on(node))
     on.leave(firm, [place("n1", 0)])
 
     ends = [UNKNOWN, None, START + SECOND]
-    assert seen == [[], [Occupant(place("n1", 0), end) for end in ends]]
+    assert seen == [[], [Occupant(place("n1", 0), end, job, START) for end, job in zip(ends, came, strict=True)]]
     assert [one.end for one in on(node)] == [UNKNOWN, START + SECOND]
