@@ -21,6 +21,9 @@ ANY_VALUE = "*"
 
 WEAKEST = LEVELS[0]
 
+LABELS_NAMED, LABEL_SHOWN = 10, 80
+"""Labels that are not believed and yet named, and characters of each: a node may say very many, and very long ones."""
+
 
 class Approval(NamedTuple):
     """The most that is believed of a node.
@@ -104,7 +107,8 @@ def beyond(said: Claims, approval: Approval | None) -> tuple[str, ...]:
     """What a node says that is not believed, a few words each."""
     if approval is None or approval.pins:
         return ()
-    lines = [f"{key}={value}" for key, value in sorted(said.labels.items()) if not _covers(approval, key, value)]
+    labels = [f"{key}={value}"[:LABEL_SHOWN] for key, value in sorted(said.labels.items()) if not _covers(approval, key, value)]
+    lines = labels[:LABELS_NAMED] + ([f"{len(labels) - LABELS_NAMED} labels more"] if len(labels) > LABELS_NAMED else [])
     if len(said.devices) > approval.gpus:
         lines.append(f"{len(said.devices)} GPUs ({approval.gpus} approved)")
     if rank(said.highest) > rank(approval.isolation):

@@ -59,6 +59,13 @@ def test_a_node_is_believed_as_far_as_it_is_approved_and_the_rest_is_named(appro
     assert beyond(SAID, approval) == is_not
 
 
+def test_of_very_many_labels_some_are_named_and_the_rest_is_counted():
+    said = SAID._replace(
+        labels={f"l{number:03}": "x" * 100 for number in range(900)}, devices=(), levels=Ranks(), isolation="none"
+    )
+    assert beyond(said, NOTHING_APPROVED) == (*(f"l{number:03}={'x' * 75}" for number in range(10)), "890 labels more")
+
+
 def test_what_is_approved_of_a_node_covers_all_that_it_says():
     approval = approval_of(SAID)
     assert approval == Approval({"site": "hq", "rack": "r7"}, 3, "hardware")
