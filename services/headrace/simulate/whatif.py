@@ -215,6 +215,8 @@ def _adopt(world: World, job: JobRecord, ends: Ends) -> None:
             world.machines.adopt(_run_of(world, job, lease, ends), world.now, started=bool(lease.started_at))
     if any(lease.resuming for lease in job.leases.values()):
         world.machines.hear(f.ResumeOrderedV1(job=job.key, attempt=job.attempt), world.now)
+    if job.stop is not None and any(lease.suspended_at for lease in job.leases.values()):  # what is suspended is killed (R29)
+        world.machines.hear(f.StopOrderedV1(job=job.key, attempt=job.attempt, ladder=job.stop), world.now)
 
 
 def _run_of(world: World, job: JobRecord, lease: LeaseState, ends: Ends) -> Run:

@@ -8,6 +8,7 @@ from headrace.contracts import documents as d
 from headrace.contracts import facts as f
 from headrace.contracts.document_yaml import read_tree
 from headrace.contracts.durations import HOUR, MINUTE, SECOND
+from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.records import Record
 from headrace.domain.snapshot import copy_of, dump
 from headrace.simulate.aftermath import Aftermath
@@ -160,6 +161,26 @@ def test_one_that_stops_already_and_one_that_starts_go_on():
     made.node()
     made.grant(made.admit("fresh", "dev/one", time_limit=MINUTE), place("n1", 0))
     assert compare_from(made.state, changes("policies: [{name: dev2, profiles: [one]}]"), made.now).total.before.starts == 1
+
+
+def test_one_that_is_suspended_and_told_to_stop_is_killed_and_starts_where_its_place_is_kept():
+    """R29: it moves; another job that waits for the same GPU starts behind it."""
+    made = Site(policy())
+    made.node()
+    job = made.run("moves", place("n1", 0), time_limit=10 * MINUTE)
+    made.run("endless", place("n1", 1))
+
+    def stop(cause: str, then: str) -> f.StopOrderedV1:
+        return f.StopOrderedV1(job=job.key, attempt=1, ladder=Ladder(cause=cause, callback_grace=0, term_grace=0, then=then))
+
+    made.say(stop("preempted", "suspend"), by="allocator")
+    made.say(f.LeaseSuspendedV1(job=job.key, attempt=1, at=made.now), by="node.n1")
+    made.say(
+        f.MoveOrderedV1(job=job.key, attempt=1, pool="hall", places=(place("n1", 0),)), stop("moved", "requeue"), by="allocator"
+    )
+    made.admit("waits", "dev/one", time_limit=HOUR)
+    found = compare_from(made.state, changes("policies: [{name: dev2, profiles: [one]}]"), made.now)
+    assert (found.total.before.starts, found.total.before.wait_mean) == (2, 600)
 
 
 def test_leases_on_a_lost_node_are_left_to_the_deciders():
