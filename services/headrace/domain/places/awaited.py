@@ -17,6 +17,7 @@ from headrace.contracts.mig import EMPTY, FAMILIES, open_starts, put, room, run
 from headrace.domain.capacity import held_by
 from headrace.domain.devices import Held, change, counted
 from headrace.domain.job_states import JobState
+from headrace.domain.jobs import JobRecord
 from headrace.domain.phases import limit_of, walking
 from headrace.domain.places.offers import UNKNOWN, Wait, offers
 from headrace.domain.places.placement import may_hold
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.amounts import Amounts
     from headrace.domain.devices import Charges, DeviceState
-    from headrace.domain.jobs import JobRecord, LeaseState
+    from headrace.domain.jobs import LeaseState
     from headrace.domain.requests import Shape
     from headrace.domain.state import NodeState, PoolState, State
 
