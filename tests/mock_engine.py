@@ -2,66 +2,151 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import socketserver
 import subprocess
 import sys
 import threading
+import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from headrace.node_executor.runtimes.container_request import INIT
 
 
-class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """At `path`. `images` are there, `pullable` can be pulled; `containers` by name."""
+class Engine:
+    """At `socket`. `images` are there, `pullable` can be pulled; `containers` by name. An upgrade of it is `stop` and `start`."""
 
-    daemon_threads = True
+    image = "trainer:1"
 
     def __init__(self, path: Path, kind: str = "Engine") -> None:
-        super().__init__(str(path), Handler)
+        self.socket = str(path)
         self.kind = kind
-        self.images, self.pullable = {"trainer:1"}, {"other:latest"}
+        self.images, self.pullable = {self.image}, {"other:latest"}
+        self.refusal = "manifest unknown"
+        self.broken_start = ""
         self.containers: dict[str, Contained] = {}
         self.created: list[dict[str, Any]] = []
-        self.execs: dict[str, tuple[Contained, dict[str, Any], list[int]]] = {}
+        self.execs: dict[str, Contained] = {}
         self.numbers = count(1)
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        self.server: Server | None = None
+        self.start()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who asked may be gone before the answer."""
-        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
-            super().handle_error(request, client_address)
+    def start(self) -> None:
+        Path(self.socket).unlink(missing_ok=True)
+        self.server = Server(self)
+
+    def stop(self) -> None:
+        if self.server is not None:
+            self.server.end()
+            self.server = None
+            Path(self.socket).unlink(missing_ok=True)
 
     def end(self) -> None:
         for container in list(self.containers.values()):
             container.remove()
+        self.stop()
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """One life of an engine."""
+
+    daemon_threads = True
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.socket, Handler)
+        self.engine = engine
+        self.open: set[socket.socket] = set()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked may be gone before the answer, and we may be."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    def end(self) -> None:
         self.shutdown()
         self.server_close()
+        for one in list(self.open):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
 
 
 class Contained:
-    """A container: a process, once it is started."""
+    """A container, or a command in one: a process, once it is started, and what it has printed, with the time of each piece."""
 
-    def __init__(self, asked: dict[str, Any]) -> None:
+    def __init__(self, asked: dict[str, Any], command: list[str]) -> None:
         self.asked = asked
+        self.command = command
         self.process: subprocess.Popen[bytes] | None = None
+        self.printed: list[tuple[float, bytes]] = []
+        self.over = False
+        self.changed = threading.Condition()
 
-    def spawn(self, command: list[str], env: list[str], where: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+    def start(self) -> None:
+        command = list(self.command)
+        for bind in self.asked.get("HostConfig", {}).get("Binds", ()):
+            source, target = bind.split(":")[:2]
+            if command[0] == target == INIT:
+                command[0] = source
+        self.process = subprocess.Popen(
             command,
-            env=dict(one.split("=", 1) for one in env),
-            cwd=where,
+            env=dict(one.split("=", 1) for one in self.asked["Env"]),
+            cwd=self.asked["WorkingDir"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._end_all, args=(self.process,), daemon=True).start()
 
-    def start(self) -> None:
-        self.process = self.spawn(self.asked["Entrypoint"] + self.asked["Cmd"], self.asked["Env"], self.asked["WorkingDir"])
+    def _end_all(self, process: subprocess.Popen[bytes]) -> None:
+        """With its first process everything in it ends."""
+        process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def _read(self) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        while data := self.process.stdout.read1(65536):
+            with self.changed:
+                self.printed.append((time.time(), data))
+                self.changed.notify_all()
+        self.process.stdout.close()
+        self.process.wait()
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and not self.over
+
+    @property
+    def code(self) -> int:
+        assert self.process is not None
+        code = self.process.wait()
+        return code if code >= 0 else 128 - code
 
     def kill(self, number: int) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -74,14 +159,17 @@ class Contained:
         self.kill(signal.SIGKILL)
         if self.process is not None:
             self.process.wait()
-            self.process.stdout.close()  # type: ignore[union-attr]
 
 
 class Handler(BaseHTTPRequestHandler):
     """One call."""
 
-    server: Engine
+    server: Server
     protocol_version = "HTTP/1.1"
+
+    @property
+    def engine(self) -> Engine:
+        return self.server.engine
 
     def address_string(self) -> str:
         return "socket"
@@ -98,57 +186,102 @@ class Handler(BaseHTTPRequestHandler):
     def refuse(self, status: int, message: str) -> None:
         self.answer(status, {"message": message})
 
-    def frames(self, stream: Any) -> None:
+    def begin_frames(self) -> None:
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
+        self.wfile.flush()
         self.close_connection = True
-        with stream:
-            while data := stream.read1(65536):
-                self.wfile.write(b"\1\0\0\0" + len(data).to_bytes(4, "big") + data)
-                self.wfile.flush()
+
+    def frame(self, data: bytes) -> None:
+        self.wfile.write(b"\1\0\0\0" + len(data).to_bytes(4, "big") + data)
+        self.wfile.flush()
+
+    def live(self, container: Contained, place: int) -> None:
+        """What it prints from the piece of this number on, until it ends."""
+        self.begin_frames()
+        while True:
+            with container.changed:
+                while place == len(container.printed) and not container.over:
+                    container.changed.wait()
+                fresh = container.printed[place:]
+            for _, data in fresh:
+                self.frame(data)
+            place += len(fresh)
+            if not fresh:
+                return
+
+    def stamped(self, container: Contained, since: float) -> None:
+        """What it has printed, in lines with their times."""
+        self.begin_frames()
+        for at, data in list(container.printed):
+            if at >= since:
+                for line in data.splitlines(keepends=True):
+                    self.frame(datetime.fromtimestamp(at, UTC).isoformat().encode() + b" " + line)
 
     def body(self) -> dict[str, Any]:
         size = int(self.headers.get("Content-Length", 0))
         return json.loads(self.rfile.read(size)) if size else {}
 
     def do_GET(self) -> None:
-        parts = self.path.partition("?")[0].strip("/").split("/")
+        where, _, query = self.path.partition("?")
+        parts, wanted = where.strip("/").split("/"), dict(parse_qsl(query))
         if parts == ["version"]:
-            self.answer(200, {"Components": [{"Name": self.server.kind}]})
+            self.answer(200, {"Components": [{"Name": self.engine.kind}]})
         elif parts[0] == "images":
-            known = "/".join(parts[1:-1]) in self.server.images
+            known = "/".join(parts[1:-1]) in self.engine.images
             self.answer(200, {}) if known else self.refuse(404, "no such image")
         elif parts[0] == "exec":
-            self.answer(200, {"ExitCode": self.server.execs[parts[1]][2][0]})
-        else:  # its output
-            process = self.server.containers[parts[1]].process
-            assert process is not None
-            self.frames(process.stdout)
+            done = self.engine.execs[parts[1]]
+            pid = done.process.pid if done.process else 0
+            self.answer(200, {"ExitCode": None if done.runs else done.code, "Pid": pid, "ContainerID": ""})
+        elif parts == ["containers", "json"]:
+            label = json.loads(wanted["filters"])["label"][0].split("=", 1)
+            found = [(name, one.asked["Labels"]) for name, one in self.engine.containers.items()]
+            listed = [{"Names": [f"/{name}"], "Labels": labels} for name, labels in found if labels.get(label[0]) == label[1]]
+            self.answer(200, listed)
+        elif (container := self.engine.containers.get(parts[1])) is None:
+            self.refuse(404, "no such container")
+        elif parts[2] == "json":
+            state = {"Running": container.runs, "OOMKilled": False, "ExitCode": container.code if container.over else 0}
+            self.answer(200, {"State": {**state, "Status": "created" if container.process is None else "running"}})
+        else:
+            self.stamped(container, float(wanted.get("since", 0)))
 
     def do_POST(self) -> None:
         where, _, query = self.path.partition("?")
         parts, asked = where.strip("/").split("/"), self.body()
         wanted = dict(pair.split("=", 1) for pair in query.split("&") if pair)
         if parts == ["images", "create"]:
-            image = wanted["fromImage"].replace("%3A", ":").replace("%2F", "/")
-            found = image in self.server.pullable
-            self.server.images |= {image, image.removesuffix(":latest")} if found else set()
-            self.answer(200, {"status": "done"} if found else {"error": "manifest unknown"})
+            image = unquote(wanted["fromImage"])
+            found = image in self.engine.pullable
+            self.engine.images |= {image, image.removesuffix(":latest")} if found else set()
+            self.answer(200, {"status": "done"} if found else {"error": self.engine.refusal})
         elif parts == ["containers", "create"]:
-            self.server.created.append(asked)
-            self.server.containers[wanted["name"]] = Contained(asked)
+            self.engine.created.append(asked)
+            self.engine.containers[wanted["name"]] = Contained(asked, asked["Entrypoint"] + asked["Cmd"])
             self.answer(201, {"Id": wanted["name"]})
         elif parts[0] == "exec":
-            self.run(*self.server.execs[parts[1]])
+            done = self.engine.execs[parts[1]]
+            try:
+                done.start()
+            except FileNotFoundError as error:
+                self.refuse(400, f'exec: "{error.filename}": executable file not found in $PATH')
+                return
+            self.live(done, 0)
         else:
             self.of_container(parts[1], parts[2], asked, wanted)
 
     def of_container(self, name: str, verb: str, asked: dict[str, Any], wanted: dict[str, str]) -> None:
-        container = self.server.containers.get(name)
+        container = self.engine.containers.get(name)
         if container is None:
             self.refuse(404, "no such container")
+        elif verb == "attach":
+            self.live(container, len(container.printed))
         elif verb == "start":
+            if self.engine.broken_start:
+                self.refuse(500, self.engine.broken_start)
+                return
             try:
                 container.start()
             except FileNotFoundError as error:
@@ -159,21 +292,17 @@ class Handler(BaseHTTPRequestHandler):
             container.kill(getattr(signal, wanted["signal"]))
             self.answer(204)
         elif verb == "wait":
-            assert container.process is not None
-            code = container.process.wait()
-            self.answer(200, {"StatusCode": code if code >= 0 else 128 - code})
+            with container.changed:
+                while not container.over:
+                    container.changed.wait()
+            self.answer(200, {"StatusCode": container.code})
         elif verb == "exec":
-            number = f"exec-{next(self.server.numbers)}"
-            self.server.execs[number] = (container, asked, [])
+            number = f"exec-{next(self.engine.numbers)}"
+            self.engine.execs[number] = Contained(asked, asked["Cmd"])
             self.answer(201, {"Id": number})
 
-    def run(self, container: Contained, asked: dict[str, Any], code: list[int]) -> None:
-        process = container.spawn(asked["Cmd"], asked["Env"], asked["WorkingDir"])
-        self.frames(process.stdout)
-        code.append(process.wait())
-
     def do_DELETE(self) -> None:
-        container = self.server.containers.pop(self.path.partition("?")[0].rpartition("/")[2], None)
+        container = self.engine.containers.pop(self.path.partition("?")[0].rpartition("/")[2], None)
         if container is None:
             self.refuse(404, "no such container")
             return

@@ -12,6 +12,7 @@ from headrace.node_executor.enclosing import Enclosing
 from headrace.node_executor.journal import Journal
 from headrace.node_executor.preparation import Preparation
 from headrace.node_executor.runtimes import Runtime
+from headrace.node_executor.runtimes.container import ContainerRuntime
 from headrace.node_executor.tracing import Tracing
 from headrace.node_executor.workspace import Workspace
 
@@ -19,7 +20,8 @@ from headrace.node_executor.workspace import Workspace
 class Equipment(NamedTuple):
     """What the executor works with. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers.
 
-    `others`: who performs the actions that are about no lease.
+    `containers`: what runs them, and ends those of a former executor; None where none were ever run. `others`: who performs the actions
+    that are about no lease.
     """
 
     workspace: Workspace
@@ -31,4 +33,5 @@ class Equipment(NamedTuple):
     tracing: Tracing
     output_limit: int
     contains: bool = False
+    containers: ContainerRuntime | None = None
     others: Mapping[type[Action], Callable[[], None]] = MappingProxyType({})

@@ -28,6 +28,7 @@ from headrace.node_executor.arguments import END, Settings, parse
 from headrace.node_executor.cgroups import CONTROLLERS, Groups, group_name
 from headrace.node_executor.checking import SelfCheck
 from headrace.node_executor.clock import clock
+from headrace.node_executor.containing import containers_of, keep_reconciling
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
 from headrace.node_executor.enclosing import Enclosing
@@ -46,7 +47,11 @@ from headrace.node_executor.preparation import Bounds, Preparation
 from headrace.node_executor.references import references
 from headrace.node_executor.retention import Kept
 from headrace.node_executor.runtimes import CALLBACK
-from headrace.node_executor.runtimes.container import ContainerRuntime, Either, find_engine, levels_inside
+from headrace.node_executor.runtimes.container import (
+    Either,
+    find_engine,
+    levels_inside,
+)
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.seen import show
@@ -167,6 +172,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         asyncio.ensure_future(_keep_measuring(measuring)),
         asyncio.ensure_future(watching.run(settings.heartbeat)),
         *([] if enclosing.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(enclosing))]),
+        asyncio.ensure_future(keep_reconciling(equipment)),
         asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
@@ -261,6 +267,7 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
         _log.error("journal_gone", reason=gone)
     runtime = ProcessRuntime(Nursery(program, lock), workspace.kept)
     engine = find_engine(settings.containers, os.environ.get("XDG_RUNTIME_DIR", ""))
+    containers = containers_of(settings, engine, runtime)
     known = {workspace.name(left.order) for left in journal.open.values()}
     if bounds.groups is not None:
         bounds.groups.sweep(known)
@@ -276,11 +283,12 @@ def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:
         preparation=Preparation(workspace, settings.devices, base, references(settings.secrets, os.environ), bounds),
         devices=settings.devices,
         enclosing=Enclosing(fences),
-        runtime=Either(runtime, ContainerRuntime(runtime, engine, f"{settings.data}/containers") if engine else None),
+        runtime=Either(runtime, containers),
         journal=journal,
         tracing=tracing(settings.name),
         output_limit=settings.output_limit,
         contains=bool(engine),
+        containers=containers,
     )
 
 

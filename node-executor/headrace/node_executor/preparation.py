@@ -16,7 +16,7 @@ from headrace.node_executor.devices import Devices
 from headrace.node_executor.environment import account_environment, job_environment
 from headrace.node_executor.references import References
 from headrace.node_executor.runtimes import COMMAND_UNUSABLE, CannotStart, Container
-from headrace.node_executor.runtimes.container import device_names
+from headrace.node_executor.runtimes.container_request import device_names
 from headrace.node_executor.workspace import Paths, Workspace
 
 

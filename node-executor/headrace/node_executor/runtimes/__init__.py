@@ -5,7 +5,8 @@ The question it answers: *how does a command become something that runs, can be 
 - `Runtime` is the face, `Launch` what it is given, `Running` what it gives back, `Hears` who is told.
 - `process` starts plain processes, each kept by a small process of its own (`keeper.c`, or `keeper.py` where that cannot be built);
   `nursery` is our end of the wires to them; `output` is what we ourselves write into a job's log.
-- `container` has what has an image run by Docker or Podman; `container_run` is what stands for it as a process.
+- `container` has what has an image run by Docker or Podman; `container_run` is what stands for it as a process, and `container_init.c` is
+  the first process in it.
 
 It never decides when to start or to stop, and never touches devices or directories.
 """

@@ -1,8 +1,10 @@
 """Jobs in containers, by Docker or Podman, whichever socket is there; the same order as for a process, with an image in it.
 
-Strategy: a container is kept like any process, by what runs it (`container_run`): so it outlives the executor, its output is in the same
-log, and a later executor finds it. It has started when the engine says so. What the job finds at a path it finds there inside as well: its
-own directories are mounted where they are. GPUs are given by their CDI names; where a slice has none, by a specification of our own.
+Strategy: a container is kept like any process, by what runs it (`container_run`): so it outlives the executor and the engine, its output is
+in the same log, and a later executor finds it. It has started when the engine says so. Its first process is `container_init.c`, mounted
+into it. What the job finds at a path it finds there inside as well: its own directories are mounted where they are. GPUs are given by
+their CDI names; where a slice has none, by a specification of our own. Containers carry a label with their lease and one with their
+executor, so that those of leases that are over are found and removed, whatever was away when they should have ended.
 """
 
 from __future__ import annotations
@@ -13,24 +15,28 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from typing import Any
+from urllib.parse import quote
 
-from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.isolation import CONTAINED, CONTAINER, FRACTION, UNABLE, weakest
-from headrace.node_executor.devices import Devices
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Launch, Running, container_run
+from headrace.node_executor.runtimes.container_request import CDI, LEASE, OWNER, creation, describe_devices, execution
 from headrace.node_executor.runtimes.container_run import Engine, EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
 
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
-CDI = "/var/run/cdi"
 PROVED = "watchdog"
 """What of a container is proved: that who takes too much is seen. Whatever the engine does besides, we have not tried it."""
 
+INIT_SOURCE = os.path.join(os.path.dirname(__file__), "container_init.c")
+INIT_FLAGS = (("-O2", "-static"),)
 LOOK_EVERY = 0.02
+TRY_EVERY = 1.0
+"""Seconds between two tries to kill or remove a container while its engine does not answer."""
 ANSWERS_WITHIN = 10.0
-MIB = 1024 * 1024
+KILLED_WITHIN = 5.0
+"""Seconds in which a callback that is killed has ended, or is let go of."""
 
 
 def find_engine(choice: str, runtime_directory: str = "") -> str:
@@ -59,12 +65,18 @@ def levels_inside(levels: Mapping[str, str], *, engine: bool, parts: bool) -> di
 
 
 class ContainerRuntime:
-    """Starts containers. `directory` takes what is told between us and what runs them."""
+    """Starts containers. `directory` takes what is told between us and what runs them.
 
-    def __init__(self, processes: ProcessRuntime, socket: str, directory: str) -> None:
+    `init`: the program that is the first process of each; empty: the engine's own, which passes SIGTERM on to one process only. `owner`: a
+    name of this executor that no other one has which uses the same engine.
+    """
+
+    def __init__(self, processes: ProcessRuntime, socket: str, directory: str, init: str = "", owner: str = "") -> None:
         self._processes = processes
         self._socket = socket
         self._directory = directory
+        self._init = init
+        self._owner = owner or directory
         self._loop = asyncio.get_running_loop()
         self._podman: bool | None = None
         os.makedirs(directory, 0o700, exist_ok=True)
@@ -75,12 +87,29 @@ class ContainerRuntime:
 
     def adopt(self, launch: Launch, hears: Hears) -> bool:
         """Take over what was started under this name; see `Runtime.adopt`."""
+        if launch.part != CALLBACK and (at := self._processes.orphaned(launch.name)):
+            self._processes.forget(launch.name)
+            self._write_spec(launch, {})
+            first = hears._replace(started=lambda running, _: hears.started(running, at))
+            self._processes.start(self._outside(launch), self._heard(launch, first))
+            return True
         return self._processes.adopt(self._outside(launch), self._heard(launch, hears))
+
+    async def reconcile(self, known: Callable[[], Container[str]]) -> list[str]:
+        """Remove the containers of this executor whose leases are not `known`; the names of these. Raises `EngineError`."""
+        wanted = quote(json.dumps({"label": [f"{OWNER}={self._owner}"]}))
+        where = f"/containers/json?all=1&filters={wanted}"
+        found = await asyncio.to_thread(self._engine.call, "GET", where, None, ANSWERS_WITHIN)
+        leases = known()  # asked for after the list was made, so a container that was just made is known
+        unknown = [name for name in (one["Labels"][LEASE] for one in found or ()) if name not in leases]
+        for name in unknown:
+            await asyncio.to_thread(self._engine.remove, f"headrace-{name}", ANSWERS_WITHIN)
+        return unknown
 
     def forget(self, name: str) -> None:
         """Remove what was kept of it."""
         self._processes.forget(name)
-        for end in ("told", "json"):
+        for end in ("told", "json", "printed"):
             with contextlib.suppress(OSError):
                 os.unlink(f"{self._directory}/{name}.{end}")
         with contextlib.suppress(OSError):
@@ -107,7 +136,7 @@ class ContainerRuntime:
             told = self._told(launch.name)
             if told == "started":
                 said = True
-                hears.started(_Contained(self._loop, running, self._engine, _name(launch)), at)
+                hears.started(self._contained(launch, running), at)
             elif not ended:
                 self._loop.call_later(LOOK_EVERY, started, running, at)
 
@@ -118,11 +147,14 @@ class ContainerRuntime:
             word, code, message = (*self._told(launch.name).split(" ", 2), "", "")[:3]
             if word == "failed":
                 hears.failed(CannotStart(message, int(code) or None))
-            elif not said and word != "started":
-                hears.failed(CannotStart("what runs the container was killed"))
+            elif not said and word not in {"started", "lost"}:
+                self._remove(launch, lambda: hears.failed(CannotStart("what runs the container was killed")))
             else:
                 if not said:  # it was over before we looked
-                    hears.started(_Contained(self._loop, _Gone(), self._engine, _name(launch)), end.at)
+                    hears.started(self._contained(launch, _Gone()), end.at)
+                if word == "lost":
+                    launch.output.note(f"{code} {message}".strip())
+                    end = End(None, end.at)
                 self._finish(launch, end, hears)
 
         return Hears(started, hears.failed, over)
@@ -130,9 +162,20 @@ class ContainerRuntime:
     def _finish(self, launch: Launch, end: End, hears: Hears) -> None:
         if end.code is not None or launch.part == CALLBACK:
             hears.ended(end)
-            return
-        removing = self._loop.run_in_executor(None, _quietly, lambda: self._engine.remove(_name(launch), ANSWERS_WITHIN))
-        removing.add_done_callback(lambda _: hears.ended(end))
+        else:
+            self._remove(launch, lambda: hears.ended(end))
+
+    def _remove(self, launch: Launch, then: Callable[[], None]) -> None:
+        """Its container goes, and then, when that is certain, `then`: until the engine answers, something of the job may run."""
+        if launch.part == CALLBACK:
+            then()
+        else:
+            _insist(self._loop, lambda: self._engine.remove(_name(launch), ANSWERS_WITHIN), then)
+
+    def _contained(self, launch: Launch, running: Running) -> Running:
+        if launch.part == CALLBACK:
+            return _Inside(self._loop, running)
+        return _Contained(self._loop, running, self._engine, _name(launch))
 
     @property
     def _engine(self) -> Engine:
@@ -150,17 +193,25 @@ class ContainerRuntime:
         if self._podman is None:
             version = self._engine.call("GET", "/version", timeout=ANSWERS_WITHIN)
             self._podman = "podman" in json.dumps(version).lower()
-        spec: dict[str, Any] = {
+        if launch.part == CALLBACK:
+            self._write_spec(launch, {"exec": execution(launch)})
+        else:
+            describe_devices(launch)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._directory}/{launch.name}.printed")
+            self._write_spec(launch, {"create": creation(launch, podman=self._podman, init=self._init, owner=self._owner)})
+
+    def _write_spec(self, launch: Launch, what: dict[str, Any]) -> None:
+        begin = f"{self._directory}/{launch.name}"
+        spec = {
             "socket": self._socket,
             "name": _name(launch),
-            "told": f"{self._directory}/{launch.name}.told",
+            "told": f"{begin}.told",
+            "printed": f"{begin}.printed",
+            "program": launch.command[0] if launch.command else "",
+            **what,
         }
-        if launch.part == CALLBACK:
-            spec["exec"] = _inside(launch)
-        else:
-            spec["create"] = creation(launch, podman=self._podman)
-            _describe_devices(launch)
-        path = f"{self._directory}/{launch.name}.json"
+        path = f"{begin}.json"
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w", encoding="utf-8") as file:
             json.dump(spec, file)
 
@@ -176,7 +227,7 @@ class _Contained:
         self.pid = outside.pid
 
     def terminate(self) -> None:
-        """SIGTERM, passed on to the container's first process."""
+        """SIGTERM, passed on to the container's first process, which passes it on to all."""
         self._outside.terminate()
 
     def suspend(self) -> None:
@@ -188,9 +239,32 @@ class _Contained:
         self._outside.resume()
 
     def kill(self) -> None:
-        """SIGKILL to everything in it; to what runs it, too, where the engine does not answer."""
-        killing = self._loop.run_in_executor(None, _tried, lambda: self._engine.kill(self._name, timeout=ANSWERS_WITHIN))
-        killing.add_done_callback(lambda done: None if done.result() else self._outside.kill())
+        """SIGKILL to everything in it, as soon as the engine takes it."""
+        _insist(self._loop, lambda: self._engine.kill(self._name, timeout=ANSWERS_WITHIN), lambda: None)
+
+
+class _Inside:
+    """A callback in a container, seen through what runs it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, outside: Running) -> None:
+        self._loop = loop
+        self._outside = outside
+        self.pid = outside.pid
+
+    def terminate(self) -> None:
+        """By killing it: whoever runs it has one signal."""
+        self.kill()
+
+    def suspend(self) -> None:
+        """Callbacks are not suspended."""
+
+    def resume(self) -> None:
+        """The inverse."""
+
+    def kill(self) -> None:
+        """SIGKILL to it and what it started, and not to its job; what runs it goes with it, or else soon."""
+        self._outside.terminate()
+        self._loop.call_later(KILLED_WITHIN, self._outside.kill)
 
 
 class _Gone:
@@ -207,82 +281,6 @@ class _Gone:
     def kill(self) -> None: ...
 
 
-def creation(launch: Launch, *, podman: bool) -> dict[str, Any]:
-    """The body of a request for a container (Docker's API, 1.41 and newer)."""
-    asked = launch.container
-    if asked is None:
-        raise AssertionError("there is no container without an image")
-    host: dict[str, Any] = {
-        "Binds": [f"{path}:{path}" for path in asked.binds]
-        + [f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}" for mount in asked.mounts],
-        "NetworkMode": "host",
-        "Init": True,
-        "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
-        "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
-        "GroupAdd": [] if launch.account is None else [str(number) for number in launch.account.groups],
-        "PidsLimit": asked.pids or None,
-        "NanoCpus": asked.cpu * 1_000_000,
-        "Memory": asked.memory * MIB,
-        "MemorySwap": asked.memory * MIB,
-    }
-    if podman:
-        host["LogConfig"] = {"Type": "k8s-file"}
-        host["Devices"] = [{"PathOnHost": name, "PathInContainer": name, "CgroupPermissions": "rwm"} for name in asked.devices]
-    elif asked.devices:
-        host["DeviceRequests"] = [{"Driver": "cdi", "DeviceIDs": list(asked.devices)}]
-    return {
-        "Image": asked.image,
-        "Entrypoint": list(launch.command),
-        "Cmd": [],
-        "Env": [f"{name}={value}" for name, value in launch.env.items()],
-        "WorkingDir": launch.directory,
-        "User": f"{os.geteuid()}:{os.getegid()}" if launch.account is None else f"{launch.account.uid}:{launch.account.gid}",
-        "Labels": {"headrace.lease": launch.name},
-        "StopSignal": "SIGTERM",
-        "HostConfig": host,
-    }
-
-
-def _inside(launch: Launch) -> dict[str, Any]:
-    return {
-        "Cmd": list(launch.command),
-        "Env": [f"{name}={value}" for name, value in launch.env.items()],
-        "WorkingDir": launch.directory,
-        "AttachStdout": True,
-        "AttachStderr": True,
-    }
-
-
-def device_names(devices: Devices, shares: Sequence[DeviceShare], name: str) -> tuple[str, ...]:
-    """The CDI names of what a job was granted: of NVIDIA's GPUs their own, of slices one that we describe ourselves."""
-    if not shares or devices.labels.get("gpu.vendor") not in {"nvidia", "amd"}:
-        return ()
-    if any(share.mig for share in shares) or devices.labels["gpu.vendor"] == "amd":
-        return (f"headrace.local/gpu={name}",)
-    seen = devices.environment(shares).get("CUDA_VISIBLE_DEVICES", "")
-    return tuple(f"nvidia.com/gpu={uuid}" for uuid in seen.split(",") if uuid)
-
-
-def description(name: str, nodes: Sequence[str], edits: dict[str, Any]) -> dict[str, Any]:
-    """A CDI specification of one device of our own: these device nodes, and what else every container with a GPU needs (`edits`)."""
-    own = {"name": name, "containerEdits": {"deviceNodes": [{"path": path} for path in nodes]}}
-    return {"cdiVersion": "0.6.0", "kind": "headrace.local/gpu", "devices": [own], "containerEdits": edits}
-
-
-def _describe_devices(launch: Launch) -> None:
-    asked = launch.container
-    if asked is None or not any(name.startswith("headrace.local/") for name in asked.devices):
-        return
-    edits: dict[str, Any] = {}
-    for path in (f"{CDI}/nvidia.json", "/etc/cdi/nvidia.json"):
-        with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            edits = edits or json.load(file).get("containerEdits", {})
-    os.makedirs(CDI, 0o755, exist_ok=True)
-    with open(f"{CDI}/headrace-{launch.name}.json", "w", encoding="utf-8") as file:
-        json.dump(description(launch.name, asked.nodes, edits), file)
-
-
 def _name(launch: Launch) -> str:
     """The container's: a callback runs in that of its job."""
     return f"headrace-{launch.name.removesuffix(f'.{CALLBACK}')}"
@@ -296,8 +294,31 @@ def _tried(call: Callable[[], None]) -> bool:
     return True
 
 
-def _quietly(call: Callable[[], None]) -> None:
-    _tried(call)
+def _insist(loop: asyncio.AbstractEventLoop, call: Callable[[], None], then: Callable[[], None]) -> None:
+    """Try it until the engine answers, then go on in the loop."""
+
+    def done(future: asyncio.Future[bool]) -> None:
+        if future.cancelled() or loop.is_closed():
+            return
+        if future.result():
+            then()
+        else:
+            loop.call_later(TRY_EVERY, _insist, loop, call, then)
+
+    loop.run_in_executor(None, _tried, call).add_done_callback(done)
+
+
+def remembered(directory: str, engine: str) -> str:
+    """The engine's socket, or where there is none now, that of a former executor: its containers may run on until it is there again."""
+    path = f"{directory}/engine"
+    with contextlib.suppress(OSError):
+        if not engine:
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        os.makedirs(directory, 0o700, exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(engine)
+    return engine
 
 
 class Either:

@@ -4,6 +4,10 @@
 
 It asks an engine that speaks Docker's API, Docker or Podman, over its socket; writes into the file `told` whether the container was started
 or why not, and whose fault that was; prints what is printed inside; passes SIGTERM on; and ends with the exit code of what it ran.
+
+Output comes over a connection that is made before the container starts, so nothing is missed. When the engine goes away (it is restarted or
+upgraded) the container may run on: then, as where a container is taken over (a spec without `create`), it is looked at every second, and
+what it printed meanwhile is read from the engine's own log, from where printing had stopped. How far that was stands in a file.
 """
 
 from __future__ import annotations
@@ -12,16 +16,36 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 COULD_NOT = 125
+LOOK_EVERY = 1.0
+ANSWERS_WITHIN = 30.0
+"""Seconds for calls that the engine answers at once."""
+PRINTS_WITHIN = 60.0
+"""Seconds after a container's end in which the rest of its output has to come."""
+KILLED = (137, 143, 255)
+"""Exit codes of containers that an engine takes down with it."""
+
 _NOT_FOUND, _UNUSABLE = ("executable file not found", "no such file or directory"), ("permission denied", "exec format error")
+_NO_SUCH_IMAGE = (
+    "manifest unknown",
+    "not found",
+    "name unknown",
+    "does not exist",
+    "access denied",
+    "unauthorized",
+    "invalid reference",
+)
 
 
 class EngineError(Exception):
@@ -30,6 +54,14 @@ class EngineError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class NoImage(EngineError):
+    """The job's image cannot be had, and on other nodes neither."""
+
+
+class Lost(Exception):
+    """Nobody can say how the container would have ended; the message says why."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -80,17 +112,24 @@ class Engine:
         return answer
 
     def pull(self, image: str) -> None:
-        """Have the image here."""
+        """Have the image here. Raises `NoImage` where the registry has none of that name, or does not give it to us."""
         try:
             self.call("GET", f"/images/{quote(image, safe='/:@')}/json")
         except EngineError as error:
-            if error.status != 404:
+            if error.status == 0:
                 raise
             name = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
-            with self.open("POST", f"/images/create?fromImage={quote(name, safe='')}") as answer:
-                said = [json.loads(line) for line in answer if line.strip()]
-            if wrong := next((line["error"] for line in said if "error" in line), ""):
-                raise EngineError(500, f"the image {image} cannot be pulled: {wrong}") from None
+            try:
+                self._fetch(name)
+            except EngineError as error:
+                kind = NoImage if error.status and any(part in str(error).lower() for part in _NO_SUCH_IMAGE) else EngineError
+                raise kind(error.status, f"the image {image} cannot be pulled: {error}") from None
+
+    def _fetch(self, name: str) -> None:
+        with self.open("POST", f"/images/create?fromImage={quote(name, safe='')}") as answer:
+            said = [json.loads(line) for line in answer if line.strip()]
+        if wrong := next((line["error"] for line in said if "error" in line), ""):
+            raise EngineError(500, wrong)
 
     def kill(self, name: str, number: str = "SIGKILL", timeout: float | None = None) -> None:
         """Send a signal to its first process; nothing where it does not run."""
@@ -109,40 +148,178 @@ class Engine:
                 raise
 
 
-def pass_on(engine: Engine, method: str, where: str, body: object = None) -> None:
-    """Print what comes in frames of eight bytes and as many as the last four of them say."""
-    with engine.open(method, where, body) as stream:
-        while len(head := stream.read(8)) == 8:
-            left = int.from_bytes(head[4:], "big")
-            while left and (data := stream.read(min(left, 65536))):
-                left -= len(data)
-                os.write(1, data)
+class Output:
+    """Prints what comes out of a container, each byte once; `path`: a file that keeps how much of each stream has been printed."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        out, _, err = os.pread(self._file, 64, 0).decode().partition(" ")
+        self.printed = {1: int(out or 0), 2: int(err or 0)}
+        self.attached = True
+
+    def take(self, stream: int, data: bytes) -> None:
+        """The next bytes of a stream."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(1, left) :]
+        self.printed[stream] += len(data)
+        os.pwrite(self._file, f"{self.printed[1]:020} {self.printed[2]:020}".encode(), 0)
+
+    def attach(self, engine: Engine, name: str, ready: threading.Event) -> None:
+        """Print what comes from now on, until the container ends or the engine goes away; `ready` is set when nothing can be missed."""
+        where = f"/containers/{name}/attach?stream=1&stdout=1&stderr=1"
+        with contextlib.suppress(EngineError), engine.open("POST", where) as stream:
+            ready.set()
+            for number, data in frames(stream):
+                if not self.attached:
+                    return
+                self.take(number, data)
+
+
+class EnginesLog:
+    """The engine's own log of a container, of which `output` has printed a part."""
+
+    def __init__(self, engine: Engine, name: str, output: Output) -> None:
+        self._engine = engine
+        self._where = f"/containers/{name}/logs?stdout=1&stderr=1&timestamps=1"
+        self._output = output
+        self._since = 0
+        self._before = {1: 0, 2: 0}
+        """Bytes of each stream that were printed before the second `_since`, from which on the log is asked for."""
+
+    def read(self) -> None:
+        """Print what has come since."""
+        seen = dict(self._before)
+        since = f"&since={self._since}" if self._since else ""
+        with self._engine.open("GET", self._where + since, timeout=PRINTS_WITHIN) as stream:
+            for number, line in frames(stream):
+                stamp, _, text = line.partition(b" ")
+                second = int(datetime.fromisoformat(stamp.decode()).timestamp())
+                if second > self._since:
+                    self._since, self._before = second, dict(seen)
+                seen[number] += len(text)
+                if (fresh := seen[number] - self._output.printed[number]) > 0:
+                    self._output.take(number, text[-fresh:])
+
+
+def frames(stream: http.client.HTTPResponse) -> Iterator[tuple[int, bytes]]:
+    """What comes in frames of a stream's number, three bytes, a size in four, and as many bytes: the number (1, 2) and the bytes."""
+    while len(head := stream.read(8)) == 8:
+        size = int.from_bytes(head[4:], "big")
+        yield 2 if head[0] == 2 else 1, stream.read(size)
 
 
 def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
-    """The container, from its image to its end."""
-    name = spec["name"]
-    engine.pull(spec["create"]["Image"])
-    engine.remove(name)
-    engine.call("POST", f"/containers/create?name={name}", spec["create"])
-    signal.signal(signal.SIGTERM, lambda *_: engine.kill(name, "SIGTERM"))
-    engine.call("POST", f"/containers/{name}/start")
+    """The container, from its image to its end. Raises `Lost`."""
+    name, output = spec["name"], Output(spec["printed"])
+    asked = threading.Event()
+    if "create" in spec:
+        engine.pull(spec["create"]["Image"])
+        engine.remove(name)
+        engine.call("POST", f"/containers/create?name={name}", spec["create"])
+        signal.signal(signal.SIGTERM, lambda *_: asked.set())
+        ready = threading.Event()
+        printing = threading.Thread(target=output.attach, args=(engine, name, ready), daemon=True)
+        printing.start()
+        if not ready.wait(ANSWERS_WITHIN):
+            raise EngineError(0, f"the container engine at {engine.path} does not give the output of a container")
+        engine.call("POST", f"/containers/{name}/start")
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: asked.set())
+        printing = None
     tell(spec["told"], "started")
-    where = f"/containers/{name}/logs?follow=1&stdout=1&stderr=1"
-    printing = threading.Thread(target=pass_on, args=(engine, "GET", where), daemon=True)
-    printing.start()
-    code = int(engine.call("POST", f"/containers/{name}/wait")["StatusCode"])
-    printing.join(5)
-    engine.remove(name)
+    threading.Thread(target=pass_on_sigterm, args=(engine, name, asked), daemon=True).start()
+    code = None if printing is None else watch(engine, name, printing)
+    if code is None:
+        output.attached = False
+        code = follow(engine, name, output)
+    with contextlib.suppress(EngineError):  # else the executor does, when the engine is there again
+        if code and engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"].get("OOMKilled"):
+            os.write(1, b"[headrace] it used all of its memory, and the kernel killed it\n")
+        engine.remove(name, ANSWERS_WITHIN)
     return code
 
 
+def watch(engine: Engine, name: str, printing: threading.Thread) -> int | None:
+    """Its exit code, when it has ended and all that it printed is here; None where the engine went away before."""
+    try:
+        code = int(engine.call("POST", f"/containers/{name}/wait")["StatusCode"])
+    except (EngineError, ValueError, KeyError):
+        return None
+    printing.join(PRINTS_WITHIN)
+    return None if printing.is_alive() else code
+
+
+def follow(engine: Engine, name: str, output: Output) -> int:
+    """Look at it until it has ended, and print what it prints; its exit code. Raises `Lost`."""
+    log, watched = EnginesLog(engine, name, output), False
+    while True:
+        with contextlib.suppress(EngineError):
+            try:
+                state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]
+            except EngineError as error:
+                if error.status == 404:
+                    raise Lost("the container engine no longer has the job's container") from None
+                raise
+            log.read()
+            if not state["Running"]:
+                code = int(state["ExitCode"])
+                if state.get("Status") == "created" or (code in KILLED and not watched and not state.get("OOMKilled")):
+                    raise Lost(f"the job's container ended while the container engine was away, with exit code {code}")
+                return code
+            watched = True
+        time.sleep(LOOK_EVERY)
+
+
+def pass_on_sigterm(engine: Engine, name: str, asked: threading.Event) -> None:
+    """Once asked, send SIGTERM to the container's first process, as soon as the engine takes it."""
+    asked.wait()
+    while True:
+        try:
+            engine.kill(name, "SIGTERM", ANSWERS_WITHIN)
+        except EngineError:
+            time.sleep(LOOK_EVERY)
+        else:
+            return
+
+
 def run_inside(engine: Engine, spec: Mapping[str, Any]) -> int:
-    """A command in a container that runs."""
+    """A command in a container that runs; SIGTERM kills it."""
     made = engine.call("POST", f"/containers/{spec['name']}/exec", spec["exec"])["Id"]
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=kill_inside, args=(engine, made), daemon=True).start())
     tell(spec["told"], "started")
-    pass_on(engine, "POST", f"/exec/{made}/start", {"Detach": False, "Tty": False})
-    return int(engine.call("GET", f"/exec/{made}/json")["ExitCode"])
+    with engine.open("POST", f"/exec/{made}/start", {"Detach": False, "Tty": False}) as stream:
+        for _, data in frames(stream):
+            os.write(1, data)
+    while (code := engine.call("GET", f"/exec/{made}/json", timeout=ANSWERS_WITHIN).get("ExitCode")) is None:
+        time.sleep(0.05)
+    return int(code)
+
+
+def kill_inside(engine: Engine, made: str) -> None:
+    """SIGKILL to a command in a container and all below it, where its processes can be seen from here."""
+    with contextlib.suppress(EngineError, OSError):
+        found = engine.call("GET", f"/exec/{made}/json", timeout=ANSWERS_WITHIN)
+        pid = int(found.get("Pid") or 0)
+        if pid > 1 and found["ContainerID"] in read(f"/proc/{pid}/cgroup"):
+            for one in (pid, *below(pid)):
+                with contextlib.suppress(OSError):
+                    os.kill(one, signal.SIGKILL)
+
+
+def below(pid: int) -> list[int]:
+    """The processes that descend from one."""
+    children: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            children += map(int, read(f"/proc/{pid}/task/{thread}/children").split())
+    return children + [one for child in children for one in below(child)]
+
+
+def read(path: str) -> str:
+    """The text in a file."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def tell(path: str, what: str) -> None:
@@ -152,11 +329,17 @@ def tell(path: str, what: str) -> None:
     os.replace(f"{path}.new", path)
 
 
-def blamed(error: EngineError) -> str:
-    """`failed CODE MESSAGE`: with the code of a shell where the job is at fault, 0 where the node is."""
+def blamed(error: EngineError, program: str) -> str:
+    """`failed CODE MESSAGE`: with the code of a shell where the job is at fault, 0 where the node is (R36).
+
+    The job is at fault where its image is not to be had, or where what cannot be executed is its own `program`: the engine's own programs,
+    such as its init, may be missing as well.
+    """
     said = str(error).lower()
-    code = 127 if any(part in said for part in _NOT_FOUND) else 126 if any(part in said for part in _UNUSABLE) else 0
-    return f"failed {code if error.status in {400, 404, 500} and code else 0} {' '.join(str(error).split())}"
+    code = COULD_NOT if isinstance(error, NoImage) else 0
+    if error.status in {400, 404, 500} and re.search(rf'exec: "{re.escape(program.lower())}"', said):
+        code = 127 if any(part in said for part in _NOT_FOUND) else 126 if any(part in said for part in _UNUSABLE) else 0
+    return f"failed {code} {' '.join(str(error).split())}"
 
 
 def main(path: str) -> int:
@@ -167,12 +350,14 @@ def main(path: str) -> int:
     engine = Engine(spec["socket"])
     try:
         return run_inside(engine, spec) if "exec" in spec else run_container(engine, spec)
+    except Lost as lost:
+        tell(spec["told"], f"lost {lost}")
     except EngineError as error:
-        tell(spec["told"], blamed(error))
-        if "exec" not in spec:
+        tell(spec["told"], blamed(error, spec.get("program", "")))
+        if "create" in spec:
             with contextlib.suppress(EngineError):
-                engine.remove(spec["name"])
-        return COULD_NOT
+                engine.remove(spec["name"], ANSWERS_WITHIN)
+    return COULD_NOT
 
 
 if __name__ == "__main__":

@@ -73,6 +73,15 @@ class ProcessRuntime:
         hears.started(process, kept.started)
         return True
 
+    def orphaned(self, name: str) -> int:
+        """When it was started (microseconds since 1970), if its keeper was killed and so did not write down how it ended; 0 otherwise."""
+        kept = read_state(self._state(name))
+        if kept is None:
+            return 0
+        if kept.pidfd >= 0:
+            os.close(kept.pidfd)
+        return kept.started if kept.pidfd < 0 and kept.end is None else 0
+
     def forget(self, name: str) -> None:
         """Remove what its keeper wrote down."""
         with contextlib.suppress(OSError):

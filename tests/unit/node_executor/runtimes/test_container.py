@@ -3,84 +3,85 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.contracts.amounts import GPU_UNITS
-from headrace.contracts.documents import Mount
-from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.isolation import CONTAINED, UNABLE
-from headrace.node_executor import leftovers
-from headrace.node_executor.accounts import Account
-from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.devices.nvml_library import Nvml
-from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor import leftovers, native
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, Container, End, Hears, Launch, Running, Runtime
 from headrace.node_executor.runtimes.container import (
+    INIT_FLAGS,
+    INIT_SOURCE,
     SOCKETS,
     ContainerRuntime,
     Either,
-    creation,
-    description,
-    device_names,
     find_engine,
     level_inside,
     levels_inside,
+    remembered,
 )
 from headrace.node_executor.runtimes.container_run import Engine as Client
 from headrace.node_executor.runtimes.container_run import EngineError
 from headrace.node_executor.runtimes.nursery import Nursery
-from headrace.node_executor.runtimes.output import Output
+from headrace.node_executor.runtimes.output import Output, pieces
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from tests.mock_engine import Engine
+from tests.mock_nvml import compiler
 from tests.patience import PATIENCE
+from tests.real_engine import NotHere, Podman, podman
 
-REAL_IMAGE = "busybox:latest"
-
-
-def real_engine() -> str:
-    """The socket of an engine that has the image for these tests; empty: there is none here."""
-    path = find_engine("auto")
-    try:
-        return path if path and Client(path).call("GET", f"/images/{REAL_IMAGE}/json", timeout=2) else ""
-    except EngineError:
-        return ""
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="the first process of a container is built by a C compiler")
 
 
 class Site:
-    """A directory, an engine's socket, and a runtime between them; `again` is the next executor's."""
+    """A directory, an engine, and a runtime between them; `again` is the next executor's."""
 
-    def __init__(self, directory: Path, socket: str, image: str) -> None:
-        self.directory, self.socket, self.image = directory, socket, image
+    def __init__(self, directory: Path, engine: Engine | Podman, init: str, image: str = "") -> None:
+        self.directory, self.engine, self.init, self.image = directory, engine, init, image or engine.image
         self.lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         self.nursery = Nursery("", self.lock)
         processes = ProcessRuntime(self.nursery, str(directory / "kept"))
-        self.runtime = Either(processes, ContainerRuntime(processes, socket, str(directory / "containers")))
+        self.containers = ContainerRuntime(processes, engine.socket, str(directory / "containers"), init, f"n:{directory}")
+        self.runtime = Either(processes, self.containers)
 
-    def launch(self, *command: str, **fields: Any) -> Launch:
+    def launch(self, *command: str, name: str = "x.1.0", **fields: Any) -> Launch:
         control = str(self.directory / "control")
-        output = Output(str(self.directory / "log"), 1_000_000)
+        output = Output(str(self.directory / "log"), 100_000_000)
         env = {"PATH": "/usr/bin:/bin", "HEADRACE_CONTROL_DIR": control, "A": "b"}
         asked = fields.pop("container", Container(self.image, (str(self.directory),)))
-        return Launch("x.1.0", command, env, str(self.directory), control, output, container=asked, **fields)
+        return Launch(name, command, env, str(self.directory), control, output, container=asked, **fields)
 
     def again(self) -> Site:
         self.close()
-        return Site(self.directory, self.socket, self.image)
+        return Site(self.directory, self.engine, self.init, self.image)
 
     def close(self) -> None:
         self.nursery.close()
         os.close(self.lock)
 
     @property
+    def client(self) -> Client:
+        return Client(self.engine.socket)
+
+    @property
+    def there(self) -> list[str]:
+        """The leases whose containers the engine has."""
+        return sorted(one["Labels"]["headrace.lease"] for one in self.client.call("GET", ALL % f"n:{self.directory}"))
+
+    @property
     def printed(self) -> str:
         path = self.directory / "log"
-        return path.read_text() if path.exists() else ""
+        return "".join(Path(piece).read_text() for _, piece in pieces(str(path))) if path.exists() else ""
+
+
+ALL = "/containers/json?all=1&filters=%%7B%%22label%%22:%%5B%%22headrace.executor=%s%%22%%5D%%7D"
 
 
 class Story:
@@ -108,6 +109,25 @@ def started(site: Site, *command: str, **fields: Any) -> Story:
     return story
 
 
+@pytest.fixture(scope="session")
+def init(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The first process of containers, as a node builds it; where it cannot, the engine's own."""
+    return native.built(INIT_SOURCE, str(tmp_path_factory.mktemp("native")), INIT_FLAGS)
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[Podman]:
+    """A real engine, where one works."""
+    with tempfile.TemporaryDirectory(prefix="hr-", dir="/tmp", ignore_cleanup_errors=True) as short:
+        trying = podman(Path(short))
+        try:
+            one = next(trying)
+        except NotHere as reason:
+            pytest.skip(f"no container engine works here: {reason}")
+        yield one
+        next(trying, None)
+
+
 @pytest.fixture
 def engine(tmp_path) -> Any:
     one = Engine(tmp_path / "engine.sock")
@@ -116,23 +136,23 @@ def engine(tmp_path) -> Any:
 
 
 @pytest.fixture(params=["played", "real"])
-async def site(request, tmp_path) -> AsyncIterator[Site]:
-    if request.param == "real":
-        path = real_engine()
-        if not path:
-            pytest.skip(f"no container engine with {REAL_IMAGE} at {' or '.join(SOCKETS)}")
-        one = Site(tmp_path, path, REAL_IMAGE)
-    else:
-        one = Site(tmp_path, request.getfixturevalue("engine").server_address, "trainer:1")
+async def site(request, tmp_path, init) -> AsyncIterator[Site]:
+    one = Site(tmp_path, request.getfixturevalue("engine" if request.param == "played" else "real"), init)
     yield one
     one.close()
     await asyncio.to_thread(leftovers.sweep, str(tmp_path))
+    for name in one.there:
+        await asyncio.to_thread(one.client.remove, f"headrace-{name}")
+
+
+async def becomes(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(0.01)
 
 
 async def until(site: Site, text: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while text not in site.printed:
-            await asyncio.sleep(0.01)
+    await becomes(lambda: text in site.printed)
 
 
 async def test_a_container_runs_prints_into_the_same_log_and_ends_with_its_code(site) -> None:
@@ -141,12 +161,88 @@ async def test_a_container_runs_prints_into_the_same_log_and_ends_with_its_code(
     assert sorted(site.printed.splitlines()) == ["one b", "two"]
 
 
-async def test_sigterm_reaches_what_runs_inside(site) -> None:
-    story = started(site, "sh", "-c", "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.01; done")
+@needs_compiler
+async def test_sigterm_reaches_every_process_inside_and_it_ends_with_the_last_of_them(site) -> None:
+    saving = "trap 'echo asked; sleep 0.3; echo saved; exit 3' TERM; echo ready; while :; do sleep 0.01; done"
+    story = started(site, "sh", "-c", f'sh -c "{saving}"; echo never')
     await until(site, "ready")
     (await story.runs()).terminate()
-    assert await story.ends() == 3
-    assert site.printed == "ready\nasked\n"
+    assert await story.ends() == 143
+    assert [line for line in site.printed.splitlines() if line != "Terminated"] == ["ready", "asked", "saved"]
+
+
+@needs_compiler
+async def test_without_sigterm_it_ends_with_its_first_process_and_takes_the_others_with_it(site) -> None:
+    story = started(site, "sh", "-c", "sleep 1000 & exit 5")
+    assert await story.ends() == 5
+    assert site.there == []
+
+
+async def test_everything_that_was_printed_before_the_end_is_in_the_log(site) -> None:
+    story = started(site, "sh", "-c", "seq 1 200000; echo -n end")
+    assert await story.ends() == 0
+    assert site.printed == "".join(f"{number}\n" for number in range(1, 200_001)) + "end"
+
+
+@pytest.mark.parametrize("ends", ["before", "after"])
+async def test_it_outlives_a_restart_of_its_engine_and_nothing_that_it_prints_is_lost_or_printed_twice(site, ends: str) -> None:
+    command = "echo one; while [ ! -e more ]; do sleep 0.01; done; seq 1 500; touch done; "
+    story = started(site, "sh", "-c", f"{command} while [ ! -e release ]; do sleep 0.01; done; echo last; exit 6")
+    await until(site, "one\n")
+    site.engine.stop()
+    (site.directory / "more").touch()
+    if ends == "before":
+        (site.directory / "release").touch()
+    await becomes((site.directory / "done").exists)
+    await asyncio.to_thread(site.engine.start)
+    (site.directory / "release").touch()
+    assert await story.ends() == 6
+    assert site.printed == "one\n" + "".join(f"{number}\n" for number in range(1, 501)) + "last\n"
+
+
+async def test_what_was_to_be_killed_while_its_engine_was_away_is_killed_as_soon_as_that_is_there(site) -> None:
+    story = started(site, "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done")
+    await until(site, "ready")
+    running = await story.runs()
+    site.engine.stop()
+    running.terminate()
+    running.kill()
+    await asyncio.sleep(0)
+    assert not story.end.done()
+    await asyncio.to_thread(site.engine.start)
+    assert await story.ends() in {137, None}
+    assert site.there == []
+
+
+async def test_where_what_runs_it_was_killed_with_the_executor_the_next_one_takes_the_container_over(site) -> None:
+    story = started(site, "sh", "-c", "echo one; while [ ! -e release ]; do sleep 0.01; done; echo two; exit 6")
+    await until(site, "one\n")
+    await story.runs()
+    keeper, runner = (int(word) for word in (site.directory / "kept" / "x.1.0").read_text().split()[1:3])
+    asyncio.get_running_loop().remove_reader(story.running.result()._outside._pidfd)  # type: ignore[attr-defined]
+    for pid in (keeper, runner):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    await becomes(lambda: not os.path.exists(f"/proc/{runner}"))
+    heir, later = site.again(), Story()
+    assert heir.runtime.adopt(heir.launch(), later.hears)
+    await later.runs()
+    (site.directory / "release").touch()
+    assert await later.ends() == 6
+    assert site.printed == "one\ntwo\n"
+    heir.close()
+    site.lock = os.open(site.directory / "lock", os.O_RDWR | os.O_CLOEXEC)
+
+
+async def test_containers_of_leases_that_are_over_are_removed_and_those_of_other_executors_are_not(site) -> None:
+    stories = [started(site, "sleep", "1000", name=name) for name in ("x.1.0", "y.1.0")]
+    for story in stories:
+        await story.runs()
+    processes = ProcessRuntime(site.nursery, str(site.directory / "kept"))
+    other = ContainerRuntime(processes, site.engine.socket, str(site.directory / "other"), site.init, "other")
+    assert await other.reconcile(set) == []
+    assert await site.containers.reconcile(lambda: {"x.1.0"}) == ["y.1.0"]
+    assert site.there == ["x.1.0"]
 
 
 async def test_what_ignores_it_is_killed(site) -> None:
@@ -165,6 +261,19 @@ async def test_a_callback_runs_inside_beside_the_job(site) -> None:
     assert await saving.ends() == 4
     assert await story.ends() == 0
     assert site.printed == "ready\nsaving\n"
+
+
+async def test_a_callback_that_takes_too_long_is_killed_and_its_job_is_not(site) -> None:
+    story = started(site, "sh", "-c", "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 3")
+    await until(site, "ready")
+    saving = Story()
+    launch = site.launch("sh", "-c", "echo saving; sleep 1000", part=CALLBACK)._replace(name=f"x.1.0.{CALLBACK}")
+    site.runtime.start(launch, saving.hears)
+    await until(site, "saving")
+    (await saving.runs()).kill()
+    assert await saving.ends() == 137
+    (site.directory / "go").touch()
+    assert await story.ends() == 3
 
 
 async def test_it_outlives_the_executor_and_the_next_one_takes_it_over(site) -> None:
@@ -186,43 +295,81 @@ async def test_where_what_runs_it_is_killed_nothing_of_it_is_left(site, tmp_path
     os.kill(int((tmp_path / "kept" / "x.1.0").read_text().split()[1]), signal.SIGKILL)
     assert await story.ends() is None
     with pytest.raises(EngineError, match=r".") as error:
-        Client(site.socket).call("POST", "/containers/headrace-x.1.0/kill?signal=SIGKILL")
+        site.client.call("POST", "/containers/headrace-x.1.0/kill?signal=SIGKILL")
     assert error.value.status == 404
 
 
 @pytest.mark.parametrize(
-    ("image", "command", "code", "message"),
+    ("image", "refusal", "code"),
     [
-        ("trainer:1", "no-such-command", 127, 'exec: "no-such-command": executable file not found in $PATH'),
-        ("nowhere", "true", None, "the image nowhere cannot be pulled: manifest unknown"),
+        ("nowhere", "manifest unknown", 125),
+        ("nowhere", "dial tcp: lookup registry.local: no such host", None),
     ],
 )
-async def test_what_cannot_be_started_says_whose_fault_it_is(engine, tmp_path, image, command, code, message) -> None:
+async def test_an_image_that_cannot_be_pulled_is_the_jobs_fault_or_the_nodes(
+    engine, tmp_path, init, image, refusal, code
+) -> None:
     """R36."""
-    site = Site(tmp_path, engine.server_address, image)
+    engine.refusal = refusal
+    site = Site(tmp_path, engine, init, image)
     with pytest.raises(CannotStart) as error:
-        await started(site, command).runs()
-    assert (error.value.message, error.value.exit_code) == (message, code)
+        await started(site, "true").runs()
+    assert (error.value.message, error.value.exit_code) == (f"the image nowhere cannot be pulled: {refusal}", code)
     assert engine.containers == {}
     site.close()
 
 
-async def test_an_image_that_is_not_here_is_pulled(engine, tmp_path) -> None:
-    site = Site(tmp_path, engine.server_address, "other")
+@needs_compiler
+async def test_a_command_that_is_not_there_is_the_jobs_failure_and_says_so(site) -> None:
+    assert await started(site, "no-such-command").ends() == 127
+    assert site.printed == "[headrace] command not found: no-such-command\n"
+
+
+async def test_where_the_engines_own_init_is_used_whose_fault_a_missing_program_is_is_told_by_its_name(
+    engine, tmp_path
+) -> None:
+    """R36."""
+    site = Site(tmp_path, engine, "")
+    with pytest.raises(CannotStart) as error:
+        await started(site, "no-such-command").runs()
+    message = 'exec: "no-such-command": executable file not found in $PATH'
+    assert (error.value.message, error.value.exit_code) == (message, 127)
+    for broken in (
+        'exec: "docker-init": executable file not found in $PATH',
+        "container-init binary not found on the host: stat /usr/libexec/podman/catatonit: no such file or directory",
+    ):
+        site.runtime.forget("x.1.0")
+        engine.broken_start = broken
+        with pytest.raises(CannotStart) as error:
+            await started(site, "true").runs()
+        assert (error.value.message, error.value.exit_code) == (broken, None)
+    assert engine.containers == {}
+    site.close()
+
+
+async def test_an_image_that_is_not_here_is_pulled(engine, tmp_path, init) -> None:
+    site = Site(tmp_path, engine, init, "other")
     assert await started(site, "true").ends() == 0
     site.close()
 
 
-async def test_an_engine_that_went_away_is_the_nodes_fault(engine, tmp_path) -> None:
-    site = Site(tmp_path, f"{engine.server_address}.gone", "trainer:1")
+async def test_an_engine_that_went_away_is_the_nodes_fault(engine, tmp_path, init) -> None:
+    site = Site(tmp_path, engine, init)
+    engine.stop()
     with pytest.raises(CannotStart, match="the container engine at .* does not answer") as error:
         await started(site, "true").runs()
     assert error.value.exit_code is None
     site.close()
 
 
-async def test_without_an_engine_an_image_is_the_nodes_fault(tmp_path) -> None:
-    site = Site(tmp_path, "", "trainer:1")
+def test_the_engine_of_a_former_executor_is_remembered(tmp_path) -> None:
+    directory = str(tmp_path / "containers")
+    assert remembered(directory, "") == ""
+    assert [remembered(directory, socket) for socket in ("/run/a.sock", "")] == ["/run/a.sock", "/run/a.sock"]
+
+
+async def test_without_an_engine_an_image_is_the_nodes_fault(engine, tmp_path) -> None:
+    site = Site(tmp_path, engine, "")
     story = Story()
     Either(ProcessRuntime(site.nursery, str(tmp_path / "kept")), None).start(site.launch("true"), story.hears)
     with pytest.raises(CannotStart, match="this node has no container engine for the image trainer:1"):
@@ -235,16 +382,6 @@ def test_both_have_the_whole_face_of_a_runtime() -> None:
     assert {name for made in (ContainerRuntime, Either) for name in names if not hasattr(made, name)} == set()
 
 
-def asked(*, podman: bool, **fields: Any) -> dict[str, Any]:
-    output = Output("/log", 1)
-    mounts = (Mount(source="/srv/sets", target="/data"), Mount(source="/scratch", target="/scratch", read_only=False))
-    container = Container(
-        "trainer:1", ("/control", "/ckpt"), ("nvidia.com/gpu=GPU-1",), cpu=2_500, memory=64, pids=100, mounts=mounts
-    )
-    launch = Launch("x.1.0", ("python", "train.py"), {"A": "b"}, "/work", "/control", output, container=container, **fields)
-    return creation(launch, podman=podman)
-
-
 def test_of_containers_a_node_says_what_their_leases_record_and_where_they_cannot_run() -> None:
     levels = {"whole": "hardware", "fraction": "kernel", "slice": "none"}
     inside = {"container-whole": "watchdog", "container-fraction": UNABLE, "container-slice": "none"}
@@ -254,56 +391,9 @@ def test_of_containers_a_node_says_what_their_leases_record_and_where_they_canno
     assert levels_inside(levels, engine=False, parts=True) == dict.fromkeys(CONTAINED, UNABLE)
 
 
-def test_an_engine_is_asked_for_exactly_what_was_granted() -> None:
-    body = asked(podman=False, account=Account(77, 78, "alice", (109,)))
-    host = body.pop("HostConfig")
-    assert body == {
-        "Image": "trainer:1",
-        "Entrypoint": ["python", "train.py"],
-        "Cmd": [],
-        "Env": ["A=b"],
-        "WorkingDir": "/work",
-        "User": "77:78",
-        "Labels": {"headrace.lease": "x.1.0"},
-        "StopSignal": "SIGTERM",
-    }
-    assert host["Binds"] == ["/control:/control", "/ckpt:/ckpt", "/srv/sets:/data:ro", "/scratch:/scratch"]
-    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (2_500_000_000, 67108864, 67108864, 100)
-    assert host["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]}]
-    assert (host["CapDrop"], host["SecurityOpt"], host["GroupAdd"]) == (["ALL"], ["no-new-privileges"], ["109"])
-
-
-def test_podman_is_asked_for_devices_in_its_own_words() -> None:
-    host = asked(podman=True)["HostConfig"]
-    assert host["Devices"][0]["PathOnHost"] == "nvidia.com/gpu=GPU-1"
-    assert "DeviceRequests" not in host
-
-
-def test_devices_are_named_as_cdi_names_them(machine) -> None:
-    devices = NvmlDevices(Nvml(), lambda: 0)
-    whole = DeviceShare(device="GPU-a1b2c300", units=GPU_UNITS)
-    [name] = device_names(devices, [whole], "x.1.0")
-    assert name.startswith("nvidia.com/gpu=GPU-a1b2c300-")
-    piece = DeviceShare(device="GPU-a1b2c300", units=GPU_UNITS // 7, mig="1g.10gb")
-    assert device_names(devices, [piece], "x.1.0") == ("headrace.local/gpu=x.1.0",)
-    assert device_names(simulated("1xL4"), [DeviceShare(device="gpu0", units=GPU_UNITS)], "x.1.0") == ()
-    assert device_names(devices, [], "x.1.0") == ()
-    devices.close()
-
-
-def test_a_slice_is_described_by_its_device_nodes_and_what_every_gpu_needs() -> None:
-    edits = {"mounts": [{"hostPath": "/lib/libcuda.so.1", "containerPath": "/lib/libcuda.so.1"}]}
-    assert description("x.1.0", ["/dev/nvidia0"], edits) == {
-        "cdiVersion": "0.6.0",
-        "kind": "headrace.local/gpu",
-        "devices": [{"name": "x.1.0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}],
-        "containerEdits": edits,
-    }
-
-
 def test_an_engine_is_found_where_it_listens(tmp_path, engine) -> None:
-    assert find_engine(engine.server_address) == engine.server_address
+    assert find_engine(engine.socket) == engine.socket
     assert find_engine("off") == find_engine(str(tmp_path / "nothing")) == ""
     (tmp_path / "podman").mkdir()
-    os.link(engine.server_address, tmp_path / "podman" / "podman.sock")
+    os.link(engine.socket, tmp_path / "podman" / "podman.sock")
     assert find_engine("auto", str(tmp_path)) in {*SOCKETS, f"{tmp_path}/podman/podman.sock"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.node_executor.runtimes.container_run import Engine, EngineError, blamed, tell
+from headrace.node_executor.runtimes.container_run import Engine, EngineError, NoImage, blamed, tell
 from tests.mock_engine import Engine as Played
 
 
@@ -12,14 +12,20 @@ from tests.mock_engine import Engine as Played
     ("status", "said", "expected"),
     [
         (400, 'exec: "x": executable file not found\nin $PATH', 'failed 127 exec: "x": executable file not found in $PATH'),
-        (500, "exec format error", "failed 126 exec format error"),
+        (500, 'exec: "x": exec format error', 'failed 126 exec: "x": exec format error'),
+        (500, 'exec: "init": executable file not found', 'failed 0 exec: "init": executable file not found'),
+        (
+            500,
+            "container-init binary not found: no such file or directory",
+            "failed 0 container-init binary not found: no such file or directory",
+        ),
         (409, "permission denied by somebody", "failed 0 permission denied by somebody"),
         (0, "the engine does not answer", "failed 0 the engine does not answer"),
     ],
 )
 def test_what_the_engine_says_is_the_jobs_fault_or_the_nodes(status, said, expected) -> None:
     """R36."""
-    assert blamed(EngineError(status, said)) == expected
+    assert blamed(EngineError(status, said), "x") == expected
 
 
 def test_what_is_not_there_needs_no_end(tmp_path) -> None:
@@ -28,7 +34,7 @@ def test_what_is_not_there_needs_no_end(tmp_path) -> None:
     client.kill("nobody")
     client.remove("nobody")
     client.pull("trainer:1")
-    with pytest.raises(EngineError, match="cannot be pulled: manifest unknown"):
+    with pytest.raises(NoImage, match="cannot be pulled: manifest unknown"):
         client.pull("registry.local:5000/nowhere")
     engine.end()
     with pytest.raises(EngineError, match="does not answer"):

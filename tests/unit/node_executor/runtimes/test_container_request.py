@@ -1,0 +1,80 @@
+"""What engines are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.contracts.amounts import GPU_UNITS
+from headrace.contracts.documents import Mount
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.node_executor.accounts import Account
+from headrace.node_executor.devices.nvml import NvmlDevices
+from headrace.node_executor.devices.nvml_library import Nvml
+from headrace.node_executor.devices.simulated import simulated
+from headrace.node_executor.runtimes import Container, Launch
+from headrace.node_executor.runtimes.container_request import INIT, creation, description, device_names
+from headrace.node_executor.runtimes.output import Output
+
+
+def asked(*, podman: bool, **fields: Any) -> dict[str, Any]:
+    output = Output("/log", 1)
+    mounts = (Mount(source="/srv/sets", target="/data"), Mount(source="/scratch", target="/scratch", read_only=False))
+    container = Container(
+        "trainer:1", ("/control", "/ckpt"), ("nvidia.com/gpu=GPU-1",), cpu=2_500, memory=64, pids=100, mounts=mounts
+    )
+    launch = Launch("x.1.0", ("python", "train.py"), {"A": "b"}, "/work", "/control", output, container=container, **fields)
+    return creation(launch, podman=podman, init="/native/init", owner="n:/data")
+
+
+def test_an_engine_is_asked_for_exactly_what_was_granted() -> None:
+    body = asked(podman=False, account=Account(77, 78, "alice", (109,)))
+    host = body.pop("HostConfig")
+    assert body == {
+        "Image": "trainer:1",
+        "Entrypoint": [INIT, "python", "train.py"],
+        "Cmd": [],
+        "Env": ["A=b"],
+        "WorkingDir": "/work",
+        "User": "77:78",
+        "Labels": {"headrace.lease": "x.1.0", "headrace.executor": "n:/data"},
+        "StopSignal": "SIGTERM",
+    }
+    assert host["Binds"] == [
+        "/control:/control",
+        "/ckpt:/ckpt",
+        "/srv/sets:/data:ro",
+        "/scratch:/scratch",
+        f"/native/init:{INIT}:ro",
+    ]
+    assert host["Init"] is False
+    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (2_500_000_000, 67108864, 67108864, 100)
+    assert host["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]}]
+    assert (host["CapDrop"], host["SecurityOpt"], host["GroupAdd"]) == (["ALL"], ["no-new-privileges"], ["109"])
+
+
+def test_podman_is_asked_for_devices_in_its_own_words() -> None:
+    host = asked(podman=True)["HostConfig"]
+    assert host["Devices"][0]["PathOnHost"] == "nvidia.com/gpu=GPU-1"
+    assert "DeviceRequests" not in host
+
+
+def test_devices_are_named_as_cdi_names_them(machine) -> None:
+    devices = NvmlDevices(Nvml(), lambda: 0)
+    whole = DeviceShare(device="GPU-a1b2c300", units=GPU_UNITS)
+    [name] = device_names(devices, [whole], "x.1.0")
+    assert name.startswith("nvidia.com/gpu=GPU-a1b2c300-")
+    piece = DeviceShare(device="GPU-a1b2c300", units=GPU_UNITS // 7, mig="1g.10gb")
+    assert device_names(devices, [piece], "x.1.0") == ("headrace.local/gpu=x.1.0",)
+    assert device_names(simulated("1xL4"), [DeviceShare(device="gpu0", units=GPU_UNITS)], "x.1.0") == ()
+    assert device_names(devices, [], "x.1.0") == ()
+    devices.close()
+
+
+def test_a_slice_is_described_by_its_device_nodes_and_what_every_gpu_needs() -> None:
+    edits = {"mounts": [{"hostPath": "/lib/libcuda.so.1", "containerPath": "/lib/libcuda.so.1"}]}
+    assert description("x.1.0", ["/dev/nvidia0"], edits) == {
+        "cdiVersion": "0.6.0",
+        "kind": "headrace.local/gpu",
+        "devices": [{"name": "x.1.0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}],
+        "containerEdits": edits,
+    }
