@@ -58,8 +58,8 @@ LISTING = ("List", "Watch")
 
 CALLS_MAX = 2_000
 """Calls at the same time; more are refused at once."""
-CALLS_OF_A_TENANT = 1_500
-"""The same of one tenant, so that others always find room."""
+CALLS_OF_TENANTS, CALLS_OF_A_TENANT, CALLS_OF_A_CALLER = 1_800, 1_500, 1_000
+"""The same of all tenants together, of one, and of one caller, so that others, and the provider's people, always find room."""
 
 CALLS_RETRY = 1
 """Seconds."""
@@ -90,7 +90,8 @@ class Door:
         self._office = office
         self._verifier = verifier
         self._calls = calls or Calls()
-        self._places = Places(CALLS_MAX, CALLS_OF_A_TENANT)
+        self._of_tenants = Places(CALLS_OF_TENANTS, CALLS_OF_A_TENANT)
+        self._of_callers = Places(CALLS_OF_TENANTS, CALLS_OF_A_CALLER)
 
     def unary(self, name: str, serve: Unary) -> Any:
         """What serves a method of one answer, behind the door."""
@@ -100,6 +101,7 @@ class Door:
                 try:
                     call = await self._admit(name, request, context)
                     with self._place(call):
+                        await self._reach(request, call)
                         answer = await serve(request, call)
                     await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
                 except Exception as error:  # noqa: BLE001 - one bad call must not end the server
@@ -116,8 +118,9 @@ class Door:
             with self._calls.under(name) as counted:
                 try:
                     call = await self._admit(name, request, context)
-                    await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
                     with self._place(call):
+                        await self._reach(request, call)
+                        await context.send_initial_metadata(((SEQUENCE, str(self._office.state.sequence)),))
                         async for answer in serve(request, call):
                             yield answer
                             await self._authenticate(context)  # who is thrown out hears no more
@@ -128,20 +131,13 @@ class Door:
 
     @contextmanager
     def _place(self, call: Call) -> Iterator[None]:
-        """One of the calls that a tenant may have at the same time; the provider may have all. Raises `Fault`."""
+        """One of the calls that a caller and a tenant may have at the same time; the provider may have all. Raises `Fault`."""
         if call.caller.is_provider:
             yield
             return
-        try:
-            self._places.take(call.caller.tenant)
-        except NoPlace as full:
-            whose = "your tenant has" if full.own else "there are"
-            message = f"{whose} too many calls under way; end some, or try again in {CALLS_RETRY} s"
-            raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS", message, retry_after=CALLS_RETRY) from None
-        try:
+        whose = ("you have", self._of_callers, f"{call.caller.role} {call.caller.author}")
+        with _counted(*whose), _counted("your tenant has", self._of_tenants, call.caller.tenant):
             yield
-        finally:
-            self._places.leave(call.caller.tenant)
 
     async def _admit(self, name: str, request: Any, context: Any) -> Call:
         caller = await self._authenticate(context)
@@ -151,13 +147,16 @@ class Door:
         authorize(caller, name, tenant, caller.handle)
         within = context.time_remaining()
         check_required(request)
-        call = Call(caller, name, LONG.get(name, WITHIN) if within is None else within, self._office)
+        return Call(caller, name, LONG.get(name, WITHIN) if within is None else within, self._office)
+
+    async def _reach(self, request: Any, call: Call) -> None:
+        """Wait for the sequence that the request names, and look whether a tenant that the provider lists is there."""
         wanted = getattr(request, "min_sequence", "")
         if wanted:
             await self._office.reach(sequence_of(wanted, "min_sequence"), call.within)
-        if tenant and caller.is_provider and name.startswith(LISTING):
+        tenant = "" if call.method in PLACED_INSIDE else tenant_of(request)
+        if tenant and call.caller.is_provider and call.method.startswith(LISTING):
             self._check_tenant(tenant)
-        return call
 
     def _check_tenant(self, tenant: str) -> None:
         """Raise `Fault` for an unknown tenant, which an empty list would hide. A deleted tenant still has its jobs."""
@@ -169,6 +168,20 @@ class Door:
         if len(shown) > 1:
             raise Fault(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", "several tokens were shown; show one")
         return await self._verifier.caller(self._office.state, bearer(shown[0] if shown else ""))
+
+
+@contextmanager
+def _counted(whose: str, places: Places, who: str) -> Iterator[None]:
+    """A place for as long as the block lasts. Raises `Fault`; `whose` begins the sentence if the limit is that of `who`."""
+    try:
+        places.take(who)
+    except NoPlace as full:
+        message = f"{whose if full.own else 'there are'} too many calls under way; end some, or try again in {CALLS_RETRY} s"
+        raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS", message, retry_after=CALLS_RETRY) from None
+    try:
+        yield
+    finally:
+        places.leave(who)
 
 
 @cache

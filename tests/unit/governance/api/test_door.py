@@ -12,7 +12,17 @@ from grpc import StatusCode
 
 from headrace.contracts import protocol
 from headrace.contracts.api import jobs_pb2, pools_pb2, tenants_pb2
-from headrace.governance.api.door import DETAILS, OPEN, SEQUENCE, Door, tenant_of
+from headrace.governance.api.door import (
+    CALLS_MAX,
+    CALLS_OF_A_CALLER,
+    CALLS_OF_A_TENANT,
+    CALLS_OF_TENANTS,
+    DETAILS,
+    OPEN,
+    SEQUENCE,
+    Door,
+    tenant_of,
+)
 from headrace.governance.api.server import Methods, handlers
 from headrace.identity.caller import Caller, Role, Unauthenticated
 from headrace.identity.roles import NOT_YOURS, TABLE
@@ -207,6 +217,38 @@ async def test_a_list_of_a_tenant_that_is_not_there_is_not_found_by_the_provider
         ("acme", "root"): None,
         ("acme", "boss"): None,
     }
+
+
+async def test_calls_that_wait_for_a_sequence_count_and_one_caller_leaves_room_for_others_of_its_tenant(monkeypatch):
+    monkeypatch.setattr("headrace.governance.api.door.CALLS_OF_A_CALLER", 1)
+    gate, at = asyncio.Event(), office()
+
+    async def reach(_sequence, _within):
+        await gate.wait()
+
+    async def handle(_request, call):
+        return call.caller.handle
+
+    monkeypatch.setattr(at, "reach", reach, raising=False)
+    verifier = Verifier()
+    serve = Door(at, verifier).unary("ListJobs", handle)
+    waiting = jobs_pb2.ListJobsRequest(parent="tenants/acme", min_sequence="999")
+    first = asyncio.create_task(serve(waiting, Context(GOOD)))
+    await asyncio.sleep(0)
+    second = Context(GOOD)
+    assert await serve(waiting, second) is None
+    assert second.ended == (
+        StatusCode.RESOURCE_EXHAUSTED,
+        "you have too many calls under way; end some, or try again in 1 s",
+    )
+    verifier.answer = Caller(Role.TENANT_MEMBER, "acme", "bob")
+    assert await serve(jobs_pb2.ListJobsRequest(parent="tenants/acme"), Context(GOOD)) == "bob"
+    gate.set()
+    assert await first == "alice"
+
+
+def test_tenants_together_leave_room_for_the_providers_calls():
+    assert CALLS_OF_A_CALLER < CALLS_OF_A_TENANT < CALLS_OF_TENANTS < CALLS_MAX
 
 
 async def test_one_tenant_does_not_take_all_the_calls_that_there_may_be(monkeypatch):
