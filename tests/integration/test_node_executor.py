@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -184,6 +185,32 @@ async def test_when_the_executor_is_killed_its_jobs_run_on_and_the_next_one_take
     assert (await feed.read_log(job)).data == "begun\non\n"
     assert feed.count(LeaseStartedV1) == feed.count(LeaseEndedV1) == 2
     await until(lambda: not list((node.data / "kept").iterdir()))
+
+
+async def test_what_a_job_ran_is_not_on_the_node_after_its_end_also_where_the_executor_was_killed_meanwhile(feed, node) -> None:
+    """Its values are on the disk for as long as a next executor needs them, and no longer."""
+    script = "while [ ! -e $HEADRACE_CONTROL_DIR/../release ]; do sleep 0.01; done"
+    job = await feed.start(0, "sh", "-c", script, env={"KEY": "a-secret-value"})
+    await feed.started(job)
+    assert b"a-secret-value" in on_disk(node.data)
+    await node.end(signal.SIGKILL)
+    (node.data / "leases" / "release").touch()
+    await until(lambda: "\nended 0 " in (node.data / "kept" / f"{job}.1.0").read_text())
+    node.start()
+    await feed.ended(job)
+    await until(lambda: b"a-secret-value" not in on_disk(node.data))
+    other = await feed.start(1, "true", env={"KEY": "a-secret-value"})
+    await feed.ended(other)
+    await until(lambda: b"a-secret-value" not in on_disk(node.data))
+
+
+def on_disk(data: Path) -> bytes:
+    """The bytes of all files of a node."""
+    found = b""
+    for path in data.rglob("*"):
+        with contextlib.suppress(OSError):  # gone meanwhile, or a directory
+            found += path.read_bytes()
+    return found
 
 
 async def test_a_ladder_goes_on_where_it_was_when_the_executor_was_killed(feed, node) -> None:

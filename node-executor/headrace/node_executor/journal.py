@@ -5,6 +5,11 @@ death of the executor, not of the machine, with which the jobs die as well: of w
 started, and they are not started anew (`contracts.orders`). Facts are in it until the ledger has them, so it is the spool
 of a node whose bus is away, too. Memory is the truth while we live: a line that could not be written makes the file be written anew. It is
 also rewritten, with what is open only, at the start and when it has grown.
+
+What a lease runs (its command and environment, which may hold secrets) is forgotten with its end, before the ledger has that; the lines
+that have it leave the file soon after (`clean`), and at the next start at the latest. So after the end of the last lease of a person
+nothing of it is here, and an erasure, which is refused before that, has nothing to remove from nodes. The new file replaces the old one
+whole, so that a crash at any moment leaves one of the two.
 """
 
 from __future__ import annotations
@@ -94,6 +99,7 @@ class Journal:
         self.sending: Sending | None = None
         self.last = 0
         self.found = os.path.exists(path)
+        self._stale = False
         self._read()
         self._descriptor = -1
         self._size = 0
@@ -129,9 +135,23 @@ class Journal:
         if self._size > self._rewrite_at and len(self.unsent) < count + 1_000:
             self._try_to_rewrite()
 
+    def clean(self) -> bool:
+        """Write the file anew if it has what leases ran that are over; whether it did. Never raises: it is tried again the next time.
+
+        Facts that wait for the ledger are synced, because those that were written long ago would otherwise be lost with the machine.
+        """
+        if not self._stale:
+            return False
+        try:
+            self._rewrite(synced=bool(self.unsent))
+        except OSError:
+            return False
+        return True
+
     def close(self) -> None:
         """The executor goes; more than once does no harm."""
         if self._descriptor >= 0:
+            self.clean()
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -153,7 +173,7 @@ class Journal:
         elif isinstance(step, Open):
             self.open[step.order.lease] = step
         elif isinstance(step, Forgotten):
-            self.open.pop(step.lease, None)
+            self._stale |= self.open.pop(step.lease, None) is not None
         elif step.lease in self.open:
             found = self.open[step.lease]
             found.ladder, found.told_at = step.ladder, step.at
@@ -167,7 +187,8 @@ class Journal:
         if isinstance(fact, LeaseStartedV1):
             found.started = True
         elif isinstance(fact, LeaseEndedV1):
-            found.ended = True
+            found.ended, found.order = True, _without_texts(found.order)
+            self._stale = True
         else:
             found.suspended, found.ladder = isinstance(fact, LeaseSuspendedV1), None
 
@@ -206,7 +227,7 @@ class Journal:
         except OSError:
             return
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, *, synced: bool = False) -> None:
         fresh = f"{self._path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600)
@@ -214,13 +235,15 @@ class Journal:
         try:
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(content)
+            if synced:
+                os.fsync(descriptor)
             os.rename(fresh, self._path)
         except OSError:
             os.close(descriptor)
             raise
         if self._descriptor >= 0:
             os.close(self._descriptor)
-        self._descriptor, self._size, self._whole = descriptor, len(content), True
+        self._descriptor, self._size, self._whole, self._stale = descriptor, len(content), True, False
 
     def _read(self) -> None:
         try:
@@ -234,3 +257,19 @@ class Journal:
             except (msgspec.DecodeError, RecursionError):
                 continue
             self._fold(step)
+
+
+def _without_texts(order: StartOrder) -> StartOrder:
+    """What is known of a lease that is over: which one it was, and what it held."""
+    return StartOrder(
+        lease=order.lease,
+        job=order.job,
+        attempt=order.attempt,
+        rank=order.rank,
+        replicas=order.replicas,
+        granted=order.granted,
+        devices=order.devices,
+        amounts=order.amounts,
+        command=(),
+        account=order.account,
+    )

@@ -64,14 +64,14 @@ STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
 """Seconds that the last facts get to reach the ledger; after that the journal keeps them for the next start."""
 
-
 OVERTIME = 5.0
 """Seconds past the grace in which killed processes have to disappear."""
-
 PRUNE_EVERY = 600.0
 LOOK_AT_SLICES_EVERY = 10.0
 MEASURE_EVERY, MEASURE_PART, MEASURE_PAUSE_MAX = 5.0, 20.0, 300.0
 """Seconds between two looks at how large working directories are; and at most a twentieth of the time."""
+CLEAN_EVERY, CLEAN_PART = 1.0, 50.0
+"""Seconds for which the journal may have what a lease ran after its end; and at most a fiftieth of the time."""
 
 LEVEL = "HEADRACE_LOG_LEVEL"
 
@@ -174,6 +174,7 @@ async def _serve(settings: Settings, equipment: Equipment, watching: Watching, s
         *([] if enclosing.fences.quick else [asyncio.ensure_future(_keep_looking_at_slices(enclosing))]),
         asyncio.ensure_future(keep_reconciling(equipment)),
         asyncio.ensure_future(_keep_pruning(executor, Kept(settings.keep, settings.keep_logs))),
+        asyncio.ensure_future(_keep_clean(journal)),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
     try:
@@ -245,6 +246,13 @@ async def _keep_pruning(executor: Executor, kept: Kept) -> None:
         with contextlib.suppress(OSError):
             await executor.prune(kept)
         await asyncio.sleep(PRUNE_EVERY)
+
+
+async def _keep_clean(journal: Journal) -> None:
+    while True:
+        began = time.monotonic()
+        journal.clean()
+        await asyncio.sleep(max(CLEAN_EVERY, CLEAN_PART * (time.monotonic() - began)))
 
 
 def _equipment(settings: Settings, lock: int, watching: Watching) -> Equipment:

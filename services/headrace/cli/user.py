@@ -23,7 +23,9 @@ def add(nouns: Nouns) -> None:
 
         No record is touched. The handle stays in the records, and in tables and files made of them, so let it be no name; audit, books,
         jobs and FEED say the same pseudonym in its place, whatever moment they speak of (what FEED has said goes within 10 minutes).
-        First take the person out of groups, and cancel their jobs. Backups from before hold the key: destroy them.""",
+        First take the person out of groups, and cancel their jobs. Backups from before hold the key: destroy them. Nodes remove what a
+        job ran (command, environment) from their disks when it ends; a node that is down has that until it starts again. Output
+        and files of jobs stay on nodes as long as --keep of `headrace node run` says, checkpoints until they are removed by hand.""",
     )
     verb.add_argument("name", metavar="[TENANT/]USER")
     verb.add_argument("--yes", action="store_true", help="do it: there is no way back")

@@ -181,6 +181,9 @@ class Stage:
     def rungs(self) -> list[tuple[str, str]]:
         return [(fact.rung, fact.result) for fact in self.said(LeaseRungV1)]
 
+    def journal_bytes(self) -> bytes:
+        return self.path("journal").read_bytes()
+
     def path(self, *parts: str) -> Path:
         return self.directory.joinpath(*parts)
 
@@ -508,6 +511,20 @@ async def test_a_start_that_nobody_stated_is_stated_by_the_next_executor(stage, 
     stage.journal.began(make_order())
     later = again(stage, NAME)
     assert later.facts == [LeaseStartedV1(job=JOB, attempt=1, at=7, isolation="simulated")]
+    later.journal.close()
+
+
+async def test_a_node_that_was_down_when_its_job_was_given_up_forgets_what_it_ran(stage, make_order) -> None:
+    """Erasing a person is refused while a job of theirs runs; here the ledger has it lost, and then the node returns."""
+    await stage.start(make_order(env={"KEY": "text-env"}, command=("train", "text-command")))
+    later = again(stage, NAME)
+    assert later.journal_bytes().count(b"text-") == 2
+    later.executor.handle(v.Answered(later.now(), NodeAnswer(node="gpu01", through=9, last_record=0)))
+    await later.until(lambda: "term" in later.runtime.started[0].signals)
+    later.runtime.started[0].exit(143)
+    assert [fact.outcome for fact in later.said(LeaseEndedV1)] == ["exited"]
+    later.journal.clean()
+    assert b"text-" not in later.journal_bytes()
     later.journal.close()
 
 
