@@ -6,18 +6,15 @@ from hypothesis import given
 
 from headrace.allocator.decide import Allocator
 from headrace.contracts.durations import HOUR
-from headrace.contracts.facts import CheckpointRegisteredV1, GrowthEndedV1, GrowthRequestedV1, HoldLiftedV1, HoldPlacedV1
+from headrace.contracts.facts import CheckpointRegisteredV1
 from headrace.contracts.writers import ALLOCATOR, PREEMPTION
 from headrace.domain.fold.ledger import Ledger
 from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
 from tests.properties.histories import QUIET_AT, scenarios
+from tests.properties.rest import GROWTH, unrest
 from tests.unit.domain.snapshot import differences, kept, naive, snapshot
-
-ASKS_NOTHING_OF_ANYBODY = (CheckpointRegisteredV1, GrowthRequestedV1, GrowthEndedV1, HoldPlacedV1, HoldLiftedV1)
-"""What is said at rest: work is saved; who waits for nodes that nobody creates asks for them again, less and less often (R31, R38); units
-are kept for a job that waits, and let go again after a while (R16)."""
 
 
 def play(world: World) -> World:
@@ -64,8 +61,7 @@ def test_every_history_keeps_the_promises_and_comes_to_rest(scenario) -> None:
     world = play(Checked(scenario, judged=False))
 
     assert Auditor().read_all(world.log.messages_after(0)) == []
-    late = [fact for stated in world.history for fact in stated.facts if stated.at > QUIET_AT - 6 * HOUR]
-    assert [fact for fact in late if not isinstance(fact, ASKS_NOTHING_OF_ANYBODY)] == []
+    assert unrest(world.history, QUIET_AT - 6 * HOUR, also=(CheckpointRegisteredV1, *GROWTH)) == []
     assert [
         decider.decide(world.now) for decider in (world.admission, world.deciders[ALLOCATOR], world.deciders[PREEMPTION])
     ] == [(), (), ()]

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from hypothesis import given
 
 from headrace.contracts.durations import HOUR
-from headrace.contracts.facts import HoldLiftedV1, HoldPlacedV1
 from headrace.contracts.writers import ALLOCATOR
 from headrace.domain.job_states import JobState
 from headrace.domain.jobs import JobRecord
@@ -29,6 +28,7 @@ from tests.properties.campaign import histories
 from tests.properties.crowded import crowded
 from tests.properties.histories import QUIET_AT, scenarios
 from tests.properties.reclaim_oracle import Oracle
+from tests.properties.rest import unrest
 
 CANDIDATES_MAX = 7
 
@@ -96,8 +96,7 @@ def test_whoever_shares_out_small_pools_gets_back_what_is_reserved_within_every_
         pass
 
     assert Auditor().read_all(world.log.messages_after(0)) == []
-    late = [fact for stated in world.history for fact in stated.facts if stated.at > QUIET_AT - 6 * HOUR]
-    assert [fact for fact in late if not isinstance(fact, HoldPlacedV1 | HoldLiftedV1)] == []
+    assert unrest(world.history, QUIET_AT - 6 * HOUR) == []
 
 
 @histories()

@@ -86,6 +86,7 @@ class MemoryJournal(Journal):
         self.unsent = deque()
         self.sending = None
         self.last = 0
+        self._stale = False
         self._read()
         if not disk.full:
             self._rewrite()
@@ -102,14 +103,14 @@ class MemoryJournal(Journal):
         self._write([msgspec.json.encode(step)])
         self._whole = True
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, *, synced: bool = False) -> None:
         kept, self._disk.lines = self._disk.lines, []
         try:
             self._write([msgspec.json.encode(step) for step in self.steps()])
         except OSError:
             self._disk.lines = kept
             raise
-        self._whole = True
+        self._whole, self._stale = True, False
 
     def _write(self, lines: list[bytes]) -> None:
         if self._disk.full:

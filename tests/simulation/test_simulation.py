@@ -162,7 +162,7 @@ class TestWhatIsFound:
 
     def test_an_executor_that_forgets_what_it_has_begun(self, monkeypatch):
         monkeypatch.setattr(Journal, "began", lambda self, order: None)
-        assert "has several owners at once" in found(9).violations[0]
+        assert "has several owners at once" in found(23).violations[0]
 
     def test_a_node_that_lets_go_of_nothing_that_was_taken_from_it(self, monkeypatch):
         honest = life.stop
@@ -172,7 +172,7 @@ class TestWhatIsFound:
                 honest(lease, ladder, at, out)
 
         monkeypatch.setattr(nodes.life, "stop", deaf)
-        assert "still runs" in " ".join(found(39).violations)
+        assert "still runs" in " ".join(found(80).violations)
 
     def test_a_fold_that_forgets_a_release(self, monkeypatch):
         honest = HANDLERS[f.LeaseEndedV1]
