@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to type does what it says."""
+"""What the README and the guide tell a newcomer to type does what they say."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any
 import duckdb
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+GUIDE = ROOT / "docs/guide.md"
 
 
 def tour() -> list[list[str]]:
     """The arguments of each `headrace` command of the five-minute tour, in order."""
-    text = (
-        README.read_text(encoding="utf-8").partition("## Five minutes with it")[2].partition("A job can also be submitted")[0]
-    )
+    text = GUIDE.read_text(encoding="utf-8").partition("## Five minutes with it")[2].partition("A job can also be submitted")[0]
     return [shlex.split(line, comments=True)[1:] for line in re.findall(r"^headrace .*$", text, flags=re.MULTILINE)]
 
 
 def over_http(api: str, environment: dict[str, str]) -> list[Any]:
     """What the commands of the part about HTTP answer, in order, as a shell reads them."""
-    (script,) = re.findall(r"### The same over HTTP.*?```sh\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (script,) = re.findall(r"### The same over HTTP.*?```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
     ours = f'headrace() {{ "{sys.executable}" -m headrace.cli "$@"; }}; python() {{ "{sys.executable}" "$@"; }}'
     text = "\n".join(("set -euo pipefail", ours, script.replace("http://127.0.0.1:8080", api)))
-    done = subprocess.run(["bash", "-c", text], cwd=README.parent, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(["bash", "-c", text], cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return [json.loads(line) for line in done.stdout.splitlines() if line]
 
@@ -47,7 +47,7 @@ def test_every_command_of_the_tour_works_when_pasted(headrace, environment):
     assert said["logs --user"] == "on gpu0:0.5\n"
     assert re.search(r"^state +pending$", said["why --user"], flags=re.MULTILINE)
     data = Path(environment["HEADRACE_DATA"])
-    (query,) = re.findall(r"```sql\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (query,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
     query = query.partition(";")[0].replace("'archive/", f"'{data}/archive/").replace("'acme'", "'default'")
     with duckdb.connect() as asking:
         kinds = {kind for (kind,) in asking.sql(f"SELECT kind FROM ({query})").fetchall()}
@@ -61,6 +61,17 @@ def test_every_command_of_the_tour_works_when_pasted(headrace, environment):
     assert usage["lines"]
 
 
+def test_every_command_of_the_readme_is_in_the_guide_as_well():
+    def commands(path: Path) -> set[str]:
+        return {
+            line.partition("  #")[0].rstrip()
+            for line in re.findall(r"^headrace .*$", path.read_text("utf-8"), flags=re.MULTILINE)
+        }
+
+    assert commands(README) - commands(GUIDE) == set()
+    assert len(README.read_text("utf-8").splitlines()) <= 150
+
+
 def test_the_scenario_that_the_readme_names_holds(headrace):
-    done = headrace("simulate", str(README.parent / "tests/scenarios/V02.yaml"))
+    done = headrace("simulate", str(ROOT / "tests/scenarios/V02.yaml"))
     assert (done.returncode, done.stderr) == (0, "")

@@ -120,7 +120,7 @@ def test_the_answer_in_the_readme_is_what_is_answered(monkeypatch, capsys):
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.chdir(ROOT)
-    block = (ROOT / "README.md").read_text(encoding="utf-8").partition("```\n$ headrace simulate")[2].partition("```")[0]
+    block = (ROOT / "docs/guide.md").read_text(encoding="utf-8").partition("```\n$ headrace simulate")[2].partition("```")[0]
     command, _, answer = block.partition("\n")
     assert main(["simulate", *command.split()]) == 0
     assert capsys.readouterr().out == answer
