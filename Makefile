@@ -7,7 +7,7 @@ BIN := $(PLACE)/bin
 INSTALLED := $(PLACE)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 DISTRIBUTIONS := contracts services node-executor
-INSTALLING := tests/integration tests/end_to_end
+INSTALLING := tests/end_to_end tests/integration
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo docs test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
