@@ -118,8 +118,8 @@ async def test_a_program_that_polls_the_preempt_file_has_its_grace_and_the_next_
     await yields(feed, node, second, resumed="7")
 
 
-async def test_the_program_on_the_front_page_saves_and_goes_on(feed, node) -> None:
-    page = (Path(__file__).parents[2] / "README.md").read_text()
+async def test_the_program_on_the_guide_saves_and_goes_on(feed, node) -> None:
+    page = (Path(__file__).parents[2] / "docs/guide.md").read_text()
     blocks = [part.partition("```")[0] for part in page.split("```sh\n")[1:]]
     program = next(block for block in blocks if "HEADRACE_PREEMPT_FILE" in block)
     first = await feed.start(0, "sh", "-c", f"echo from 0; {program}")
