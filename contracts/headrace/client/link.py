@@ -1,6 +1,6 @@
 """The connection to the bus: questions that are answered or refused within seconds, and subjects to listen to.
 
-The feed is heard over a second connection, opened when it is first needed: the servers let nobody who listens there publish.
+The feed needs a second connection, opened on first use, because the servers let a connection publish or receive the feed, not both.
 
 Strategy: NATS tells a publisher that it may not publish by a complaint beside the stream of messages, not by an answer. So whatever is
 asked is remembered by its subject until it is answered, and a complaint about that subject is its answer.

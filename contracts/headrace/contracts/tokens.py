@@ -79,7 +79,7 @@ class ApproveNodeRequest(Value, frozen=True, kw_only=True):
 
 
 class StorageReport(Value, frozen=True, kw_only=True):
-    """From *callout* to *governance* `storage`: what streams take on the fullest NATS server, and what they may; bytes."""
+    """From *callout* to *governance* `storage`: bytes used by streams on the NATS server with the least room, and its limit."""
 
     used: int
     limit: int

@@ -16,7 +16,7 @@ class InstallationLevelV1(Fact, frozen=True, kw_only=True, tag="installation.lev
 
 
 class StorageStatedV1(Fact, frozen=True, kw_only=True, tag="storage.stated.v1"):
-    """How much the streams take on the fullest NATS server, and how much they may, in bytes; stated when that becomes scarce or is no more.
+    """Storage of the NATS server with the least room, in bytes; stated when it becomes scarce and when it no longer is.
 
     While it is `scarce`, no job is admitted: what is left is kept for the records of what runs, for administrators, and for making room.
     Stated from level 2 on.

@@ -213,6 +213,7 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
     """The container, from its image to its end. Raises `Lost`."""
     name, output = spec["name"], Output(spec["printed"])
     asked = threading.Event()
+    printing: threading.Thread | None = None
     if "create" in spec:
         engine.pull(spec["create"]["Image"])
         engine.remove(name)
@@ -223,10 +224,10 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
         printing.start()
         if not ready.wait(ANSWERS_WITHIN):
             raise EngineError(0, f"the container engine at {engine.path} does not give the output of a container")
-        engine.call("POST", f"/containers/{name}/start")
+        if not start(engine, name):
+            printing = None
     else:
         signal.signal(signal.SIGTERM, lambda *_: asked.set())
-        printing = None
     tell(spec["told"], "started")
     threading.Thread(target=pass_on_sigterm, args=(engine, name, asked), daemon=True).start()
     code = None if printing is None else watch(engine, name, printing)
@@ -238,6 +239,25 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
             os.write(1, b"[headrace] it used all of its memory, and the kernel killed it\n")
         engine.remove(name, ANSWERS_WITHIN)
     return code
+
+
+def start(engine: Engine, name: str) -> bool:
+    """Start the container; False where the engine went away meanwhile, so that the output is in its log only. It is never started twice."""
+    until, undisturbed = time.monotonic() + ANSWERS_WITHIN, True
+    while True:
+        try:
+            if (
+                undisturbed
+                or engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]["Status"] == "created"
+            ):
+                engine.call("POST", f"/containers/{name}/start")
+        except EngineError as error:
+            if error.status or time.monotonic() > until:
+                raise
+            undisturbed = False
+            time.sleep(LOOK_EVERY)
+        else:
+            return undisturbed
 
 
 def watch(engine: Engine, name: str, printing: threading.Thread) -> int | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from headrace.node_executor.runtimes.container_run import Engine, EngineError, NoImage, blamed, tell
+from headrace.node_executor.runtimes import container_run
+from headrace.node_executor.runtimes.container_run import Engine, EngineError, NoImage, blamed, start, tell
 from tests.mock_engine import Engine as Played
 
 
@@ -44,3 +47,27 @@ def test_what_is_not_there_needs_no_end(tmp_path) -> None:
 def test_it_is_told_whole(tmp_path) -> None:
     tell(str(tmp_path / "told"), "started")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("told", "started")]
+
+
+class Restarted(Engine):
+    """An engine that goes away during the first start; `state`: in which state the container is when it is there again."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__("")
+        self.state = state
+        self.starts = 0
+
+    def call(self, method: str, where: str, body: object = None, timeout: float | None = None) -> Any:
+        if method == "GET":
+            return {"State": {"Status": self.state}}
+        self.starts += 1
+        if self.starts == 1:
+            raise EngineError(0, "it does not answer")
+        return None
+
+
+@pytest.mark.parametrize(("state", "starts"), [("running", 1), ("exited", 1), ("created", 2)])
+def test_a_container_whose_engine_goes_away_while_it_is_started_is_started_once(monkeypatch, state, starts) -> None:
+    monkeypatch.setattr(container_run, "LOOK_EVERY", 0.0)
+    engine = Restarted(state)
+    assert [start(engine, "x"), engine.starts] == [False, starts]
