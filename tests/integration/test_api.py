@@ -181,20 +181,27 @@ def provider() -> Iterator[Provider]:
     made.server.server_close()
 
 
-@pytest.fixture(scope="module")
-def api(provider: Provider) -> Iterator[Api]:
+@contextmanager
+def installation(issuers: str = "") -> Iterator[Api]:
+    """A whole installation with the documents of these tests, until the block ends."""
     with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
         made = Api(Path(folder) / "data")
-        made.issuers = provider.issuers
+        made.issuers = issuers
         try:
             made.up()
             made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "the first day"})
-            for user, tenant in (("boss", "acme"), ("alice", "acme"), ("chief", "emca"), ("eve", "emca")):
-                made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
-            made.tokens["ci"] = made.run("token", "create", "--service-account", "ci", "--tenant", "acme").strip()
             yield made
         finally:
             subprocess.run([*HEADRACE, "down", "--now"], env=made.env(), capture_output=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def api(provider: Provider) -> Iterator[Api]:
+    with installation(provider.issuers) as made:
+        for user, tenant in (("boss", "acme"), ("alice", "acme"), ("chief", "emca"), ("eve", "emca")):
+            made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
+        made.tokens["ci"] = made.run("token", "create", "--service-account", "ci", "--tenant", "acme").strip()
+        yield made
 
 
 # ---- documents ----

@@ -6,11 +6,8 @@ import asyncio
 import http.client
 import json
 import socket
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +17,7 @@ from nats.aio.client import Client
 from headrace.callout.census import PERSON_CONNECTIONS
 from headrace.client.wishing import new_job_id
 from headrace.contracts.tokens import FEED_SUFFIX, inbox_prefix
-from tests.integration.test_api import DOCUMENTS, HEADRACE, Api
+from tests.integration.test_api import Api, installation
 from tests.integration.test_attacks_floods import Crowd
 from tests.patience import PATIENCE
 
@@ -30,22 +27,16 @@ NAME = "tenants/emca"
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     """Two tenants with a job each: alice and boss of acme, eve of emca."""
-    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
-        made = Api(Path(folder) / "data")
-        try:
-            made.up()
-            made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS})
-            for user, tenant in (("boss", "acme"), ("alice", "acme"), ("eve", "emca")):
-                made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
-            made.tokens["node"] = made.run("token", "create", "--node", "gpu01").strip()
-            made.tokens["gone"] = made.run("token", "create", "--user", "alice", "--tenant", "acme", "--reason", "lost").strip()
-            (lost,) = [one["id"] for one in json.loads(made.run("token", "list", "--json"))][:1]
-            made.run("token", "revoke", lost)
-            (job,) = made.submit("eve", "emca", ["sleep", "600"])
-            made.until("eve", job["name"], "running")
-            yield made
-        finally:
-            subprocess.run([*HEADRACE, "down", "--now"], env=made.env(), capture_output=True, check=False)
+    with installation() as made:
+        for user, tenant in (("boss", "acme"), ("alice", "acme"), ("eve", "emca")):
+            made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
+        made.tokens["node"] = made.run("token", "create", "--node", "gpu01").strip()
+        made.tokens["gone"] = made.run("token", "create", "--user", "alice", "--tenant", "acme", "--reason", "lost").strip()
+        (lost,) = [one["id"] for one in json.loads(made.run("token", "list", "--json"))][:1]
+        made.run("token", "revoke", lost)
+        (job,) = made.submit("eve", "emca", ["sleep", "600"])
+        made.until("eve", job["name"], "running")
+        yield made
 
 
 POLICY = {"policy": {"name": f"{NAME}/policies/mine", "group": "dev", "profiles": [{"name": "half"}]}}

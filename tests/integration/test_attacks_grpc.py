@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +14,7 @@ from grpc import StatusCode
 from grpc_reflection.v1alpha import reflection_pb2
 
 from headrace.contracts.api import jobs_pb2, policies_pb2, system_pb2, tenants_pb2
-from tests.integration.test_api import DOCUMENTS, HEADRACE, Api
+from tests.integration.test_api import Api, installation
 from tests.patience import PATIENCE
 
 ME = "/headrace.v1.System/GetCaller"
@@ -28,17 +25,11 @@ REFLECT = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
-    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
-        made = Api(Path(folder) / "data")
-        try:
-            made.up()
-            made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS})
-            for user, tenant in (("boss", "acme"), ("alice", "acme"), ("eve", "emca")):
-                made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
-            made.tokens["node"] = made.run("token", "create", "--node", "gpu01").strip()
-            yield made
-        finally:
-            subprocess.run([*HEADRACE, "down", "--now"], env=made.env(), capture_output=True, check=False)
+    with installation() as made:
+        for user, tenant in (("boss", "acme"), ("alice", "acme"), ("eve", "emca")):
+            made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
+        made.tokens["node"] = made.run("token", "create", "--node", "gpu01").strip()
+        yield made
 
 
 @pytest.fixture
