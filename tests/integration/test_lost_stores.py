@@ -84,7 +84,7 @@ def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(m
     machine.until(lambda: "keys of what jobs run are missing" in machine.run("status").stderr)
     machine.until(lambda: [machine.job(job)["state"] for job in jobs] == ["pending"] * 3)
     for job in jobs:
-        assert "is missing, so what it runs cannot be read" in machine.done("why", job)
+        machine.until(lambda job=job: "is missing, so what it runs cannot be read" in machine.done("why", job))
     shutil.copytree(machine.data / "away", machine.data / "keys", dirs_exist_ok=True)
 
     machine.released.touch()

@@ -45,6 +45,8 @@ LINES_MAX = 20
 WITHIN_MAX = 600.0
 """Seconds from the question to its answer, however late the caller's own deadline is."""
 RETRY_AFTER = 30
+_FOR_WANT_OF_MEMORY = ("SIGSEGV", "SIGBUS", "SIGABRT")
+"""Signals that end a process where its stack cannot grow, or a library does not look whether it got the memory that it asked for."""
 _RANKS = {role: rank for rank, role in enumerate(Role)}
 """Roles stand there in the order in which they are served: the provider's administrators, then who looks at everything, then tenants'."""
 
@@ -157,14 +159,20 @@ async def _ask(player: Sequence[str], question: WhatIfQuestion) -> WhatIfAnswer:
         said, _ = await asyncio.to_thread(process.communicate, encode(question))
         return decode(said, WhatIfAnswer)
     except Malformed:
-        limit = memory_limit(os.environ)
-        raise Fault(
-            StatusCode.RESOURCE_EXHAUSTED, "NO_ANSWER", f"it ended without an answer; most likely {limit.way_out}"
-        ) from None
+        raise _ended(process.returncode) from None
     finally:
         if process.returncode is None:  # the thread that waits for it takes notice
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def _ended(code: int | None) -> Fault:
+    """Why a process that has written no answer ended; `code`: its exit status, less than 0 for the number of a signal."""
+    way_out = memory_limit(os.environ).way_out
+    for name in _FOR_WANT_OF_MEMORY:
+        if code == -signal.Signals[name]:
+            return Fault(StatusCode.RESOURCE_EXHAUSTED, TOO_LARGE, f"its process was ended by {name}; most likely {way_out}")
+    return Fault(StatusCode.RESOURCE_EXHAUSTED, "NO_ANSWER", f"it ended without an answer; most likely {way_out}")
 
 
 def _started(player: Sequence[str]) -> subprocess.Popen[bytes]:

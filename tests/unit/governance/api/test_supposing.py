@@ -156,6 +156,18 @@ async def test_why_there_is_no_answer_is_told(answer, told, fields):
     assert [violation.field for violation in raised.value.violations] == fields
 
 
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGABRT"])
+async def test_a_process_that_dies_by_a_signal_as_for_want_of_memory_is_told_as_too_large(name):
+    dies = f"import os, resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), signal.{name})"
+    with pytest.raises(Fault) as raised:
+        await Supposing((sys.executable, "-c", dies)).what_if(request(OWN), call())
+    assert (raised.value.code.name, raised.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")
+    assert raised.value.message == (
+        f"its process was ended by {name}; most likely each of its two plays may take 4GiB of memory and needs more: ask for a "
+        "shorter time or fewer jobs; the provider can raise HEADRACE_WHATIF_MEMORY and start governance again"
+    )
+
+
 @pytest.mark.parametrize(
     "changes",
     [
