@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from nats.aio.client import Client
 
-from headrace.callout.census import PERSON_CONNECTIONS
 from headrace.client.wishing import new_job_id
-from headrace.contracts.tokens import FEED_SUFFIX, inbox_prefix
+from headrace.contracts.tokens import FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
 from tests.integration.test_api import Api, installation
 from tests.integration.test_attacks_floods import Crowd
 from tests.patience import PATIENCE

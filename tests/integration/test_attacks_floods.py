@@ -13,9 +13,8 @@ import pytest
 
 from headrace.bus.accounts import CONNECTIONS
 from headrace.bus.log import LogRefused
-from headrace.callout.census import PERSON_CONNECTIONS
 from headrace.contracts import facts as f
-from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, TokenRole
+from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, PERSON_CONNECTIONS, TokenRole
 from tests.integration.doors import gone, site
 from tests.integration.test_attacks import enters
 from tests.patience import PATIENCE

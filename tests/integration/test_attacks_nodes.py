@@ -162,7 +162,9 @@ async def test_while_storage_is_scarce_only_new_jobs_are_refused(api: Api) -> No
         def audited() -> bool:
             """Whether the audit log, which follows the ledger, says both: last that jobs are admitted again."""
             log = api.run("audit", "log", "--all-tenants", "--kind", "storage")
-            return "streams take 95 of 100 bytes: no job is admitted" in log and "jobs are admitted again" in log.splitlines()[-1]
+            return (
+                "streams take 95 of 100 bytes: no job is admitted" in log and "jobs are admitted again" in log.splitlines()[-1]
+            )
 
         await asyncio.to_thread(until, audited)
     finally:

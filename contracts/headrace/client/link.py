@@ -24,7 +24,7 @@ from headrace.client.endpoint import Door
 from headrace.client.errors import Refused, Unreachable
 from headrace.client.wire import Wire
 from headrace.contracts.reach import ping_interval, servers
-from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, inbox_prefix
+from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
 from headrace.contracts.trust import Distrust, trust
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Link:
                 raise Refused(
                     "NOT_ALLOWED",
                     f"NATS at {url} does not let {login.name!r} in: look at its password, or ask for a new token;"
-                    " if it has 64 connections open, close some",
+                    f" if it has many connections open (at most {PERSON_CONNECTIONS}, fewer with many tenants), close some",
                 ) from None
             raise Unreachable(f"NATS at {url} does not answer. Is Headrace up? `headrace up` starts it") from None
         self._nats.options["allow_reconnect"] = True

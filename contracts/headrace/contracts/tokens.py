@@ -26,6 +26,9 @@ FEED_SUFFIX = "_feed"
 FEED_SUBSCRIPTIONS = 8
 """Max subscriptions of such a connection; the server ends it if there are more."""
 
+PERSON_CONNECTIONS = 64
+"""Max connections of one person or service account in each account of NATS that has people; less where there are many tenants."""
+
 NODE_TENANT = ""
 PROVIDER_TENANT = "default"
 
@@ -94,8 +97,8 @@ class PauseRequest(Value, frozen=True, kw_only=True):
 class TokenRequest(Value, frozen=True, kw_only=True):
     """To *governance* `token-create`: a token for a user, a service account, a node, or an administrator of the installation.
 
-    `lifetime` in microseconds, 0 for the usual one. `claims`: how much of what a node says of itself is believed; without them nothing is,
-    until an operator approves it, and what was approved before stays.
+    `lifetime` in microseconds, 0 for the usual one. `claims`: how much of what a node says of itself is believed. Fields that are not said
+    keep what was approved before; without that nothing is believed until an operator approves it.
     """
 
     role: str

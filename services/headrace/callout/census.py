@@ -6,8 +6,8 @@ No message says that a connection has ended. So the count only rises until it sa
 at most once a second, and connections that they do not list are forgotten, but for those let in so lately that they may not stand in the
 list yet.
 
-Limits: an account's connections are divided by the number of tenants and one more, so that all tenants together cannot fill it. One
-bearer gets at most a quarter of its tenant's share.
+Limits: of each account `PROVIDER_CONNECTIONS` are kept for the provider's people, however many tenants there are; the tenants have equal
+shares of the rest, so that all of them together cannot fill it. One bearer gets at most a quarter of the share that it belongs to.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from headrace.bus.accounts import CONNECTIONS
 from headrace.bus.connection import Connection
 from headrace.callout.permits import Tag, read_tag
 from headrace.callout.servers import ask_all
+from headrace.contracts.tokens import PERSON_CONNECTIONS
 from headrace.identity.caller import Role
 
 WHO_IS_THERE = "$SYS.REQ.SERVER.PING.CONNZ"
@@ -35,8 +36,9 @@ LOOK_AGAIN_AFTER = 1.0
 LISTED_AFTER = 5.0
 """Seconds after which a connection that was let in stands in the servers' lists, or the server has given it up."""
 
-PERSON_CONNECTIONS = 64
-"""Max connections of one person or service account in each of the accounts that have people."""
+PROVIDER_CONNECTIONS = 128
+"""Max connections of all administrators and viewers of the provider in each account: half of `ADMINS`; the other half is the owner's."""
+PROVIDERS = (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER)
 LEAST_CONNECTIONS = 4
 """What one bearer gets in any case. A node has one connection, and for a moment two when it comes back."""
 
@@ -121,13 +123,24 @@ class Places:
         if tag.role == Role.NODE:
             most = LEAST_CONNECTIONS
         else:
-            share = CONNECTIONS[account] // (self._tenants() + 1)
+            share, whose = self._share(account, tag), _account_of(tag)
             most = min(PERSON_CONNECTIONS, max(LEAST_CONNECTIONS, share // 4))
-            if here.of_tenants[tag.tenant] >= max(LEAST_CONNECTIONS, share):
-                return f"tenant {tag.tenant} has {here.of_tenants[tag.tenant]} connections in {account} already"
+            if here.of_accounts[whose] >= max(LEAST_CONNECTIONS, share):
+                return f"{whose} has {here.of_accounts[whose]} connections in {account} already"
         if here.of_bearers[_bearer(tag)] >= most:
             return f"{tag.role} {tag.handle} has {here.of_bearers[_bearer(tag)]} connections in {account} already"
         return ""
+
+    def _share(self, account: str, tag: Tag) -> int:
+        """Max connections of the tenant, or of the provider, in an account."""
+        if tag.role in PROVIDERS:
+            return PROVIDER_CONNECTIONS
+        return (CONNECTIONS[account] - PROVIDER_CONNECTIONS) // self._tenants()
+
+
+def _account_of(tag: Tag) -> str:
+    """Whose connections are counted together. The provider's people have the tenant `default` and are not counted with that tenant."""
+    return "the provider" if tag.role in PROVIDERS else f"tenant {tag.tenant}"
 
 
 def _bearer(tag: Tag) -> tuple[str, str, str]:
@@ -141,21 +154,21 @@ class _Account:
         self.lock = asyncio.Lock()
         self.looked = -math.inf
         self.of_bearers = Counter[tuple[str, str, str]]()
-        self.of_tenants = Counter[str]()
+        self.of_accounts = Counter[str]()
         self._let_in: dict[str, tuple[Tag, float]] = {}
 
     def add(self, tag: Tag, now: float) -> None:
         if tag.connection not in self._let_in:
             self._let_in[tag.connection] = (tag, now)
             self.of_bearers[_bearer(tag)] += 1
-            self.of_tenants[tag.tenant] += 1
+            self.of_accounts[_account_of(tag)] += 1
 
     def keep(self, listed: Iterable[Tag], since: float) -> None:
         """Forget what is not listed, unless it was let in after `since`."""
         recent = [(tag, when) for tag, when in self._let_in.values() if when > since]
         self._let_in.clear()
         self.of_bearers.clear()
-        self.of_tenants.clear()
+        self.of_accounts.clear()
         for tag, when in recent:
             self.add(tag, when)
         for number, tag in enumerate(listed):

@@ -79,7 +79,11 @@ def _add_create(verbs: Nouns) -> None:
     whose.add_argument("--admin", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who runs the installation")
     whose.add_argument("--viewer", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who looks at all of it")
     verb.add_argument("--tenant", default="", help="the bearer's tenant (default: default)")
-    add_claims(verb.add_argument_group("what a node may say of itself (else `headrace node approve` is needed)"))
+    add_claims(
+        verb.add_argument_group(
+            "what a node may say of itself (else `headrace node approve` is needed); what is left out stays as it was"
+        )
+    )
     verb.add_argument(
         "--expires", type=span, default=0, metavar="SPAN", help="how long it is good (default: 30d, at most 366d)"
     )

@@ -39,6 +39,11 @@ def wrong_with(claims: NodeClaims) -> str:
     return ""
 
 
+def said_in(claims: NodeClaims | None) -> NodeClaims | None:
+    """The claims; None if none of their fields is said."""
+    return None if claims == NodeClaims() else claims
+
+
 def too_early(state: State) -> str:
     """Why nothing can be approved yet; empty where it can."""
     if state.terms.amended:
@@ -50,17 +55,15 @@ def too_early(state: State) -> str:
 
 
 def with_token(state: State, node: str, claims: NodeClaims | None, author: str, reason: str) -> tuple[f.NodeApprovedV1, ...]:
-    """What is approved by the making of a node's token. Without claims: what was approved before, or of a node that is here what it has."""
+    """What is approved by the making of a node's token: the claims, and else what was approved before, or what a node that is here has."""
     if not state.terms.amended:
         return ()
     known = state.approvals.get(node)
-    if claims is not None:
-        return (_stated(node, _changed_by(claims, NOTHING_APPROVED), author, reason),)
-    if known is not None:
-        return ()
     there = state.nodes.get(node)
     said = there.said if there is not None else None
-    return (_stated(node, approval_of(said) if said is not None else NOTHING_APPROVED, author, reason),)
+    base = known or (approval_of(said) if said is not None else NOTHING_APPROVED)
+    wanted = _changed_by(claims, base) if claims is not None else base
+    return (_stated(node, wanted, author, reason),) if wanted != known else ()
 
 
 def approving(request: ApproveNodeRequest, author: str) -> Wish:

@@ -8,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.durations import MINUTE, SECOND
 from headrace.contracts.queries import ApplyAnswer
 from headrace.contracts.records import NODE_RECORD_BYTES_MAX
+from headrace.contracts.tokens import TokenRole
 from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
@@ -70,5 +71,7 @@ def excluding(node: str, reason: str) -> Wish:
 
 
 def can_be_excluded(state: State, node: str) -> bool:
-    """Whether a node logs in with a token, and is let in."""
-    return state.terms.amended and node in state.approvals and node not in state.excluded
+    """Whether a node has a token that counts, so that it can be refused, and is let in."""
+    tokens = state.tokens.known.values()
+    has_token = any(one.role == TokenRole.NODE and one.handle == node and not one.revoked_at for one in tokens)
+    return state.terms.amended and has_token and node not in state.excluded

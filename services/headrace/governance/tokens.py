@@ -21,7 +21,7 @@ from headrace.contracts.tokens import (
     TokenView,
 )
 from headrace.domain.state import State
-from headrace.governance.approvals import too_early, with_token, wrong_with
+from headrace.governance.approvals import said_in, too_early, with_token, wrong_with
 from headrace.governance.decide import Decision, Wish
 from headrace.governance.findings import unknown
 from headrace.governance.objects import REASON_MAX
@@ -39,9 +39,10 @@ def grant_of(request: TokenRequest, name: str, now: int) -> Grant | str:
     lifetime = request.lifetime or LIFETIME
     if not SECOND <= lifetime <= LIFETIME_MAX:
         return f"expires: a token lives for 1s to {format_duration(LIFETIME_MAX)}"
-    if request.claims is not None and role is not TokenRole.NODE:
+    claims = said_in(request.claims)
+    if claims is not None and role is not TokenRole.NODE:
         return "claims: labels, GPUs and isolation belong to tokens of nodes only"
-    if request.claims is not None and (wrong := wrong_with(request.claims)):
+    if claims is not None and (wrong := wrong_with(claims)):
         return wrong
     begins = now // SECOND
     tenant = {TokenRole.NODE: NODE_TENANT, TokenRole.ADMIN: PROVIDER_TENANT, TokenRole.VIEWER: PROVIDER_TENANT}.get(
@@ -65,7 +66,8 @@ def granting(
     def wish(state: State, _now: int) -> Decision:
         if alone and grant.role not in (TokenRole.ADMIN, TokenRole.NODE):
             return _refused("NOT_ALLOWED", only_the_owner(alone))
-        if claims is not None and (early := too_early(state)):
+        said = said_in(claims)
+        if said is not None and (early := too_early(state)):
             return _refused("REFUSED", f"{early}; without claims the token can be made now, and they can be approved later")
         if not by_provider and _is_providers(state, grant):
             error = f"handle: {grant.handle} is already the handle of a provider administrator or viewer; choose another"
@@ -85,7 +87,7 @@ def granting(
             handle=grant.handle,
             expires_at=grant.expires_at * SECOND,
         )
-        approved = with_token(state, grant.handle, claims, author, reason) if grant.role is TokenRole.NODE else ()
+        approved = with_token(state, grant.handle, said, author, reason) if grant.role is TokenRole.NODE else ()
         return Decision(_changed(grant.id, "create"), (fact, *approved))
 
     return wish

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.bus.accounts import CONNECTIONS
 from headrace.callout import census
-from headrace.callout.census import Places
+from headrace.callout.census import PROVIDER_CONNECTIONS, PROVIDERS, Places
 from headrace.callout.permits import Tag
 
 ANN, BOB, OTHER = (Tag(*whose, "t1", 0, "tenant member") for whose in (("acme", "ann"), ("acme", "bob"), ("other", "ann")))
@@ -123,23 +123,37 @@ async def test_a_connection_is_counted_once_though_several_instances_are_asked_a
 
 @pytest.mark.parametrize("tenants", [1, 2, 3, 8])
 async def test_all_tenants_together_cannot_fill_an_account_and_each_gets_its_share(servers, monkeypatch, tenants):
-    monkeypatch.setitem(CONNECTIONS, "USERS", 64)
+    monkeypatch.setitem(CONNECTIONS, "USERS", PROVIDER_CONNECTIONS + 64)
     servers.tenants = tenants
     for number in range(tenants):
         for person in range(40):
             await servers.take(Tag(f"t{number}", f"u{person}", "t1", 0, "tenant member"))
-    share = 64 // (tenants + 1)
+    share = 64 // tenants
     of_tenants = [sum(tag.tenant == f"t{number}" for tag in servers.there["USERS"]) for number in range(tenants)]
     assert of_tenants == [min(share, 40)] * tenants
-    assert sum(of_tenants) < 64
+    assert sum(of_tenants) <= 64
 
 
-@pytest.mark.parametrize(("tenants", "most"), [(1, 64), (15, 64), (63, 16), (255, 4), (2_000, 4)])
+@pytest.mark.parametrize(("tenants", "most"), [(1, 64), (15, 64), (63, 15), (255, 4), (2_000, 4)])
 async def test_one_bearer_gets_a_quarter_of_its_tenants_share_at_most(monkeypatch, tenants, most):
     servers = Servers()
     servers.tenants = tenants
     said = [await servers.take(ANN) for _ in range(70)]
     assert said.count("") == most
+
+
+@pytest.mark.parametrize("tenants", [1, 63, 2_000])
+@pytest.mark.parametrize("account", ["ADMINS", "USERS", "LISTENERS"])
+async def test_the_providers_people_have_their_connections_however_many_tenants_there_are(account, tenants):
+    servers = Servers()
+    servers.tenants = tenants
+    ann, *others = (Tag("default", f"u{number}", "t1", 0, role) for number in range(3) for role in PROVIDERS)
+    said = [await servers.take(ann, account) for _ in range(40)]
+    assert said == [""] * 32 + [f"provider admin u0 has 32 connections in {account} already"] * 8
+    said = [await servers.take(one, account) for one in others for _ in range(40)]
+    assert said.count("") == 128 - 32
+    assert said[-1] == f"the provider has 128 connections in {account} already"
+    assert await servers.take(Tag("default", "u0", "t1", 0, "tenant member"), account) == ""
 
 
 async def test_administrators_and_nodes_are_counted_apart(servers):

@@ -12,13 +12,12 @@ from msgspec import structs
 
 from headrace.bus.log import LogUnavailable
 from headrace.bus.nkeys import USER, AccountKey, spell
-from headrace.callout.census import PERSON_CONNECTIONS
 from headrace.callout.permits import Tag, read_tag
 from headrace.callout.service import Door
 from headrace.contracts import facts as f
 from headrace.contracts.codec import decode, encode
 from headrace.contracts.queries import Answer, ClaimRequest
-from headrace.contracts.tokens import PauseRequest, TokenRole
+from headrace.contracts.tokens import PERSON_CONNECTIONS, PauseRequest, TokenRole
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
 from tests.unit.callout.test_questions import claims_of, question

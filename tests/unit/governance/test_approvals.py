@@ -86,6 +86,22 @@ def test_another_token_of_a_node_leaves_what_was_approved(raised):
     assert stands(raised, "own") == ("west", 2, "driver")
 
 
+def test_a_token_with_some_claims_leaves_the_rest_as_it_was_approved(raised):
+    token(raised, "gpu01", NodeClaims(labels={"site": "west"}, gpus=2, isolation="driver"))
+    more = token(raised, "gpu01", NodeClaims(gpus=4))
+    assert more.facts[1:] == (approved("gpu01", {"site": "west"}, 4, "driver", reason="new"),)
+    assert token(raised, "gpu01", NodeClaims(gpus=4)).facts[1:] == ()
+    registered(raised, "own", site="west")
+    assert token(raised, "own", NodeClaims(gpus=1)).facts[1:] == (approved("own", {"site": "west"}, 1, "driver", reason="new"),)
+
+
+def test_claims_of_which_no_field_is_said_are_none(raised):
+    token(raised, "gpu01", NodeClaims(labels={"site": "west"}, gpus=2, isolation="driver"))
+    assert token(raised, "gpu01", NodeClaims()).facts[1:] == ()
+    grant = grant_of(TokenRequest(role="user", handle="ann", claims=NodeClaims()), "t1", 10**15)
+    assert isinstance(grant, Grant)
+
+
 def test_a_field_that_is_said_is_approved_alone(raised):
     token(raised, "gpu01", NodeClaims(labels={"site": "west"}, gpus=2, isolation="driver"))
     registered(raised, "gpu01", gpus=4, site="west")

@@ -24,9 +24,11 @@ REASON = f"it wrote {VOIDS}; once its executor is in order, `headrace node uncor
 
 @pytest.fixture
 def hall(site):
-    """An installation at level 2 with a node that has a token, and one, `w1`, that has none."""
+    """An installation at level 2 with a node that has a token, and one, `w1`, that has none; both are approved."""
     site.say(f.InstallationLevelV1(level=2, release="0.2.0"))
-    site.say(f.NodeApprovedV1(author="a.b", node="gpu01", labels={"site": "west"}, gpus=8, isolation="none"))
+    site.say(f.TokenCreatedV1(author="a.b", token="t1", role="node", tenant="", handle="gpu01", expires_at=2 * NOW))
+    for node in ("gpu01", "w1"):
+        site.say(f.NodeApprovedV1(author="a.b", node=node, labels={"site": "west"}, gpus=8, isolation="none"))
     site.node("gpu01", site="west")
     return site
 

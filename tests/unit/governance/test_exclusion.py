@@ -53,9 +53,11 @@ def test_records_that_no_executor_makes_so_large_count_as_void_ones():
 
 @pytest.fixture
 def hall(site):
-    """An installation at level 2 with a node that has a token, and one, `w1`, that has none."""
+    """An installation at level 2 with a node that has a token, and one, `w1`, that has none; both are approved."""
     site.say(f.InstallationLevelV1(level=2, release="0.2.0"))
-    site.say(f.NodeApprovedV1(author="a.b", node="gpu01", labels={"site": "west"}, gpus=8, isolation="none"))
+    site.say(f.TokenCreatedV1(author="a.b", token="t1", role="node", tenant="", handle="gpu01", expires_at=2 * NOW))
+    for node in ("gpu01", "w1"):
+        site.say(f.NodeApprovedV1(author="a.b", node=node, labels={"site": "west"}, gpus=8, isolation="none"))
     site.node("gpu01", site="west")
     return site
 
@@ -68,6 +70,11 @@ def test_only_a_node_with_a_token_is_excluded_and_only_once(hall):
     assert excluding("gpu01", "it floods")(hall.state, 0).facts == ()
     node = hall.state.nodes["gpu01"]
     assert (node.cordoned, node.grantable, hall.state.excluded) == ("it floods", False, {"gpu01": "it floods"})
+
+
+def test_a_node_the_tokens_of_which_were_revoked_cannot_be_refused_by_them(hall):
+    hall.say(f.TokenRevokedV1(author="a.b", token="t1"))
+    assert excluding("gpu01", "it floods")(hall.state, 0).facts == ()
 
 
 @pytest.mark.parametrize("node", ["gpu01", "never-came"])
