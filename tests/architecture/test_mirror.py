@@ -19,6 +19,9 @@ COVERED_ELSEWHERE = {
     "contracts/headrace/contracts/usage.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/why.py": "tests/unit/contracts/test_schemas.py",
     "contracts/headrace/contracts/whatif.py": "tests/unit/simulate/test_difference.py",
+    # Names alone, for the processes that start with them and the commands that start those.
+    "services/headrace/bus/variables.py": "tests/unit/bus/test_process.py",
+    "services/headrace/supervisor/errors.py": "tests/unit/supervisor/test_installation.py",
     # A real server on a real store, or nothing.
     "services/headrace/supervisor/store.py": "tests/integration/test_verify.py",
     # A stream and an installation are copied from a real server, and put together again in one.

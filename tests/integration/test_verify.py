@@ -19,7 +19,8 @@ from headrace.cli.main import main
 from headrace.contracts.audit import VerifyReport
 from headrace.contracts.facts import LedgerSealedV1
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
 from headrace.supervisor.store import open_store
 from tests.integration.ledgers import busy
 from tests.unit.audit.seals_made import seals_over

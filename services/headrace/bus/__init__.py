@@ -8,7 +8,7 @@ The question it answers: *what has been written, in which order, and how do I wr
 - `objects` are what is too large for a message; `sealing` keeps the texts of jobs.
 - `streams` and `accounts` say what the NATS server has to be.
 - `connection` comes back for ever and asks cheaply, `guard` makes it safe against hostile messages, `wakeup` wakes one sleeper.
-- `process` runs a service; `telemetry` is its logs and traces.
+- `process` runs a service, as its `variables` say; `telemetry` is its logs and traces.
 
 It never looks inside a fact and never decides. Everything asynchronous in Headrace's services starts here.
 """

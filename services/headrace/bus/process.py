@@ -22,33 +22,28 @@ from headrace.bus.connection import Connection, connect
 from headrace.bus.log import LogBroken, LogError, LogUnavailable
 from headrace.bus.loop import Deposed
 from headrace.bus.presence import announce
+from headrace.bus.variables import (
+    BROKEN,
+    DATA,
+    DEPOSED,
+    DOUBTED,
+    ENVIRONMENT,
+    FAILED,
+    INSTANCE,
+    PASSWORD,
+    STOPPED,
+    URL,
+    USER,
+)
 from headrace.contracts.reach import servers
 from headrace.health.health import Health
 from headrace.health.place import BadPlace, place_of, shown
-
-URL = "HEADRACE_NATS_URL"
-USER = "HEADRACE_NATS_USER"
-PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
-DATA = "HEADRACE_DATA"
-SYSTEM_USER = "HEADRACE_SYSTEM_USER"
-SYSTEM_PASSWORD = "HEADRACE_SYSTEM_PASSWORD"  # noqa: S105 - the same; of the callout, where it ends connections
-INSTANCE = "HEADRACE_INSTANCE"
-"""What this process is called where its service runs more than once; it answers by that name."""
-TURN = "HEADRACE_TURN"
-"""`first` or `later`, where a service runs more than once: who begins where all start together. Not set: this is the only one."""
-API = "HEADRACE_API"
-"""Where *governance* serves the API, such as `unix:/path`; without it there is none."""
 
 NATS = "nats"
 """The check that the server is there."""
 
 COLLECTED_AFTER = 2_000, 10, 100
 """The young are looked through after so many new objects, those that survive after ten times as many, all after two million."""
-
-ENVIRONMENT = "HEADRACE_ENVIRONMENT"
-"""A file with more of these variables, a line each, as `headrace config write` writes them; those that are set already count before it."""
-
-STOPPED, FAILED, DEPOSED, BROKEN, DOUBTED = 0, 1, 3, 4, 5
 
 LOOK = (
     "`headrace audit verify` says what is wrong with the ledger and where, `headrace repair --look` whether it can be put right"

@@ -23,7 +23,7 @@ import structlog
 from nats import errors
 
 from headrace.bus.loop import Deposed
-from headrace.bus.process import TURN
+from headrace.bus.variables import TURN
 from headrace.contracts.subjects import turn as subject_of
 
 if TYPE_CHECKING:

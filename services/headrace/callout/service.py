@@ -19,8 +19,9 @@ from headrace.bus.connection import Connection, connect
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nkeys import AccountKey
-from headrace.bus.process import SYSTEM_PASSWORD, SYSTEM_USER, URL, Service
+from headrace.bus.process import Service
 from headrace.bus.sealing import KEYS, Keyring
+from headrace.bus.variables import SYSTEM_PASSWORD, SYSTEM_USER, URL
 from headrace.callout.census import Places
 from headrace.callout.eviction import Eviction
 from headrace.callout.following import SUBJECT, Follower, Source

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from headrace.bus.process import PASSWORD, URL, USER
+from headrace.bus.variables import PASSWORD, URL, USER
 from headrace.cli import approve
 from headrace.cli.arguments import Command, Nouns, Parser, add_asker, add_command, client, key_value
 from headrace.cli.because import UNUSABLE_HEADS, unusable_row
@@ -21,7 +21,8 @@ from headrace.contracts.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.isolation import KINDS
 from headrace.contracts.queries import ApplyAnswer, BudgetView, NodeRequest, NodeView, PoolView, QueueView
 from headrace.supervisor import parts
-from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.running import read_running
 
 LOOK_EVERY = 0.5

@@ -21,7 +21,8 @@ from headrace.cli.terminal import progress
 from headrace.client.endpoint import TOKEN, URL
 from headrace.contracts.queries import RecordsAnswer, RecordsRequest
 from headrace.contracts.subjects import LEDGER_STREAM
-from headrace.supervisor.installation import OPERATOR, Installation, InstallationError
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import OPERATOR, Installation
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.running import AlreadyRunning
 from headrace.supervisor.store import open_store

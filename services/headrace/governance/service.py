@@ -11,8 +11,9 @@ from msgspec import structs
 from headrace.archive.history import ARCHIVE, WholeLedger
 from headrace.bus.accounts import CALLOUT_USER, SERVICES
 from headrace.bus.jetstream import JetStreamLog
-from headrace.bus.process import API, Service
+from headrace.bus.process import Service
 from headrace.bus.sealing import KEYS, Keyring, is_owner
+from headrace.bus.variables import API
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
 from headrace.contracts.document_reader import read_documents
 from headrace.contracts.document_tree import DocumentErrors, tree_of

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.bus.variables import JOBS_TOGETHER
 from headrace.contracts.tokens import ISSUER
 from headrace.domain.state import State
 from headrace.identity.caller import Caller, Role, Unauthenticated, only_the_owner
@@ -19,8 +20,6 @@ from headrace.identity.jwt_checks import BAD, NO_TOKEN, NOT_OURS, heading, verif
 from headrace.identity.providers import ISSUERS, Provider, read_providers, theirs
 from headrace.identity.signing import IDENTITY, SigningKeys
 
-JOBS_TOGETHER = "HEADRACE_JOBS_TOGETHER"
-"""Environment variable: why only the owner and administrators can log in (jobs can read what the owner can). Empty: others can too."""
 REMEMBERED_FOR = 60.0
 REMEMBERED_MAX = 10_000
 """Seconds, and tokens: of those whose signature has been checked, a digest is kept."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from headrace.bus.connection import connect
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError
-from headrace.bus.process import PASSWORD, URL, USER
+from headrace.bus.variables import PASSWORD, URL, USER
 from headrace.contracts.codec import decode, encode
 from headrace.contracts.document_tree import DocumentErrors, tree_of
 from headrace.contracts.durations import DurationError, parse_duration, parse_time

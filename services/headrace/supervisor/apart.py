@@ -12,7 +12,8 @@ import pwd
 
 from headrace.contracts.own_accounts import why_shared
 from headrace.identity.providers import ISSUERS
-from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.ports import LOOPBACK
 
 FLAG = "--jobs-are-trusted"

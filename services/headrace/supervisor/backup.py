@@ -27,7 +27,8 @@ from headrace.bus.stream_copy import Copied, durable_streams, save
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.supervisor.backup_file import BOOKS, FILES, STREAMS, Contents, Member, look_again, member_of, pack
 from headrace.supervisor.dumping import dump
-from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
 
 _MADE_AGAIN = frozenset({"nats", "postgres", "gateway", "nodes", "logs", "lock", "running.json", "endpoint.json"})
 """In the data directory, and not in a backup as files."""

@@ -14,7 +14,7 @@ import msgspec
 
 from headrace.archive import durable
 from headrace.bus.stream_copy import Copied
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.errors import InstallationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

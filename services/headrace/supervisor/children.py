@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from headrace.bus.process import BROKEN, DOUBTED
+from headrace.bus.variables import BROKEN, DOUBTED
 from headrace.bus.yielding import stand_behind
 from headrace.supervisor.logfile import LogFile
 from headrace.supervisor.running import ChildView

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.postgres import binaries
 
 

@@ -19,12 +19,13 @@ import msgspec
 from headrace.bus.accounts import SERVICES, Credential, server_config
 from headrace.bus.clusters import Routes
 from headrace.bus.nkeys import AccountKey
-from headrace.bus.process import API, DATA, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
+from headrace.bus.variables import API, DATA, INSTANCE, PASSWORD, SYSTEM_PASSWORD, SYSTEM_USER, TURN, URL, USER
 from headrace.client.endpoint import read_login
 from headrace.contracts.trust import CA, SECURE
 from headrace.health.place import LISTEN, TOKEN
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
-from headrace.supervisor.installation import CALLOUT, NO_LOGINS_OF_NATS, ROUTES, Installation, InstallationError, write_whole
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import CALLOUT, NO_LOGINS_OF_NATS, ROUTES, Installation, write_whole
 from headrace.supervisor.parts import CURRENCY, POSTGRES_DSN, STANDBY, STANDBYS
 from headrace.supervisor.ports import LOOPBACK
 

@@ -18,7 +18,7 @@ from headrace.archive.manifest import ArchiveBroken
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogError, LogRefused
 from headrace.contracts.subjects import LEDGER_STREAM, SNAPSHOT_STREAM
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.errors import InstallationError
 
 if TYPE_CHECKING:
     from headrace.bus.connection import Connection

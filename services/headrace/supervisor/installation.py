@@ -30,6 +30,7 @@ from headrace.contracts.documents import DEFAULT_TENANT
 from headrace.contracts.ids import is_token
 from headrace.identity.signing import IDENTITY, ISSUER_KEY
 from headrace.supervisor.certificates import Certificates, development
+from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.ports import LOOPBACK, WILDCARDS
 from headrace.supervisor.sockets import NoPlace, short_enough
 
@@ -47,10 +48,6 @@ PASSWORD_BYTES = 24
 CLUSTER_OF = 3
 """NATS servers, where there is not one alone: one of them may be lost."""
 NODE_NAME_MAX = 57  # `node-` stands before it in the name of its login, which is a token as well
-
-
-class InstallationError(Exception):
-    """The data directory cannot be used; one line with the way out."""
 
 
 class Settings(msgspec.Struct, kw_only=True, frozen=True):

@@ -32,7 +32,8 @@ from headrace.bus.log import LogBroken, LogError, LogRefused, Stored
 from headrace.bus.streams import ensure_stream
 from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.domain.fold.ledger import Ledger, LedgerBroken
-from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
 from headrace.supervisor.readiness import NotReady
 from headrace.supervisor.stores import Stores
 from headrace.supervisor.wishes import come_behind, find_loss

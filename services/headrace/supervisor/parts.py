@@ -8,13 +8,15 @@ import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.bus.accounts import SERVICES
-from headrace.bus.process import (
+from headrace.bus.variables import (
     API,
     BROKEN,
     DATA,
     INSTANCE,
+    JOBS_TOGETHER,
     PASSWORD,
     SYSTEM_PASSWORD,
     SYSTEM_USER,
@@ -27,12 +29,14 @@ from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.contracts.writers import GOVERNANCE
 from headrace.health.place import LISTEN, TARGETS, TOKEN
-from headrace.identity.verifier import JOBS_TOGETHER
 from headrace.supervisor.apart import why_alone, why_together
 from headrace.supervisor.children import Account, Program
-from headrace.supervisor.installation import CALLOUT, NATS, Installation, InstallationError, Settings
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import CALLOUT, NATS, Installation, Settings
 from headrace.supervisor.ports import LOOPBACK
-from headrace.supervisor.postgres import PostgresSettings
+
+if TYPE_CHECKING:
+    from headrace.supervisor.postgres import PostgresSettings
 
 POSTGRES = "postgres"
 GATEWAY = "gateway"

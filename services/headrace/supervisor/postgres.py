@@ -24,7 +24,8 @@ from urllib.parse import quote
 import asyncpg
 import psutil
 
-from headrace.supervisor.installation import InstallationError, let_pass
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import let_pass
 
 NAME = "headrace"
 """The role and the database of the books; the role owns nothing else and is no superuser."""

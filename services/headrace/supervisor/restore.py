@@ -26,7 +26,8 @@ from headrace.domain.fold.ledger import Ledger, LedgerBroken
 from headrace.supervisor.backup import Say
 from headrace.supervisor.backup_file import BOOKS, FILES, STREAMS, Contents, move, open_backup, unpack
 from headrace.supervisor.dumping import load as load_books
-from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
 from headrace.supervisor.stores import Stores
 
 STAGING = ".restoring"

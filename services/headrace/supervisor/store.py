@@ -17,7 +17,7 @@ from headrace.contracts.trust import CA
 from headrace.supervisor import servers
 from headrace.supervisor.children import Children
 from headrace.supervisor.elsewhere import FILE, kept
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.running import Lock, read_running
 
 if TYPE_CHECKING:

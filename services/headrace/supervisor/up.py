@@ -20,8 +20,9 @@ from headrace.contracts.writers import GOVERNANCE
 from headrace.supervisor import extent, parts, refusing, servers
 from headrace.supervisor.apart import check, told
 from headrace.supervisor.children import Child, Children, Vigil
+from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.full_disk import FullDisk
-from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.leaderless import Leaderless
 from headrace.supervisor.ports import choose_port
 from headrace.supervisor.postgres import PostgresSettings, accepts, heals, prepare

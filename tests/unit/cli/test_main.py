@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+import argparse
+import subprocess
+import sys
+
 import pytest
 
 from headrace.cli import jobs
 from headrace.cli.arguments import Failed
-from headrace.cli.main import main, parser
+from headrace.cli.main import COMMANDS, main, parser
 from headrace.client import Refused, Unreachable
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.errors import InstallationError
 
-COMMANDS = (
+SHOWN = (
     *("up", "down", "status", "apply", "get", "delete", "submit", "jobs", "job", "why", "logs", "cancel", "requeue"),
     *("queues", "pools", "nodes", "node", "usage", "simulate", "demo"),
 )
 
 
 def test_every_command_is_there_and_its_help_has_examples(capsys):
-    for command in COMMANDS:
+    for command in SHOWN:
         with pytest.raises(SystemExit) as caught:
             main([command, "--help"])
         assert (caught.value.code, "examples:" in capsys.readouterr().out) == (0, True), command
+
+
+def commands_of(whole: argparse.ArgumentParser) -> tuple[str, ...]:
+    (nouns,) = (action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
+    return tuple(nouns.choices)
+
+
+def test_the_table_of_commands_says_what_each_module_adds():
+    assert {module: commands_of(parser(commands[0])) for module, commands in COMMANDS.items()} == COMMANDS
+
+
+@pytest.mark.parametrize("word", ["", "--help", "--json", "unknown"])
+def test_what_is_not_a_command_is_looked_at_with_all_commands_in_their_order(word):
+    assert commands_of(parser(word)) == tuple(command for commands in COMMANDS.values() for command in commands)
+
+
+@pytest.mark.parametrize("command", ["submit", "jobs", "job", "why", "logs", "cancel", "usage", "statement", "token"])
+def test_a_command_that_asks_the_services_starts_without_what_only_they_need(command):
+    """Each of these packages takes 20 to 500 ms of CPU time; the command itself takes 150."""
+    program = f"import sys; from headrace.cli.main import parser; parser({command!r}); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    packages = {name.partition(".")[0] for name in ran.stdout.split()}
+    heavy = {
+        "asyncpg",
+        "cryptography",
+        "grpc",
+        "jwt",
+        "numpy",
+        "opentelemetry",
+        "psutil",
+        "pyarrow",
+        "structlog",
+        "uvloop",
+        "yaml",
+    }
+    assert ("nats" in packages, packages & heavy) == (True, set())
 
 
 @pytest.mark.parametrize("line", ["jobs", "job X", "why X", "queues", "pools", "nodes", "usage", "get pool", "status"])

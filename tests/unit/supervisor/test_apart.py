@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.supervisor.apart import check, told, why_alone, why_together
-from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
 
 SETTINGS = Settings(host="box")
 

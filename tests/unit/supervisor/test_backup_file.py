@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headrace.bus.stream_copy import Copied
 from headrace.supervisor.backup_file import Contents, look_again, member_of, move, open_backup, pack, unpack
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.errors import InstallationError
 
 LEDGER = Copied({"name": "LEDGER"}, {"last_seq": 7, "messages": 7})
 

@@ -10,7 +10,8 @@ import pytest
 
 from headrace.supervisor import elsewhere
 from headrace.supervisor.elsewhere import Elsewhere
-from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
 
 HERE = Elsewhere(nats=("nats://127.0.0.1:4222",), postgres="postgresql://h:x@db/headrace")
 THREE = ("tls://n1", "tls://n2:4333", "tls://n3")

@@ -15,8 +15,9 @@ from headrace.bus.connection import Connection
 from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogRefused
 from headrace.contracts.subjects import SNAPSHOT_STREAM
+from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.extent import see_archive, see_copy, snapshots_gone
-from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.installation import Installation
 
 PIECE = Piece(month="2026-01", first=1, last=90, size=1, digest="", last_digest="")
 

@@ -9,7 +9,8 @@ import pytest
 
 from headrace.client.endpoint import Login, find
 from headrace.supervisor.certificates import Certificates
-from headrace.supervisor.installation import Installation, InstallationError, Settings, as_token, write_whole
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings, as_token, write_whole
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 from headrace.bus.yielding import BOOKS_NICE
 from headrace.supervisor import parts
 from headrace.supervisor.children import Account
-from headrace.supervisor.installation import Installation, InstallationError, Settings
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.postgres import PostgresSettings
 
 URL = "nats://127.0.0.1:4222"

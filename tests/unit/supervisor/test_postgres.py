@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from headrace.supervisor import postgres
-from headrace.supervisor.installation import InstallationError
+from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.postgres import SOCKET, SOCKET_PATH_MAX, PostgresSettings, accepts, prepare
 from tests.patience import PATIENCE
 

@@ -13,7 +13,8 @@ import pytest
 from headrace.bus.log import LogUnavailable
 from headrace.supervisor import servers
 from headrace.supervisor import up as up_module
-from headrace.supervisor.installation import Installation, InstallationError
+from headrace.supervisor.errors import InstallationError
+from headrace.supervisor.installation import Installation
 from headrace.supervisor.ports import PortTaken
 from headrace.supervisor.readiness import WHO, NotReady
 from headrace.supervisor.running import AlreadyRunning, Lock, read_running
