@@ -20,6 +20,7 @@ import structlog
 from headrace.contracts.facts import AnyFact, LeaseEndedV1
 from headrace.contracts.ids import lease_id
 from headrace.contracts.orders import LogsAnswer, LogsRequest, StartOrder
+from headrace.node_executor.aside import aside
 from headrace.node_executor.cgroups import starved
 from headrace.node_executor.clock import clock
 from headrace.node_executor.core import vocabulary as v
@@ -118,7 +119,8 @@ class Executor:
     async def prune(self, kept: Kept) -> None:
         """Remove what finished jobs left and nobody may want any more."""
         alive = {os.path.basename(held.prepared.paths.control) for held in self._held.values()}
-        gone = await asyncio.to_thread(prune, self._with.workspace, kept, self._now() / SECOND, alive)
+        now = self._now() / SECOND
+        gone = await aside(lambda: prune(self._with.workspace, kept, now, alive))
         if gone:
             _log.info("pruned", things=gone)
 

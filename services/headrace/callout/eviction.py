@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Container
 
@@ -41,13 +42,15 @@ class Eviction:
 
     async def run(self, state: State, paused: Container[str] = ()) -> int:
         """End the connections that may not stay, and those of nodes in `paused`; how many there were."""
+        return sum(await asyncio.gather(*(self._end_in(account, state, paused) for account in CONNECTIONS)))
+
+    async def _end_in(self, account: str, state: State, paused: Container[str]) -> int:
         ended = 0
-        for account in CONNECTIONS:
-            for server, connection, tag in await connected(self._system, account):
-                if not may_stay(state, tag) or (tag.tenant == NODE_TENANT and tag.handle in paused):
-                    await self._kick(server, connection)
-                    _log.info("disconnected", account=account, tenant=tag.tenant, who=tag.handle, token=tag.token)
-                    ended += 1
+        for server, connection, tag in await connected(self._system, account):
+            if not may_stay(state, tag) or (tag.tenant == NODE_TENANT and tag.handle in paused):
+                await self._kick(server, connection)
+                _log.info("disconnected", account=account, tenant=tag.tenant, who=tag.handle, token=tag.token)
+                ended += 1
         return ended
 
     async def tags(self, account: str) -> list[Tag]:

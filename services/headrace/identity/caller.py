@@ -55,6 +55,11 @@ class Caller:
         return f"{self.tenant}.{self.handle}"
 
     @property
+    def bearer(self) -> str:
+        """By what one caller is told from another: two of different roles may share a handle."""
+        return f"{self.role} {self.author}"
+
+    @property
     def is_provider(self) -> bool:
         """Whether they look at all tenants."""
         return self.role in (Role.PROVIDER_ADMIN, Role.PROVIDER_VIEWER)

@@ -82,13 +82,14 @@ async def serve(
             await connection.publish(message.reply, encode(said))
 
     async def answer(message: Msg) -> None:
-        if not awaits_answer(message.reply) or (but and message.subject.split(".", 4)[3] == but):
+        parts = message.subject.split(".")
+        if not awaits_answer(message.reply) or parts[3] == but:
             return
         said = _answer(known, fold, message)
         if isinstance(said, Answer):
             await connection.publish(message.reply, encode(said))
             return
-        tenant = message.subject.split(".")[-2]
+        tenant = parts[4]
         try:
             places.take(tenant)
         except NoPlace as full:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from headrace.bus.log import LogError
 from headrace.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 ENVELOPE = 64 * 1024
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class Then:
     """Answers over one ledger. `clock`: microseconds since 1970."""
@@ -31,6 +36,7 @@ class Then:
         self._past = past
         self._ledger = ledger
         self._clock = clock
+        self._looking = ThreadPoolExecutor(1, "past")
 
     def handlers(self, tenant: str | None = None) -> dict[str, Handler]:
         """What `headrace.service.answering.serve` takes; `tenant`: as whom everybody who asks sees it, None: as their own."""
@@ -44,7 +50,7 @@ class Then:
     async def state(self, tenant: str, request: PastRequest) -> PastView:
         """A page of the state at a point. Raises `Refused`."""
         state, tip = await self.at(request.point, tenant)
-        view = await asyncio.to_thread(past_view, state, tenant, tip, request.point.at, request.after, request.limit)
+        view = await self.look(past_view, state, tenant, tip, request.point.at, request.after, request.limit)
         size = len(encode(view))
         if size > MESSAGE_BYTES_MAX - ENVELOPE:
             raise Refused(
@@ -60,7 +66,11 @@ class Then:
             raise Refused(
                 "INVALID", f"record {before.sequence} comes after record {after.sequence}: name the earlier one first"
             )
-        return await asyncio.to_thread(difference, before, after, tenant)
+        return await self.look(difference, before, after, tenant)
+
+    async def look(self, what: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a function finds in states of the past; one at a time, because they are shared and keep what was worked out of them."""
+        return await asyncio.get_running_loop().run_in_executor(self._looking, partial(what, *args, **kwargs))
 
     async def at(self, point: Point, tenant: str) -> tuple[State, int]:
         """The state at a point, and the last record of the ledger; `tenant`: who asks. Raises `Refused`."""

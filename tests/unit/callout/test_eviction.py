@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from types import SimpleNamespace
 
 import pytest
 
+from headrace.bus.accounts import CONNECTIONS
 from headrace.callout import census, servers
 from headrace.callout.eviction import Eviction, may_stay
 from headrace.callout.permits import Tag
@@ -61,17 +63,21 @@ def test_who_may_stay(ledger, facts, tag, stays):
 
 
 class FakeSystem:
-    """Two servers with their connections; what was asked to be ended is `kicked`."""
+    """Two servers with their connections; what was asked to be ended is `kicked`. They answer once all of `accounts` were asked about."""
 
-    def __init__(self, connections):
+    def __init__(self, connections, accounts=()):
         self.connections = connections
         self.kicked = []
+        self._hear = {}
+        self._awaited = set(accounts)
+        self._unanswered = []
+        self._inboxes = map("_INBOX_x.{}".format, itertools.count())
 
     def new_inbox(self):
-        return "_INBOX_x.1"
+        return next(self._inboxes)
 
-    async def subscribe(self, _inbox, cb):
-        self.hear = cb
+    async def subscribe(self, inbox, cb):
+        self._hear[inbox] = cb
 
         async def unsubscribe():
             return None
@@ -79,22 +85,30 @@ class FakeSystem:
         return SimpleNamespace(unsubscribe=unsubscribe)
 
     async def publish(self, subject, payload, reply):
-        assert (subject, reply) == ("$SYS.REQ.SERVER.PING.CONNZ", "_INBOX_x.1")
+        assert subject == "$SYS.REQ.SERVER.PING.CONNZ"
         asked = json.loads(payload)
+        self._awaited.discard(asked["acc"])
+        self._unanswered.append((asked, self._hear[reply]))
+        while self._unanswered and not self._awaited:
+            await self._answer(*self._unanswered.pop())
+
+    async def _answer(self, asked, hear):
         for server, connections in self.connections.items():
             here = [one for one in connections if one["account"] == asked["acc"]][
                 asked["offset"] : asked["offset"] + asked["limit"]
             ]
             answer = {"server": {"id": server}, "data": {"total": len(connections), "connections": here}}
-            await self.hear(SimpleNamespace(data=json.dumps(answer).encode()))
-        await self.hear(SimpleNamespace(data=b"no json"))
-        await self.hear(SimpleNamespace(data=b'{"server": {"id": "N3"}, "error": {"code": 500}}'))
+            await hear(SimpleNamespace(data=json.dumps(answer).encode()))
+        await hear(SimpleNamespace(data=b"no json"))
+        await hear(SimpleNamespace(data=b'{"server": {"id": "N3"}, "error": {"code": 500}}'))
 
     async def ask(self, subject, payload):
         self.kicked.append((subject, json.loads(payload)["cid"]))
 
 
-async def test_each_server_ends_its_own_connections_however_many_there_are(ledger, monkeypatch):
+async def test_each_server_is_asked_about_all_accounts_at_once_and_ends_its_own_connections_however_many_there_are(
+    ledger, monkeypatch
+):
     monkeypatch.setattr(servers, "ANSWER_WITHIN", 0.01)
     monkeypatch.setattr(census, "PAGE", 2)
     ledger.say(f.TokenRevokedV1(author="a.b", token="t1"))
@@ -103,16 +117,17 @@ async def test_each_server_ends_its_own_connections_however_many_there_are(ledge
         return {"cid": cid, "authorized_user": user, "account": account}
 
     system = FakeSystem(
-        {
+        accounts=CONNECTIONS,
+        connections={
             "N1": [one(1, "owner"), one(2, str(ANN)), one(3, "x|y"), one(4, str(ANN)), one(5, str(THEIRS))],
             "N2": [one(1, str(Tag("", "gpu01", "t2", 0)), "NODES"), one(7, str(Tag("", "gpu02", "t9", 0)), "NODES")],
-        }
+        },
     )
     assert await Eviction(system).run(ledger.state) == 3
     paused = FakeSystem({"N1": [one(1, str(Tag("", "gpu01", "t2", 0)), "NODES"), one(2, "node_gpu01", "NODES")]})
     assert await Eviction(paused).run(ledger.state, {"gpu01", "acme"}) == 1
     assert paused.kicked == [("$SYS.REQ.SERVER.N1.KICK", 1)]
-    assert system.kicked == [
+    assert sorted(system.kicked) == [
         ("$SYS.REQ.SERVER.N1.KICK", 2),
         ("$SYS.REQ.SERVER.N1.KICK", 4),
         ("$SYS.REQ.SERVER.N2.KICK", 7),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -490,6 +491,15 @@ async def test_pruning_spares_what_runs(stage, make_order) -> None:
     await stage.executor.prune(Kept(1, 10**9))
     assert stage.path("logs", f"{NAME}.log").exists()
     assert not stage.path("logs", "old.log").exists()
+
+
+async def test_the_end_of_the_process_does_not_wait_for_pruning(stage, monkeypatch) -> None:
+    waited_for = []
+    monkeypatch.setattr(
+        "headrace.node_executor.executor.prune", lambda *_: waited_for.append(not threading.current_thread().daemon) or 0
+    )
+    await stage.executor.prune(Kept(1, 10**9))
+    assert waited_for == [False]
 
 
 def again(stage: Stage, *left: str) -> Stage:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from headrace.contracts.codec import encode
@@ -32,6 +35,20 @@ async def test_a_tenant_asks_as_itself_and_the_provider_as_everybody(then, hall)
 async def test_the_earlier_point_comes_first(then):
     with pytest.raises(Refused, match="record 3 comes after record 2: name the earlier one first"):
         await then.diff("acme", DiffRequest(before=Point(sequence=3), after=Point(sequence=2)))
+
+
+async def test_only_one_looks_into_states_of_the_past_at_a_time(then, monkeypatch):
+    second, view = threading.Barrier(2), module.past_view
+
+    def looks(*args):
+        """Waits for a second one that looks at the same time."""
+        with pytest.raises(threading.BrokenBarrierError):
+            second.wait(0.1)
+        return view(*args)
+
+    monkeypatch.setattr(module, "past_view", looks)
+    views = await asyncio.gather(*(then.state("acme", PastRequest(limit=limit)) for limit in (1, 2)))
+    assert [len(view.jobs) for view in views] == [1, 1]
 
 
 async def test_what_does_not_fit_in_one_answer_is_told(then, monkeypatch):

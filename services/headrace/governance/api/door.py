@@ -135,7 +135,7 @@ class Door:
         if call.caller.is_provider:
             yield
             return
-        whose = ("you have", self._of_callers, f"{call.caller.role} {call.caller.author}")
+        whose = ("you have", self._of_callers, call.caller.bearer)
         with _counted(*whose), _counted("your tenant has", self._of_tenants, call.caller.tenant):
             yield
 
@@ -154,8 +154,7 @@ class Door:
         wanted = getattr(request, "min_sequence", "")
         if wanted:
             await self._office.reach(sequence_of(wanted, "min_sequence"), call.within)
-        tenant = "" if call.method in PLACED_INSIDE else tenant_of(request)
-        if tenant and call.caller.is_provider and call.method.startswith(LISTING):
+        if call.caller.is_provider and call.method.startswith(LISTING) and (tenant := tenant_of(request)):
             self._check_tenant(tenant)
 
     def _check_tenant(self, tenant: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -71,14 +70,14 @@ async def get_state(request: Any, call: Call) -> pb.PastState:
     office = call.office
     state, tip = await office.then.at(point, call.tenant)
     after = page.last.partition("/")[2]
-    view = await asyncio.to_thread(past_view, state, call.tenant, tip, point.at, after, page.size)
+    view = await office.then.look(past_view, state, call.tenant, tip, point.at, after, page.size)
     answer = pb.PastState(
         sequence=str(view.sequence), time=moment(view.now), tip=str(tip), jobs=view.counts, active=map(_job, view.jobs)
     )
     if view.next:
         answer.next_page_token = page.token(f"{view.sequence}/{view.next}")
     if not after:
-        _whole(answer, state, call.tenant, max(state.now, point.at), view)
+        await office.then.look(_whole, answer, state, call.tenant, max(state.now, point.at), view)
     return answer
 
 

@@ -69,15 +69,18 @@ class Watches:
         self._enter(call.caller)
         heard = _Heard(tenant, request.user, self)
         self._hearing.add(heard)
-        subscription = await call.office.connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
+        connection = call.office.connection
         try:
-            await call.office.connection.flush()
-            async for event in self._events(tenant, request, call, heard):
-                yield event
+            subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=heard.hear)
+            try:
+                await connection.flush()
+                async for event in self._events(tenant, request, call, heard):
+                    yield event
+            finally:
+                await subscription.unsubscribe()
         finally:
-            self._leave(call.caller)
             self._hearing.discard(heard)
-            await subscription.unsubscribe()
+            self._leave(call.caller)
 
     def allowed(self) -> int:
         """How many facts may wait for one reader now."""
@@ -87,7 +90,7 @@ class Watches:
         """One more watch; `Fault` where there are too many, of this caller, of the tenant or of all."""
         message = "there are too many watches now; try again later"
         try:
-            self._by_caller.take(caller.author)
+            self._by_caller.take(caller.bearer)
         except NoPlace as full:
             if full.own:
                 message = f"you have {self._by_caller.each} watches already; end one of them, or watch all jobs in one"
@@ -95,13 +98,13 @@ class Watches:
         try:
             self._by_tenant.take(_account(caller))
         except NoPlace as full:
-            self._by_caller.leave(caller.author)
+            self._by_caller.leave(caller.bearer)
             if full.own:
                 message = f"the users of your tenant have {self._by_tenant.each} watches already; end one of them"
             raise Fault(StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_WATCHERS", message) from None
 
     def _leave(self, caller: Caller) -> None:
-        self._by_caller.leave(caller.author)
+        self._by_caller.leave(caller.bearer)
         self._by_tenant.leave(_account(caller))
 
     async def _events(self, tenant: str, request: Any, call: Call, heard: _Heard) -> AsyncIterator[pb.JobEvent]:

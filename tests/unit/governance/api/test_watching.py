@@ -62,3 +62,25 @@ def test_watches_of_one_caller_and_of_one_tenant_leave_room_for_others():
         watches._enter(eve)
     watches._leave(bob)
     watches._enter(cid)
+
+
+def test_callers_of_one_handle_and_different_roles_have_watches_of_their_own():
+    watches = Watches(each=1)
+    for role in (Role.TENANT_MEMBER, Role.SERVICE_ACCOUNT, Role.PROVIDER_VIEWER):
+        watches._enter(Caller(role, "default", "ann"))
+    with pytest.raises(Fault, match="^you have 1 watches already"):
+        watches._enter(Caller(Role.SERVICE_ACCOUNT, "default", "ann"))
+
+
+async def test_a_watch_that_cannot_begin_gives_its_place_back():
+    class Gone:
+        async def subscribe(self, _subject, cb):
+            assert cb
+            raise ConnectionError("it is closed")
+
+    watches = Watches(most=1)
+    call = SimpleNamespace(caller=Caller(Role.TENANT_MEMBER, "acme", "ann"), office=SimpleNamespace(connection=Gone()))
+    for _ in range(2):
+        with pytest.raises(ConnectionError, match="it is closed"):
+            await anext(watches.watch_jobs(SimpleNamespace(parent="tenants/acme", job="", user=""), call))
+    assert watches.allowed() == watching.UNHEARD_MAX
