@@ -103,7 +103,7 @@ class MemoryJournal(Journal):
         self._write([msgspec.json.encode(step)])
         self._whole = True
 
-    def _rewrite(self, *, synced: bool = False) -> None:
+    def _rewrite(self) -> None:
         kept, self._disk.lines = self._disk.lines, []
         try:
             self._write([msgspec.json.encode(step) for step in self.steps()])

@@ -6,6 +6,7 @@ import asyncio
 import os
 
 from headrace.contracts.amounts import MEMORY
+from headrace.contracts.ids import split_job_key
 from headrace.contracts.orders import StartOrder
 from headrace.node_executor.checkpoints import CheckpointWatch
 from headrace.node_executor.enforcement import Case, Entered
@@ -44,6 +45,12 @@ class Held:
         self.abandoned = False
         self.lost = ""
         self.moving: asyncio.Task[None] | None = None
+
+    @property
+    def owner(self) -> str:
+        """Whose it is: tenant and user."""
+        tenant, user, _ = split_job_key(self.order.job)
+        return f"{tenant}.{user}"
 
     @property
     def case(self) -> Case:

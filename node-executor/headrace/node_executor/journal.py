@@ -1,10 +1,10 @@
 """What the executor must still know after it died: the leases it holds, and the facts that the ledger may not have.
 
-Strategy: one JSON line for each step in an append-only file, written before the step is taken and never synced: it has to survive the
+Strategy: one JSON line for each step in an append-only file, written before the step is taken and not synced: it has to survive the
 death of the executor, not of the machine, with which the jobs die as well: of what is lost here then, the ledger knows which leases had
-started, and they are not started anew (`contracts.orders`). Facts are in it until the ledger has them, so it is the spool
-of a node whose bus is away, too. Memory is the truth while we live: a line that could not be written makes the file be written anew. It is
-also rewritten, with what is open only, at the start and when it has grown.
+started, and they are not started anew (`contracts.orders`). Facts are in it until the ledger has them, so it is the spool of a node
+whose bus is away, too. Memory is the truth while we live: a line that could not be written makes the file be written anew. It is also
+rewritten, with what is open only, at the start and when it has grown; a new file is synced if facts are in it.
 
 What a lease runs (its command and environment, which may hold secrets) is forgotten with its end, before the ledger has that; the lines
 that have it leave the file soon after (`clean`), and at the next start at the latest. So after the end of the last lease of a person
@@ -136,17 +136,8 @@ class Journal:
             self._try_to_rewrite()
 
     def clean(self) -> bool:
-        """Write the file anew if it has what leases ran that are over; whether it did. Never raises: it is tried again the next time.
-
-        Facts that wait for the ledger are synced, because those that were written long ago would otherwise be lost with the machine.
-        """
-        if not self._stale:
-            return False
-        try:
-            self._rewrite(synced=bool(self.unsent))
-        except OSError:
-            return False
-        return True
+        """Write the file anew if it has what leases ran that are over; whether it did. Never raises: it is tried again the next time."""
+        return self._stale and self._try_to_rewrite()
 
     def close(self) -> None:
         """The executor goes; more than once does no harm."""
@@ -221,13 +212,15 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._whole = True
 
-    def _try_to_rewrite(self) -> None:
+    def _try_to_rewrite(self) -> bool:
         try:
             self._rewrite()
         except OSError:
-            return
+            return False
+        return True
 
-    def _rewrite(self, *, synced: bool = False) -> None:
+    def _rewrite(self) -> None:
+        """Replace the file. Facts that wait for the ledger are synced before: their former lines may have been on the disk for long."""
         fresh = f"{self._path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(fresh, flags, 0o600)
@@ -235,7 +228,7 @@ class Journal:
         try:
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(content)
-            if synced:
+            if self.unsent:
                 os.fsync(descriptor)
             os.rename(fresh, self._path)
         except OSError:

@@ -1,9 +1,9 @@
 """Looks at what jobs have made, which may be anything: a FIFO, a million files, a path on a server that is away.
 
-Strategy: every look is made in a thread of its own, the result is waited for `WITHIN` seconds at most, and a lease has one thread at a
-time, so that a look that hangs takes one of `AT_ONCE` threads from the other leases, however often it is tried. It is made as the job's
-own account, so that nothing is found out for a job that it could not find out itself: Linux keeps the account by which files are looked
-at for each thread.
+Strategy: every look is made in a thread of its own, and the result is waited for `WITHIN` seconds at most. `AT_ONCE` looks that are waited
+for are made at once. A look that hangs goes on counting for its lease, which has one thread, and for its user, who has a fourth of
+`AT_ONCE`, so the looks of other users go on. It is made as the job's own account, so that nothing is found out for a job that it could not
+find out itself: Linux keeps the account by which files are looked at for each thread.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import errno
 import os
 import platform
 import stat
-import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 from headrace.node_executor.accounts import Account
+from headrace.node_executor.threads import begin, settle
 
 WITHIN = 10.0
 AT_ONCE = 16
@@ -69,23 +71,28 @@ def open_regular(path: str, owner: int) -> int:
     return descriptor
 
 
-class _Look(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Look:
+    owner: str
     key: str
     what: Callable[[], Any]
     answer: asyncio.Future[Any]
+    running: bool = False
 
 
 class Lookout:
-    """Looks, in the running loop of the thread that makes it. `within`: seconds that a look is waited for; `at_once`: how many threads.
+    """Looks, in the running loop of the thread that makes it. `within`: seconds that a look is waited for; `at_once`: how many are made.
 
-    A look belongs to a `key`, the lease, which has at most one thread: also after the deadline, until the thread has really returned.
-    So a lease whose look hangs holds one thread, and its later looks wait, until their own deadline, for nothing else.
+    A look belongs to a `key`, the lease, which has at most one thread, and to an `owner`, the user, who has a fourth of `at_once`, or two:
+    also after the deadline, until the thread has really returned. Looks that cannot begin for that reason wait, until their own deadline.
     """
 
     def __init__(self, within: float = WITHIN, at_once: int = AT_ONCE) -> None:
         self._loop = asyncio.get_running_loop()
         self._within = within
         self._free = at_once
+        self._each = max(2, at_once // 4)
+        self._threads = Counter[str]()
         self._ready: deque[_Look] = deque()
         self._later: dict[str, deque[_Look]] = {}
 
@@ -93,13 +100,12 @@ class Lookout:
         """Whether a look of this key waits for its turn, or has not returned yet."""
         return key in self._later
 
-    def look(self, key: str, what: Callable[[], T]) -> asyncio.Future[T]:
+    def look(self, owner: str, key: str, what: Callable[[], T]) -> asyncio.Future[T]:
         """What `what` returns or raises in a thread; `TimeoutError` where that takes too long."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        late = TimeoutError(f"it could not be looked at within {self._within:g} s")
-        timer = self._loop.call_later(self._within, _settle, answer, None, late)
+        look = _Look(owner, key, what, answer)
+        timer = self._loop.call_later(self._within, self._late, look)
         answer.add_done_callback(lambda _: timer.cancel())
-        look = _Look(key, what, answer)
         if key in self._later:
             self._later[key].append(look)
         else:
@@ -108,28 +114,39 @@ class Lookout:
             self._begin()
         return answer
 
+    def _late(self, look: _Look) -> None:
+        settle(look.answer, None, TimeoutError(f"it could not be looked at within {self._within:g} s"))
+        if look.running:
+            look.running = False
+            self._free += 1
+            self._begin()
+
     def _begin(self) -> None:
-        while self._ready and self._free:
-            look = self._ready.popleft()
+        while self._free and (look := self._take()) is not None:
             if look.answer.done():  # its time was over before its turn came
                 self._next(look.key)
                 continue
             self._free -= 1
-            threading.Thread(target=self._run, args=(look,), name="look", daemon=True).start()
+            self._threads[look.owner] += 1
+            look.running = True
+            begin("look", look.what, partial(self._ended, look))
 
-    def _run(self, look: _Look) -> None:
-        result, error = None, None
-        try:
-            result = look.what()
-        except Exception as raised:  # noqa: BLE001 - it is raised where the answer is awaited
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._ended, look, result, error)
+    def _take(self) -> _Look | None:
+        """The first that waits and whose owner may have another thread."""
+        for place, look in enumerate(self._ready):
+            if look.answer.done() or self._threads[look.owner] < self._each:
+                del self._ready[place]
+                return look
+        return None
 
     def _ended(self, look: _Look, result: object, error: Exception | None) -> None:
-        self._free += 1
+        self._free += look.running
+        look.running = False
+        self._threads[look.owner] -= 1
+        if not self._threads[look.owner]:
+            del self._threads[look.owner]
         self._next(look.key)
-        _settle(look.answer, result, error)
+        settle(look.answer, result, error)
         self._begin()
 
     def _next(self, key: str) -> None:
@@ -140,12 +157,3 @@ class Lookout:
             self._ready.append(later.popleft())
         else:
             del self._later[key]
-
-
-def _settle(answer: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-    if answer.done():
-        return
-    if error is None:
-        answer.set_result(result)
-    else:
-        answer.set_exception(error)

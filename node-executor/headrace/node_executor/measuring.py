@@ -26,7 +26,7 @@ from headrace.node_executor.usage import MIB
 
 COUNT_WITHIN = 20.0
 ROUND_WITHIN = 60.0
-AT_ONCE = 2
+AT_ONCE = 4
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -65,7 +65,7 @@ class Measuring:
         self._complained &= running.keys()
         due = [one for lease, one in running.items() if not self._lookout.busy(lease)]
         due.sort(key=lambda one: one.order.lease not in self._skipped)
-        counts = {one.order.lease: self._lookout.look(one.order.lease, self._count(one)) for one in due}
+        counts = {one.order.lease: self._lookout.look(one.owner, one.order.lease, self._count(one)) for one in due}
         if counts:
             await asyncio.wait(counts.values())
         self._skipped = {lease for lease, count in counts.items() if count.exception() is not None}

@@ -27,7 +27,11 @@ class Kept(NamedTuple):
 
 
 def prune(workspace: Workspace, kept: Kept, now: float, alive: Container[str]) -> int:
-    """Remove what is too old or too much; how many things went. `alive` has the names of leases that run. `now`: Unix seconds."""
+    """Remove what is too old or too much; how many things went. `alive` has the names of leases that run. `now`: Unix seconds.
+
+    Directories that jobs have filled are removed, so it may take long.
+    """
+    workspace.clear()
     by_tenant = defaultdict[str, list[_Entry]](list)
     gone = 0
     for entry in _logs(workspace.logs):

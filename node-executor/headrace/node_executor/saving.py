@@ -47,7 +47,7 @@ class Saving:
                 self._complain(held, f"its checkpoints are not known: {error}")
             then()
 
-        future = self._lookout.look(held.order.lease, lambda: held.watch.look(thorough=thorough))
+        future = self._lookout.look(held.owner, held.order.lease, lambda: held.watch.look(thorough=thorough))
         future.add_done_callback(looked)
         return future
 

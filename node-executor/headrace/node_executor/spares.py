@@ -41,16 +41,22 @@ class Spares:
         self._most = most
         self._count = self._number = 0
         self._there: dict[Sort, list[str]] = {}
+        self._unusable: list[str] = []
         os.makedirs(folder, 0o700, exist_ok=True)
         for name in os.listdir(folder):  # those of a former executor
             path = f"{folder}/{name}"
             kind, _, number = name.partition(".")
             sort = _empty(kind, path)
             if sort is None or not number.isdecimal():
-                remove(path)
+                self._unusable.append(path)
                 continue
             self._number = max(self._number, int(number))
             self._put(sort, path)
+
+    def clear(self) -> None:
+        """Remove what a former executor left here that cannot be used, for example because a job wrote into it. May take long."""
+        while self._unusable:
+            remove(self._unusable.pop())
 
     def take(self, kind: str, uid: int, mode: int, to: str) -> bool:
         """Put one of them at `to`, as if it had just been made; whether there was one."""

@@ -162,6 +162,10 @@ class Workspace:
                 if stat.S_ISDIR(found.st_mode) and found.st_uid != account.uid and FIRST <= found.st_uid < FIRST + COUNT:
                     left = _hand_over(path, found.st_uid, account, left)
 
+    def clear(self) -> None:
+        """Remove spare directories of a former executor that cannot be used. May take long."""
+        self._spares.clear()
+
     def tidy(self, paths: Paths) -> None:
         """The lease is over: remove what is empty, and our own files. Never raises."""
         if not paths.shared and (paths.elsewhere or not self._spares.keep(SAVED, paths.checkpoints)):

@@ -244,3 +244,34 @@ def test_a_file_that_could_not_be_written_anew_is_tried_again(tmp_path, monkeypa
     journal.said(STARTED)
     journal.close()
     assert list(reopened(tmp_path / "journal").unsent) == [ENDED, STARTED]
+
+
+@pytest.mark.parametrize("way", ["grown", "damaged", "opened"])
+def test_facts_that_wait_are_on_the_disk_before_the_new_file_takes_the_place_of_the_old(tmp_path, monkeypatch, way) -> None:
+    done: list[str] = []
+    journal = Journal(str(tmp_path / "journal"), rewrite_at=1)
+    journal.said(STARTED)
+    journal.said(ENDED)
+    for name in ("fsync", "rename"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *words, name=name, real=real: (done.append(name), real(*words)))
+    if way == "grown":
+        journal.stored(1, 5)
+    elif way == "damaged":
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda *_: 0)
+            journal.said(STARTED)
+        journal.said(STARTED)
+    else:
+        Journal(str(tmp_path / "journal")).close()
+    assert done == ["fsync", "rename"]
+    journal.close()
+
+
+def test_without_facts_that_wait_nothing_is_synced(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("it was synced"))
+    journal = Journal(str(tmp_path / "journal"))
+    journal.began(order())
+    journal.forgotten(LEASE)
+    assert journal.clean()
+    journal.close()

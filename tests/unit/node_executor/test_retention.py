@@ -104,3 +104,10 @@ def test_whoever_wants_no_more_than_an_equal_share_gets_all_of_it() -> None:
         assert sum(given.values()) <= room
         assert all(given[one] == wanted[one] for one in wanted if wanted[one] <= room // len(wanted))
         assert sum(given.values()) >= min(room, sum(wanted.values())) - len(wanted)
+
+
+def test_a_spare_directory_into_which_a_job_wrote_is_removed(tmp_path) -> None:
+    (tmp_path / "spare" / "control.1" / "work").mkdir(parents=True)
+    (tmp_path / "spare" / "control.1" / "work" / "late").touch()
+    assert prune(Workspace(str(tmp_path)), Kept(100, 1_000), NOW, ()) == 0
+    assert names(str(tmp_path / "spare")) == set()
