@@ -7,6 +7,8 @@ from headrace.contracts import facts as f
 
 TAKEN = frozenset({"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved"})
 """Causes for which work is lost that the job did not give up itself."""
+SUSPENDED_FOR_NOTHING = frozenset({"suspend_max", "device_lost", "suspension_lost"})
+"""The same of a suspended job that cannot go on where it is (R29), since rules were amended; before, its work was not counted as lost."""
 
 
 def heard(lease: Lease, at: int, now: int) -> int:
@@ -67,11 +69,11 @@ def _end(attempt: Attempt, lease: Lease, at: int) -> int:
     return at
 
 
-def settle(attempt: Attempt, cause: str, exit_code: int | None) -> list[Lease]:
+def settle(attempt: Attempt, cause: str, exit_code: int | None, *, amended: bool = True) -> list[Lease]:
     """The attempt is over; returns the leases whose work since start or checkpoint was lost."""
     attempt.cause = plain(cause)
     attempt.exit_code = _exit_code(attempt) if exit_code is None else exit_code
-    if cause not in TAKEN:
+    if cause not in TAKEN and not (amended and cause in SUSPENDED_FOR_NOTHING):
         return []
     return [lease for lease in attempt.leases.values() if _lose(lease)]
 

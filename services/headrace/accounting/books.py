@@ -204,7 +204,7 @@ class Books:
         attempt = self._attempts.get((job, number))
         if attempt is None or any(lease.ended_at is None for lease in attempt.leases.values()):
             return
-        for lease in attempts.settle(attempt, cause, exit_code):
+        for lease in attempts.settle(attempt, cause, exit_code, amended=self._state.terms.amended):
             self._changed_leases[lease.lease] = lease
         self._changed_attempts[job, number] = attempt
         del self._attempts[job, number]

@@ -22,6 +22,9 @@ REQUEST_BYTES_MAX = 4 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 HEADERS_KIB_MAX = 32
 CONNECTIONS_MAX = 4_096
+IDLE = "30s"
+"""For so long a connection may be there without a request, or without having shaken hands: idle ones must not take the place of others."""
+HANDSHAKE_WITHIN = "10s"
 STREAMS_MAX = 128
 
 ANSWER_WITHIN = "65s"
@@ -82,6 +85,7 @@ def gateway_config(
     chain: Config = {"filters": [_named("envoy.filters.network.http_connection_manager", _manager(descriptors))]}
     if tls is not None:
         chain["transport_socket"] = _named("envoy.transport_sockets.tls", _tls(tls))
+        chain["transport_socket_connect_timeout"] = HANDSHAKE_WITHIN
     listener = {
         "name": "http",
         "address": {"socket_address": {"address": host, "port_value": port}},
@@ -145,7 +149,7 @@ def _manager(descriptors: str) -> Config:
         "path_with_escaped_slashes_action": "REJECT_REQUEST",
         "max_request_headers_kb": HEADERS_KIB_MAX,
         "common_http_protocol_options": {
-            "idle_timeout": "300s",
+            "idle_timeout": IDLE,
             "headers_with_underscores_action": "REJECT_REQUEST",
         },
         "http_protocol_options": {

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -444,6 +445,37 @@ def test_a_start_that_never_came_is_charged_to_nobody(amended: Story, tables: Ta
     tables.settle(amended.books)
     assert tables.usage == {}
     assert lost_by_the_provider(tables) == {"gpu": 3 * 2 * 600 * GPU * SECOND, "job": 3 * 600 * SECOND}
+
+
+def requeued_while_suspended(story: Story, tables: Tables, cause: str) -> tuple[int | None, int | None]:
+    """From when to when the work of a job was lost that started at 0, saved at 4, was suspended at 12 and ended at 50."""
+    story.policy(0, "p", 2)
+    key = story.run(0, None, 1, "p", 2)
+    story.start(0, key)
+    story.tell(4, "node.n1", f.CheckpointRegisteredV1(job=key, attempt=1, uri="file:///c", at=4 * SECOND))
+    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    story.end(50, key)
+    story.tell(51, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause=cause))
+    assert gpu_seconds(tables.settle(story.books), 100) == {"p": (24, 0)}
+    (lease,) = tables.leases.values()
+    return lease["lost_from"], lease["lost_until"]
+
+
+CANNOT_GO_ON = pytest.mark.parametrize("cause", ["suspend_max", "device_lost", "suspension_lost"])
+
+
+@CANNOT_GO_ON
+def test_what_a_suspended_job_did_since_its_checkpoint_is_lost_if_it_cannot_go_on_where_it_is(
+    cause: str, amended: Story, tables: Tables
+) -> None:
+    """R29, R25. No GPU is lost for the time in which it was suspended, because none was charged."""
+    assert requeued_while_suspended(amended, tables, cause) == (4 * SECOND, 50 * SECOND)
+
+
+@CANNOT_GO_ON
+def test_before_rules_were_amended_that_was_not_counted_as_lost(cause: str, story: Story, tables: Tables) -> None:
+    assert requeued_while_suspended(story, tables, cause) == (None, None)
 
 
 def test_a_resumption_is_charged_from_when_the_node_says_that_it_runs(amended: Story, tables: Tables) -> None:

@@ -51,6 +51,12 @@ def test_a_stream_has_no_timeout_what_is_long_a_long_one_and_everything_else_has
     assert {value for key, value in timeouts.items() if "WatchJobs" not in key and "WhatIf" not in key} == {"65s"}
 
 
+def test_connections_that_ask_nothing_end_soon():
+    config = made(tls=Tls("/tls/cert.pem", "/tls/key.pem"))
+    assert manager(config)["common_http_protocol_options"]["idle_timeout"] == "30s"
+    assert config["static_resources"]["listeners"][0]["filter_chains"][0]["transport_socket_connect_timeout"] == "10s"
+
+
 def test_with_a_certificate_it_speaks_tls():
     config = made(tls=Tls("/tls/cert.pem", "/tls/key.pem"))
     socket = config["static_resources"]["listeners"][0]["filter_chains"][0]["transport_socket"]["typed_config"]
