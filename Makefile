@@ -9,6 +9,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 DISTRIBUTIONS := contracts services node-executor
 INSTALLING := tests/end_to_end tests/integration
 
+# Tests start thousands of processes of Headrace. Without compiled files beside the sources each of them would compile all it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo docs test test-api test-compiled test-deploy check properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
