@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -21,6 +22,7 @@ from headrace.bus.streams import ensure_streams
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.tokens import FEED_SUFFIX
 from headrace.node_executor import leftovers
+from tests.integration.machine import Machine
 from tests.integration.nodes import Executor, Feed, until
 from tests.patience import PATIENCE
 
@@ -166,3 +168,12 @@ async def node(feed, nats_server, tmp_path, words) -> AsyncIterator[Executor]:
             one.process.kill()
             await asyncio.to_thread(one.process.wait, PATIENCE)
         await asyncio.to_thread(leftovers.sweep, f"{one.data}/leases")
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """Not in pytest's own folder: that is closed again and again to the account as which root runs PostgreSQL."""
+    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
+        made = Machine(Path(folder) / "data")
+        yield made
+        made.end()

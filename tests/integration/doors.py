@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from nats import errors
 from nats.aio.client import Client
 
 from headrace.bus.chain import Chain
@@ -143,3 +144,21 @@ async def gone(client: Client) -> None:
     async with asyncio.timeout(PATIENCE):
         while client.is_connected:
             await asyncio.sleep(0.005)
+
+
+async def enters(here: Site, token: str, name: str = "acme_alice", **more: Any) -> bool:
+    """Whether somebody is let in with this; one try."""
+    client = Client()
+    said = {"user": name, "password": token} | more
+
+    async def quiet(_error: Exception) -> None:
+        return None
+
+    try:
+        await client.connect(here.server.url, allow_reconnect=False, connect_timeout=int(PATIENCE), error_cb=quiet, **said)
+    except (errors.Error, OSError, TimeoutError):
+        return False
+    finally:
+        with suppress(errors.Error):
+            await client.close()
+    return True

@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import jwt
@@ -28,113 +24,13 @@ from hypothesis import strategies as st
 
 from headrace.client.wishing import new_job_id
 from headrace.contracts.api import jobs_pb2, policies_pb2
+from tests.integration.api import DOCUMENTS, LOOK_EVERY, Api, installation, until
 from tests.integration.grpcweb import GrpcWeb
 from tests.integration.madeup import Maker, Request
 from tests.patience import PATIENCE
 
-HEADRACE = (sys.executable, "-m", "headrace.cli")
-LOOK_EVERY = 0.02
-
-DOCUMENTS = {
-    "tenants": [
-        {"name": "acme", "admins": ["boss"], "shares": [{"pool": "hq", "reservation": {"gpu": 4}, "limit": {"gpu": 6}}]},
-        {"name": "emca", "admins": ["chief"], "shares": [{"pool": "hq", "reservation": {"gpu": 2}, "limit": {"gpu": 8}}]},
-    ],
-    "groups": [
-        {"tenant": "acme", "name": "dev", "members": ["alice"], "service_accounts": ["ci"], "on_behalf": ["ci"]},
-        {"tenant": "emca", "name": "dev", "members": ["eve"]},
-    ],
-    "pools": [
-        {"name": "hq", "selector": {"site": "hq"}, "price": {"gpu": "2.50"}},
-        {"name": "vault", "selector": {"site": "vault"}, "access": {"allow": ["emca"]}},
-    ],
-    "profiles": [
-        {"name": "half", "request": {"gpu": 0.5}, "pools": ["hq"]},
-        {"name": "one", "request": {"gpu": 1}, "pools": ["hq"]},
-    ],
-    "policies": [
-        {"tenant": "acme", "name": "dev", "group": "dev", "profiles": ["half"], "reservation": {"gpu": 2}, "limit": {"gpu": 4}},
-        {"tenant": "emca", "name": "dev", "group": "dev", "profiles": ["half"], "reservation": {"gpu": 1}},
-    ],
-}
-
-
 SUBMITTED = b'{"queue": "dev/half", "user": "alice", "jobs": [{"command": %s}]}'
 LISTS = ("jobs", "queues", "policies", "groups", "users", "serviceAccounts", "profiles", "tokens", "jobs:watch")
-
-
-class Said(NamedTuple):
-    """An answer over HTTP."""
-
-    status: int
-    body: Any
-    headers: dict[str, str]
-
-    @property
-    def reason(self) -> str:
-        return str(self.body["details"][0]["reason"])
-
-
-class Api:
-    """One installation, asked over HTTP by whoever has a token."""
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
-        self.tokens: dict[str, str] = {}
-        self.address = ""
-        self.issuers = ""
-
-    def run(self, *words: str, who: str = "", **said: str) -> str:
-        """The output of the command, as the owner of the machine or by a token; `said`: more of the environment."""
-        env = self.env() | ({"HEADRACE_TOKEN": self.tokens[who]} if who else {}) | said
-        ran = subprocess.run([*HEADRACE, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=env)
-        assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
-        return ran.stdout
-
-    def env(self) -> dict[str, str]:
-        return os.environ | {"HEADRACE_DATA": str(self.data)}
-
-    def up(self) -> None:
-        self.data.mkdir(mode=0o700)
-        (self.data / "installation.json").write_text(json.dumps({"host": "box", "labels": {"site": "hq"}}))
-        if self.issuers:
-            (self.data / "issuers.yaml").write_text(self.issuers)
-        self.run("up", "--detach", "--gpus", "8", "--jobs-are-trusted")
-        self.address = json.loads(self.run("status", "--json"))["api"]
-        self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
-        self.tokens["viewer"] = self.run("token", "create", "--viewer", "auditor").strip()
-
-    def ask(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Said:
-        """One request of `who`; `body` as JSON, or the very bytes."""
-        where = path + (f"?{urlencode(query, doseq=True)}" if query else "")
-        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        headers = {"authorization": f"Bearer {self.tokens[who]}"} if who else {}
-        connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=PATIENCE)
-        try:
-            connection.request(verb, where, sent, headers | ({"content-type": "application/json"} if sent else {}))
-            answer = connection.getresponse()
-            text = answer.read()
-        finally:
-            connection.close()
-        return Said(
-            answer.status, json.loads(text) if text else None, {key.lower(): value for key, value in answer.getheaders()}
-        )
-
-    def done(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Any:
-        said = self.ask(who, verb, path, body, **query)
-        assert said.status == 200, said
-        return said.body
-
-    def submit(self, who: str, tenant: str, *commands: list[str], queue: str = "dev/half", **more: object) -> list[Any]:
-        wish = {"queue": queue, "jobs": [{"command": command} for command in commands], "wait": True} | more
-        return self.done(who, "POST", f"/v1/tenants/{tenant}/jobs:submit", wish)["jobs"]
-
-    def until(self, who: str, job: str, state: str) -> Any:
-        deadline = time.monotonic() + PATIENCE
-        while (found := self.done(who, "GET", f"/v1/{job}"))["state"] != state:
-            assert time.monotonic() < deadline, found
-            time.sleep(LOOK_EVERY)
-        return found
 
 
 class Provider:
@@ -179,20 +75,6 @@ def provider() -> Iterator[Provider]:
     yield made
     made.server.shutdown()
     made.server.server_close()
-
-
-@contextmanager
-def installation(issuers: str = "") -> Iterator[Api]:
-    """A whole installation with the documents of these tests, until the block ends."""
-    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
-        made = Api(Path(folder) / "data")
-        made.issuers = issuers
-        try:
-            made.up()
-            made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "the first day"})
-            yield made
-        finally:
-            subprocess.run([*HEADRACE, "down", "--now"], env=made.env(), capture_output=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -759,13 +641,6 @@ def players(api: Api) -> set[int]:
             if ours and b"headrace.simulate" in (process / "cmdline").read_bytes():
                 found.add(int(process.name))
     return found
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(LOOK_EVERY)
 
 
 def test_a_what_if_ends_with_its_caller_and_shows_who_waits(api: Api) -> None:

@@ -17,14 +17,13 @@ import nats
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nats import errors
-from nats.aio.client import Client
 
 from headrace.bus.accounts import SUBSCRIPTIONS
 from headrace.bus.log import LogRefused
 from headrace.contracts import facts as f
 from headrace.contracts.documents import Group
 from headrace.contracts.tokens import TokenRole, inbox_prefix
-from tests.integration.doors import Site, site
+from tests.integration.doors import Site, enters, site
 from tests.patience import PATIENCE
 
 JOB = "01jd3v8k5w2m4x6z8b0c2e4g6h"
@@ -196,24 +195,6 @@ async def test_a_users_token_for_an_administrators_handle_does_not_hear_what_the
             await spy.close()
         asking = await here.enter("default_ops", admin)
         assert json.loads((await asking.ask("hr.submit.acme.bob.rnd.one", b"{}")).data)["stream"] == "SUBMIT"
-
-
-async def enters(here: Site, token: str, name: str = "acme_alice", **more: Any) -> bool:
-    """Whether somebody is let in with this; one try."""
-    client = Client()
-    said = {"user": name, "password": token} | more
-
-    async def quiet(_error: Exception) -> None:
-        return None
-
-    try:
-        await client.connect(here.server.url, allow_reconnect=False, connect_timeout=int(PATIENCE), error_cb=quiet, **said)
-    except (errors.Error, OSError, TimeoutError):
-        return False
-    finally:
-        with suppress(errors.Error):
-            await client.close()
-    return True
 
 
 def part(value: object) -> str:

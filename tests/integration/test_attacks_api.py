@@ -16,8 +16,8 @@ from nats.aio.client import Client
 
 from headrace.client.wishing import new_job_id
 from headrace.contracts.tokens import FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
-from tests.integration.test_api import Api, installation
-from tests.integration.test_attacks_floods import Crowd
+from tests.integration.api import Api, installation
+from tests.integration.crowd import Crowd
 from tests.patience import PATIENCE
 
 NAME = "tenants/emca"

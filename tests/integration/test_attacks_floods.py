@@ -7,7 +7,6 @@ import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,46 +14,12 @@ from headrace.bus.accounts import CONNECTIONS
 from headrace.bus.log import LogRefused
 from headrace.contracts import facts as f
 from headrace.contracts.tokens import FEED_SUBSCRIPTIONS, PERSON_CONNECTIONS, TokenRole
-from tests.integration.doors import gone, site
-from tests.integration.test_attacks import enters
+from tests.integration.crowd import Crowd
+from tests.integration.doors import enters, gone, site
 from tests.patience import PATIENCE
 
 FEW = 12
 """Connections that all people together may have here."""
-
-
-class Crowd:
-    """Connections that say nothing and stay, each with one login."""
-
-    def __init__(self, url: str) -> None:
-        self._address = urlsplit(url)
-        self._open: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-
-    async def grow(self, user: str, password: str, most: int) -> int:
-        """Open connections until one is refused, at most so many; how many were let in."""
-        for number in range(most):
-            reader, writer = await asyncio.open_connection(self._address.hostname, self._address.port)
-            hello = {"user": user, "pass": password, "verbose": False, "pedantic": False, "lang": "x", "version": "1"}
-            writer.write(b"CONNECT " + json.dumps(hello).encode() + b"\r\nPING\r\n")
-            async with asyncio.timeout(PATIENCE):
-                while (line := await reader.readline()).startswith(b"INFO"):
-                    pass
-            if not line.startswith(b"PONG"):
-                writer.close()
-                return number
-            self._open.append((reader, writer))
-        return most
-
-    async def ended(self) -> None:
-        """Wait until the server has ended all of them."""
-        async with asyncio.timeout(PATIENCE):
-            for reader, writer in self._open:
-                await reader.read()
-                writer.close()
-
-    def leave(self) -> None:
-        for _, writer in self._open:
-            writer.close()
 
 
 async def test_one_bearer_gets_a_limited_number_of_connections_and_others_get_theirs(tmp_path: Path) -> None:

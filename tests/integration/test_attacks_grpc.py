@@ -14,7 +14,7 @@ from grpc import StatusCode
 from grpc_reflection.v1alpha import reflection_pb2
 
 from headrace.contracts.api import jobs_pb2, policies_pb2, system_pb2, tenants_pb2
-from tests.integration.test_api import Api, installation
+from tests.integration.api import Api, installation
 from tests.patience import PATIENCE
 
 ME = "/headrace.v1.System/GetCaller"

@@ -7,8 +7,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +18,7 @@ from headrace.bus.connection import connect
 from headrace.bus.log import LogRefused
 from headrace.contracts.codec import encode
 from headrace.contracts.tokens import StorageReport
-from tests.integration.test_api import HEADRACE, Api, installation
+from tests.integration.api import HEADRACE, Api, installation, until
 from tests.patience import PATIENCE
 
 
@@ -29,14 +28,6 @@ def api() -> Iterator[Api]:
     with installation() as made:
         until(lambda: json.loads(made.run("status", "--json"))["level"]["stated"] == 2)
         yield made
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return found
 
 
 def node(api: Api, name: str) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import json
 import os
 import signal
 
-from tests.integration.test_up import Machine, machine  # noqa: F401 - a fixture
+from tests.integration.machine import Machine
 
 
-def test_after_kill_9_of_the_supervisor_of_three_servers_jobs_run_again_by_themselves(machine: Machine) -> None:  # noqa: F811
+def test_after_kill_9_of_the_supervisor_of_three_servers_jobs_run_again_by_themselves(machine: Machine) -> None:
     machine.up("--nats-servers", "3")
     machine.done("apply", "-f", machine.documents)
     jobs = [machine.submit(machine.goes_on_until_released) for _ in range(6)]

@@ -14,75 +14,13 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogUnavailable
 from headrace.bus.sealing import Keyring
 from headrace.bus.streams import ensure_streams
-from headrace.contracts import facts as f
-from headrace.contracts.amounts import GPU_UNITS
 from headrace.contracts.codec import decode, encode
-from headrace.contracts.documents import Group, Policy, PolicyProfile, Pool, Profile, Tenant
-from headrace.contracts.facts.fact import DeviceShare
-from headrace.contracts.facts.nodes import Device
 from headrace.contracts.orders import LogsAnswer, LogsRequest, NodeAnswer, Orders
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobView
-from headrace.contracts.records import Record, digest
-from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, ledger, node_logs, node_query, orders, query
-from headrace.contracts.wishes import JobText
+from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, node_logs, node_query, orders, query
 from headrace.feed.service import KEYS, Feed
-from headrace.service.fold import wall_clock
+from tests.integration.writers import Writers, job
 from tests.patience import PATIENCE
-
-GPU = {"gpu": GPU_UNITS}
-
-
-def job(number):
-    return f"acme.alice.01k{number:023d}"
-
-
-class Writers:
-    """Appends records in the name of whoever is logged in."""
-
-    def __init__(self, login):
-        self._login = login
-        self._logs = {}
-        self._last = {}
-
-    async def say(self, by, *facts):
-        if by not in self._logs:
-            self._logs[by] = JetStreamLog(await self._login(by.replace(".", "-")), LEDGER_STREAM)
-        sequence, prev = self._last.get(by, (0, ""))
-        record = Record(
-            by=by, now=wall_clock(), engine="test", as_of=0, prev="" if by.startswith("node.") else prev, facts=facts
-        )
-        payload = encode(record)
-        sequence = await self._logs[by].append(ledger(by), payload, sequence)
-        self._last[by] = (sequence, digest(payload))
-        return sequence
-
-    async def documents(self):
-        await self.say(
-            "governance",
-            f.TenantAppliedV1(author="acme.alice", tenant=Tenant(name="acme")),
-            f.GroupAppliedV1(author="acme.alice", group=Group(tenant="acme", name="dev", members=("alice",))),
-            f.PoolAppliedV1(author="acme.alice", pool=Pool(name="hall", selector={})),
-            f.ProfileAppliedV1(author="acme.alice", profile=Profile(name="one", request=GPU, pools=("hall",))),
-            f.PolicyAppliedV1(
-                author="acme.alice",
-                policy=Policy(tenant="acme", name="dev", group="dev", profiles=(PolicyProfile(name="one"),)),
-            ),
-        )
-        devices = tuple(Device(device=f"g{number}", model="H100-80GB", memory=1) for number in range(8))
-        await self.say("node.gpu01", f.NodeRegisteredV1(node="gpu01", devices=devices, cpu=1, memory=1, at=0))
-
-    async def admit(self, keyring, number):
-        text = keyring.seal("acme", encode(JobText(command=("train", str(number)))), job(number))
-        return await self.say(
-            "admission", f.JobAdmittedV1(job=job(number), policy="dev", profile="one", request=GPU, text=text)
-        )
-
-    async def grant(self, number):
-        device = DeviceShare(device=f"g{number}", units=GPU_UNITS)
-        return await self.say(
-            "allocator",
-            f.LeaseGrantedV1(job=job(number), attempt=1, node="gpu01", pool="hall", devices=(device,), amounts=GPU),
-        )
 
 
 class Heard:

@@ -21,8 +21,8 @@ from headrace.contracts.codec import decode
 from headrace.contracts.orders import NodeAnswer
 from headrace.contracts.queries import Answer, ServiceView
 from headrace.contracts.subjects import FEED_STREAM, node_query, query
-from tests.integration.test_feed import Writers, job
 from tests.integration.twins import Twins
+from tests.integration.writers import Writers, job
 from tests.patience import PATIENCE
 
 NAMES = ("feed", "feed-standby")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 
-from tests.integration.test_up import Machine, machine  # noqa: F401 - a fixture
+from tests.integration.machine import Machine
 
 STREAMS = "nats/store/jetstream/CORE/streams"
 
 
-def begun(machine: Machine) -> str:  # noqa: F811
+def begun(machine: Machine) -> str:
     """An installation that has run a job, and is down; the job."""
     machine.up()
     machine.done("apply", "-f", machine.documents)
@@ -20,14 +20,14 @@ def begun(machine: Machine) -> str:  # noqa: F811
     return job
 
 
-def goes_on(machine: Machine, *before: str) -> None:  # noqa: F811
+def goes_on(machine: Machine, *before: str) -> None:
     """It comes up, knows the jobs of before, and runs another one."""
     machine.up()
     after = machine.submit("exit 0", "--wait")
     assert [machine.job(job)["state"] for job in (*before, after)] == ["succeeded"] * (len(before) + 1)
 
 
-def refused(machine: Machine, *said: str) -> None:  # noqa: F811
+def refused(machine: Machine, *said: str) -> None:
     """It does not come up, and says why; and nothing is left running that could acknowledge a wish."""
     ran = machine.run("up", "--detach", "--gpus", "2")
     assert ran.returncode != 0
@@ -35,7 +35,7 @@ def refused(machine: Machine, *said: str) -> None:  # noqa: F811
     assert [process.name() for process in machine.processes()] == []
 
 
-def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_for_an_old_one(machine: Machine) -> None:  # noqa: F811
+def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_for_an_old_one(machine: Machine) -> None:
     job = begun(machine)
     shutil.rmtree(machine.data / STREAMS / "SUBMIT")
 
@@ -50,7 +50,7 @@ def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_f
     goes_on(machine, job)
 
 
-def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_left(machine: Machine) -> None:  # noqa: F811
+def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_left(machine: Machine) -> None:
     job = begun(machine)
     shutil.rmtree(machine.data / "nats/store")
 
@@ -60,7 +60,7 @@ def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_lef
     goes_on(machine, job)
 
 
-def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(machine: Machine) -> None:  # noqa: F811
+def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(machine: Machine) -> None:
     job = begun(machine)
     (machine.data / "postgres/data/PG_VERSION").unlink()
 
@@ -72,7 +72,7 @@ def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(m
     goes_on(machine, job)
 
 
-def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(machine: Machine) -> None:  # noqa: F811
+def test_jobs_the_keys_of_which_were_lost_wait_and_run_once_those_are_put_back(machine: Machine) -> None:
     machine.up()
     machine.done("apply", "-f", machine.documents)
     jobs = [machine.submit(machine.goes_on_until_released) for _ in range(3)]

@@ -16,7 +16,7 @@ from headrace.bus.log import LogBroken, Stored
 from headrace.supervisor.installation import Installation
 from headrace.supervisor.mending import mend
 from headrace.supervisor.stores import Stores
-from tests.integration.test_up import Machine, machine  # noqa: F401 - a fixture
+from tests.integration.machine import Machine
 
 
 def flip_and_remove(block: Path) -> None:
@@ -74,7 +74,7 @@ def exact(records: list[Stored]) -> list[tuple[Any, ...]]:
     return [(each.sequence, each.subject, each.time // 1_000, each.payload) for each in records]
 
 
-def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(machine: Machine) -> None:  # noqa: F811
+def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(machine: Machine) -> None:
     machine.up()
     machine.done("apply", "-f", machine.documents)
     for _ in range(2):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from headrace.archive.blocks import Block, read
 from headrace.bus.log import Stored
-from tests.integration.test_up import HEADRACE, Machine, machine  # noqa: F401 - a fixture
+from tests.integration.machine import HEADRACE, Machine
 from tests.patience import PATIENCE
-from tests.unit.supervisor.test_full_disk import SAID
+from tests.unit.supervisor.disks import SAID
 
 LEDGER = Path("jetstream") / "CORE" / "streams" / "LEDGER" / "msgs"
 
@@ -28,7 +28,7 @@ def leave_out(store: Path, sequence: int) -> None:
     (block.parent / "index.db").unlink(missing_ok=True)
 
 
-def test_a_server_whose_copy_is_not_that_of_the_others_copies_anew_and_the_system_goes_on(machine: Machine) -> None:  # noqa: F811
+def test_a_server_whose_copy_is_not_that_of_the_others_copies_anew_and_the_system_goes_on(machine: Machine) -> None:
     first, second, third = (machine.data / "nats" / f"store-{number}" for number in (1, 2, 3))
     log = machine.data / "logs" / "nats-server-2.log"
     machine.up("--nats-servers", "3")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_up import HEADRACE, Machine
+from tests.integration.machine import HEADRACE, Machine
 from tests.patience import PATIENCE
 
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import psutil
 
-from tests.integration.test_up import HEADRACE, Machine, machine
-
-__all__ = ["machine"]
+from tests.integration.machine import HEADRACE, Machine
 
 DOCUMENTS = """
 groups: [{name: rnd, members: [alice]}]

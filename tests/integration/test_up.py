@@ -9,30 +9,12 @@ import re
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-import psutil
-import pytest
 
 from headrace.client import connect
 from headrace.supervisor.ports import LOOPBACK
+from tests.integration.machine import HEADRACE, Machine
 from tests.patience import PATIENCE
-
-LOOK_EVERY = 0.05
-HEADRACE = (sys.executable, "-m", "headrace.cli")
-
-DOCUMENTS = """
-groups: [{name: rnd, members: [alice]}]
-pools: [{name: onprem, selector: {site: hq}}]
-profiles: [{name: one, request: {gpu: 1}, pools: [onprem]}]
-policies: [{name: rnd, group: rnd, profiles: [one], reservation: {gpu: 1}, limit: {gpu: 2}}]
-"""
 
 PARTS = (
     "nats-server",
@@ -49,100 +31,6 @@ PARTS = (
     "gateway",
     "node-box",
 )
-
-
-class Machine:
-    """One data directory, and the command line on it."""
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
-        (data.parent / "documents.yaml").write_text(DOCUMENTS)
-        self.documents = str(data.parent / "documents.yaml")
-        self.started: list[subprocess.Popen[str]] = []
-        self.released = data.parent / "released"
-        self.goes_on_until_released = f"until [ -e {self.released} ]; do sleep 0.05; done; echo survived"
-        data.parent.chmod(0o711)  # jobs run as users of their own
-
-    def run(self, *words: str, within: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-        command = (*HEADRACE, words[0], "--data", str(self.data), *words[1:])
-        return subprocess.run(command, capture_output=True, text=True, timeout=within, check=False)
-
-    def done(self, *words: str) -> str:
-        """The output of a command that has to succeed."""
-        ran = self.run(*words)
-        assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
-        return ran.stdout
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """A command that goes on."""
-        command = (*HEADRACE, words[0], "--data", str(self.data), *words[1:])
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.started.append(process)
-        return process
-
-    def up(self, *words: str) -> None:
-        settings = {"host": "box", "labels": {"site": "hq"}}
-        if not self.data.exists():  # a node's name would come from this machine's
-            self.data.mkdir(mode=0o700)
-            (self.data / "installation.json").write_text(json.dumps(settings))
-        self.done("up", "--detach", "--gpus", "2", *words)
-
-    def submit(self, script: str, *words: str) -> str:
-        return self.done("submit", "--queue", "rnd/one", "--user", "alice", *words, "--", "sh", "-c", script).strip()
-
-    def job(self, job: str) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.done("job", job, "--json"))["job"]
-        return told
-
-    def parts(self) -> dict[str, dict[str, Any]]:
-        """The parts by name, whether they are well or not."""
-        ran = self.run("status", "--json")
-        return {part["name"]: part for part in json.loads(ran.stdout)["parts"]}
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, self.logs()
-            time.sleep(LOOK_EVERY)
-
-    def until_state(self, job: str, state: str) -> None:
-        def reached() -> bool:
-            ran = self.run("job", job, "--json")
-            return ran.returncode == 0 and json.loads(ran.stdout)["job"]["state"] == state
-
-        self.until(reached)
-
-    def logs(self) -> str:
-        """The ends of all logs, for a test that has failed."""
-        return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in sorted((self.data / "logs").glob("*.log")))
-
-    def processes(self) -> list[psutil.Process]:
-        """Everything that runs for this data directory."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if str(self.data) in " ".join(process.cmdline()) and process.pid != os.getpid():
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
-
-    def end(self) -> None:
-        self.run("down", "--now")
-        for started in self.started:
-            started.kill()
-            started.communicate()
-        for process in self.processes():
-            process.kill()
-
-
-@pytest.fixture
-def machine() -> Iterator[Machine]:
-    """Not in pytest's own folder: that is closed again and again to the account as which root runs PostgreSQL."""
-    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
-        made = Machine(Path(folder) / "data")
-        yield made
-        made.end()
 
 
 def test_a_day_with_it(machine: Machine) -> None:

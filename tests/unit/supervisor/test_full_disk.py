@@ -10,8 +10,7 @@ import pytest
 from headrace.supervisor import full_disk
 from headrace.supervisor.full_disk import MIB, ROOM, FullDisk, Signs
 from tests.patience import PATIENCE
-
-SAID = b"[ERR] JetStream failed to store a msg on stream 'CORE > LEDGER': write 4.blk: no space left on device\n"
+from tests.unit.supervisor.disks import SAID
 
 
 class Server:

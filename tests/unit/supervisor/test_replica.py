@@ -13,7 +13,7 @@ from headrace.supervisor.full_disk import MIB
 from headrace.supervisor.logfile import LogFile
 from headrace.supervisor.replica import Replicas
 from tests.patience import PATIENCE
-from tests.unit.supervisor.test_full_disk import SAID
+from tests.unit.supervisor.disks import SAID
 
 FULL = "is full ({} MiB free): it is away until there is room, then it goes on"
 AWAY = "its disk was full: it is away until the others have everything, then it is emptied, and copies anew"
