@@ -23,7 +23,10 @@ from headrace.node_executor.runtimes.container_request import INIT
 
 
 class Engine:
-    """At `socket`. `images` are there, `pullable` can be pulled; `containers` by name. An upgrade of it is `stop` and `start`."""
+    """At `socket`. `images` are there, `pullable` can be pulled; `containers` by name. An upgrade of it is `stop` and `start`.
+
+    `says`: what it answers to every GET, if anything; `unremovable`: containers that it cannot remove.
+    """
 
     image = "trainer:1"
 
@@ -33,6 +36,8 @@ class Engine:
         self.images, self.pullable = {self.image}, {"other:latest"}
         self.refusal = "manifest unknown"
         self.broken_start = ""
+        self.says = ""
+        self.unremovable: set[str] = set()
         self.containers: dict[str, Contained] = {}
         self.created: list[dict[str, Any]] = []
         self.execs: dict[str, Contained] = {}
@@ -178,6 +183,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, status: int, body: object = None) -> None:
         data = b"" if body is None else json.dumps(body).encode()
+        if self.engine.says and self.command == "GET":
+            data = self.engine.says.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -302,7 +309,11 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(201, {"Id": number})
 
     def do_DELETE(self) -> None:
-        container = self.engine.containers.pop(self.path.partition("?")[0].rpartition("/")[2], None)
+        name = self.path.partition("?")[0].rpartition("/")[2]
+        if name in self.engine.unremovable:
+            self.refuse(500, "device or resource busy")
+            return
+        container = self.engine.containers.pop(name, None)
         if container is None:
             self.refuse(404, "no such container")
             return

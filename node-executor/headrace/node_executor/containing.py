@@ -52,9 +52,11 @@ async def reconcile(equipment: Equipment, containers: ContainerRuntime) -> None:
         return {equipment.workspace.name(left.order) for left in equipment.journal.open.values()}
 
     try:
-        removed = await containers.reconcile(known)
+        removed, left = await containers.reconcile(known)
     except EngineError as error:
         _log.info("containers_unseen", reason=str(error))
         return
     if removed:
         _log.warning("containers_removed", names=removed, reason="their leases are over")
+    if left:
+        _log.warning("containers_left", reasons=left, help="they are tried again; their leases are over")

@@ -15,8 +15,9 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Container, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from headrace.contracts.isolation import CONTAINED, CONTAINER, FRACTION, UNABLE, weakest
@@ -24,6 +25,7 @@ from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, L
 from headrace.node_executor.runtimes.container_request import CDI, LEASE, OWNER, creation, describe_devices, execution
 from headrace.node_executor.runtimes.container_run import Engine, EngineError
 from headrace.node_executor.runtimes.process import ProcessRuntime
+from headrace.node_executor.threads import Threads
 
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 PROVED = "watchdog"
@@ -37,6 +39,20 @@ TRY_EVERY = 1.0
 ANSWERS_WITHIN = 10.0
 KILLED_WITHIN = 5.0
 """Seconds in which a callback that is killed has ended, or is let go of."""
+
+
+CALLS_AT_ONCE = 4
+"""Calls to the engine, beside those of what runs a container."""
+
+FILES = (".told", ".json", ".printed")
+"""What there may be for a container in the directory, after the name of its lease."""
+
+
+class Reconciled(NamedTuple):
+    """Leases whose containers were removed, and of those whose containers could not be, why."""
+
+    removed: list[str]
+    left: dict[str, str]
 
 
 def find_engine(choice: str, runtime_directory: str = "") -> str:
@@ -78,12 +94,13 @@ class ContainerRuntime:
         self._init = init
         self._owner = owner or directory
         self._loop = asyncio.get_running_loop()
+        self._calls = _Calls()
         self._podman: bool | None = None
         os.makedirs(directory, 0o700, exist_ok=True)
 
     def start(self, launch: Launch, hears: Hears) -> None:
         """Start it; see `Runtime.start`."""
-        self._loop.run_in_executor(None, self._write, launch).add_done_callback(lambda done: self._written(launch, hears, done))
+        self._calls.do(lambda: self._write(launch)).add_done_callback(lambda done: self._written(launch, hears, done))
 
     def adopt(self, launch: Launch, hears: Hears) -> bool:
         """Take over what was started under this name; see `Runtime.adopt`."""
@@ -95,23 +112,36 @@ class ContainerRuntime:
             return True
         return self._processes.adopt(self._outside(launch), self._heard(launch, hears))
 
-    async def reconcile(self, known: Callable[[], Container[str]]) -> list[str]:
-        """Remove the containers of this executor whose leases are not `known`; the names of these. Raises `EngineError`."""
+    async def reconcile(self, known: Callable[[], Container[str]]) -> Reconciled:
+        """Remove the containers and files of this executor whose leases are not `known`. Raises `EngineError`: there is no list of them."""
+        files = os.listdir(self._directory)
+        self._remove_files(files, known())  # asked for after the list was made, so what was just made is known
         wanted = quote(json.dumps({"label": [f"{OWNER}={self._owner}"]}))
         where = f"/containers/json?all=1&filters={wanted}"
-        found = await asyncio.to_thread(self._engine.call, "GET", where, None, ANSWERS_WITHIN)
-        leases = known()  # asked for after the list was made, so a container that was just made is known
-        unknown = [name for name in (one["Labels"][LEASE] for one in found or ()) if name not in leases]
-        for name in unknown:
-            await asyncio.to_thread(self._engine.remove, f"headrace-{name}", ANSWERS_WITHIN)
-        return unknown
+        found = _leases_of(await self._calls.do(lambda: self._engine.call("GET", where, None, ANSWERS_WITHIN)))
+        leases = known()
+        unknown = [name for name in found if name not in leases]
+        removals = [self._calls.do(partial(self._engine.remove, f"headrace-{name}", ANSWERS_WITHIN)) for name in unknown]
+        failed = dict(zip(unknown, await asyncio.gather(*removals, return_exceptions=True), strict=True))
+        return Reconciled(
+            [name for name, error in failed.items() if error is None],
+            {name: str(error) for name, error in failed.items() if error is not None},
+        )
+
+    def _remove_files(self, files: Iterable[str], leases: Container[str]) -> None:
+        """Of leases that are over: an executor that was killed before it had a container started may have left them."""
+        for file in files:
+            end = next(filter(file.endswith, (*FILES, f"{FILES[0]}.new")), "")
+            if end and file.removesuffix(end).removesuffix(f".{CALLBACK}") not in leases:
+                with contextlib.suppress(OSError):
+                    os.unlink(f"{self._directory}/{file}")
 
     def forget(self, name: str) -> None:
         """Remove what was kept of it."""
         self._processes.forget(name)
-        for end in ("told", "json", "printed"):
+        for end in FILES:
             with contextlib.suppress(OSError):
-                os.unlink(f"{self._directory}/{name}.{end}")
+                os.unlink(f"{self._directory}/{name}{end}")
         with contextlib.suppress(OSError):
             os.unlink(f"{CDI}/headrace-{name}.json")
 
@@ -170,12 +200,12 @@ class ContainerRuntime:
         if launch.part == CALLBACK:
             then()
         else:
-            _insist(self._loop, lambda: self._engine.remove(_name(launch), ANSWERS_WITHIN), then)
+            self._calls.insist(lambda: self._engine.remove(_name(launch), ANSWERS_WITHIN), then)
 
     def _contained(self, launch: Launch, running: Running) -> Running:
         if launch.part == CALLBACK:
             return _Inside(self._loop, running)
-        return _Contained(self._loop, running, self._engine, _name(launch))
+        return _Contained(self._calls, running, self._engine, _name(launch))
 
     @property
     def _engine(self) -> Engine:
@@ -219,8 +249,8 @@ class ContainerRuntime:
 class _Contained:
     """A container, seen through what runs it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, outside: Running, engine: Engine, name: str) -> None:
-        self._loop = loop
+    def __init__(self, calls: _Calls, outside: Running, engine: Engine, name: str) -> None:
+        self._calls = calls
         self._outside = outside
         self._engine = engine
         self._name = name
@@ -240,7 +270,7 @@ class _Contained:
 
     def kill(self) -> None:
         """SIGKILL to everything in it, as soon as the engine takes it."""
-        _insist(self._loop, lambda: self._engine.kill(self._name, timeout=ANSWERS_WITHIN), lambda: None)
+        self._calls.insist(lambda: self._engine.kill(self._name, timeout=ANSWERS_WITHIN), lambda: None)
 
 
 class _Inside:
@@ -294,18 +324,34 @@ def _tried(call: Callable[[], None]) -> bool:
     return True
 
 
-def _insist(loop: asyncio.AbstractEventLoop, call: Callable[[], None], then: Callable[[], None]) -> None:
-    """Try it until the engine answers, then go on in the loop."""
+class _Calls(Threads):
+    """Calls to the engine, in threads of their own: while it does not answer, only other calls to it wait."""
 
-    def done(future: asyncio.Future[bool]) -> None:
-        if future.cancelled() or loop.is_closed():
-            return
-        if future.result():
-            then()
-        else:
-            loop.call_later(TRY_EVERY, _insist, loop, call, then)
+    def __init__(self) -> None:
+        super().__init__("engine", CALLS_AT_ONCE)
+        self._loop = asyncio.get_running_loop()
 
-    loop.run_in_executor(None, _tried, call).add_done_callback(done)
+    def insist(self, call: Callable[[], None], then: Callable[[], None]) -> None:
+        """Try it until the engine answers, then go on in the loop."""
+
+        def done(tried: asyncio.Future[bool]) -> None:
+            if tried.cancelled():
+                return
+            if tried.result():
+                then()
+            else:
+                self._loop.call_later(TRY_EVERY, self.insist, call, then)
+
+        self.do(lambda: _tried(call)).add_done_callback(done)
+
+
+def _leases_of(found: Any) -> list[str]:
+    """The leases of the containers in an answer of the engine."""
+    leases = []
+    for one in found if isinstance(found, list) else ():
+        with contextlib.suppress(KeyError, TypeError):
+            leases.append(str(one["Labels"][LEASE]))
+    return leases
 
 
 def remembered(directory: str, engine: str) -> str:

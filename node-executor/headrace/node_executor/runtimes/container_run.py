@@ -5,9 +5,9 @@
 It asks an engine that speaks Docker's API, Docker or Podman, over its socket; writes into the file `told` whether the container was started
 or why not, and whose fault that was; prints what is printed inside; passes SIGTERM on; and ends with the exit code of what it ran.
 
-Output comes over a connection that is made before the container starts, so nothing is missed. When the engine goes away (it is restarted or
-upgraded) the container may run on: then, as where a container is taken over (a spec without `create`), it is looked at every second, and
-what it printed meanwhile is read from the engine's own log, from where printing had stopped. How far that was stands in a file.
+Output comes over a connection that is made before the container starts, so nothing is missed. When the engine goes away the container may
+run on: then, as where it is taken over (a spec without `create`), it is looked at every second, and what it printed meanwhile is read from
+the engine's own log, from where printing had stopped. How far that was stands in a file.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-COULD_NOT = 125
-LOOK_EVERY = 1.0
+COULD_NOT, LOOK_EVERY = 125, 1.0
 ANSWERS_WITHIN = 30.0
 """Seconds for calls that the engine answers at once."""
 PRINTS_WITHIN = 60.0
@@ -36,15 +35,12 @@ PRINTS_WITHIN = 60.0
 KILLED = (137, 143, 255)
 """Exit codes of containers that an engine takes down with it."""
 
+UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)  # raised where an answer has not what the engine's API says
+
 _NOT_FOUND, _UNUSABLE = ("executable file not found", "no such file or directory"), ("permission denied", "exec format error")
 _NO_SUCH_IMAGE = (
-    "manifest unknown",
-    "not found",
-    "name unknown",
-    "does not exist",
-    "access denied",
-    "unauthorized",
-    "invalid reference",
+    *("manifest unknown", "not found", "name unknown", "does not exist"),
+    *("access denied", "unauthorized", "invalid reference"),
 )
 
 
@@ -54,6 +50,10 @@ class EngineError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class Unreadable(EngineError, ValueError):
+    """The engine answered (status 0) what its API does not say."""
 
 
 class NoImage(EngineError):
@@ -98,7 +98,10 @@ class Engine:
         """The answer, decoded; None where it is empty."""
         with self.open(method, where, body, timeout) as answer:
             said = answer.read()
-        return json.loads(said) if said else None
+        try:
+            return json.loads(said) if said else None
+        except (ValueError, RecursionError):
+            raise Unreadable(0, f"the container engine at {self.path} answers what is not JSON: {said[:80]!r}") from None
 
     @staticmethod
     def _answer(connection: _Connection, method: str, where: str, content: str | None) -> http.client.HTTPResponse:
@@ -107,7 +110,7 @@ class Engine:
         if answer.status >= 400:
             said = answer.read().decode(errors="replace")
             with contextlib.suppress(ValueError, AttributeError):
-                said = json.loads(said).get("message", said)
+                said = str(json.loads(said).get("message", said))
             raise EngineError(answer.status, said.strip()[:1000] or f"status {answer.status}")
         return answer
 
@@ -206,7 +209,9 @@ def frames(stream: http.client.HTTPResponse) -> Iterator[tuple[int, bytes]]:
     """What comes in frames of a stream's number, three bytes, a size in four, and as many bytes: the number (1, 2) and the bytes."""
     while len(head := stream.read(8)) == 8:
         size = int.from_bytes(head[4:], "big")
-        yield 2 if head[0] == 2 else 1, stream.read(size)
+        if len(data := stream.read(size)) < size:  # the engine went away
+            return
+        yield 2 if head[0] == 2 else 1, data
 
 
 def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
@@ -234,7 +239,7 @@ def run_container(engine: Engine, spec: Mapping[str, Any]) -> int:
     if code is None:
         output.attached = False
         code = follow(engine, name, output)
-    with contextlib.suppress(EngineError):  # else the executor does, when the engine is there again
+    with contextlib.suppress(EngineError, *UNREADABLE):  # else the executor does, when the engine is there again
         if code and engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"].get("OOMKilled"):
             os.write(1, b"[headrace] it used all of its memory, and the kernel killed it\n")
         engine.remove(name, ANSWERS_WITHIN)
@@ -246,10 +251,8 @@ def start(engine: Engine, name: str) -> bool:
     until, undisturbed = time.monotonic() + ANSWERS_WITHIN, True
     while True:
         try:
-            if (
-                undisturbed
-                or engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]["Status"] == "created"
-            ):
+            where = f"/containers/{name}/json"
+            if undisturbed or engine.call("GET", where, timeout=ANSWERS_WITHIN)["State"]["Status"] == "created":
                 engine.call("POST", f"/containers/{name}/start")
         except EngineError as error:
             if error.status or time.monotonic() > until:
@@ -264,7 +267,7 @@ def watch(engine: Engine, name: str, printing: threading.Thread) -> int | None:
     """Its exit code, when it has ended and all that it printed is here; None where the engine went away before."""
     try:
         code = int(engine.call("POST", f"/containers/{name}/wait")["StatusCode"])
-    except (EngineError, ValueError, KeyError):
+    except (EngineError, *UNREADABLE):
         return None
     printing.join(PRINTS_WITHIN)
     return None if printing.is_alive() else code
@@ -274,21 +277,32 @@ def follow(engine: Engine, name: str, output: Output) -> int:
     """Look at it until it has ended, and print what it prints; its exit code. Raises `Lost`."""
     log, watched = EnginesLog(engine, name, output), False
     while True:
-        with contextlib.suppress(EngineError):
-            try:
-                state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]
-            except EngineError as error:
-                if error.status == 404:
-                    raise Lost("the container engine no longer has the job's container") from None
-                raise
-            log.read()
-            if not state["Running"]:
-                code = int(state["ExitCode"])
-                if state.get("Status") == "created" or (code in KILLED and not watched and not state.get("OOMKilled")):
-                    raise Lost(f"the job's container ended while the container engine was away, with exit code {code}")
+        try:
+            if (code := look(engine, name, log, watched=watched)) is not None:
                 return code
             watched = True
+        except UNREADABLE as error:
+            raise Lost(f"what the container engine says of the job's container cannot be understood: {error!r}") from None
+        except EngineError:
+            pass
         time.sleep(LOOK_EVERY)
+
+
+def look(engine: Engine, name: str, log: EnginesLog, *, watched: bool) -> int | None:
+    """Print what it has printed since; its exit code, None while it runs. `watched`: it was seen running. Raises `Lost`, `EngineError`."""
+    try:
+        state = engine.call("GET", f"/containers/{name}/json", timeout=ANSWERS_WITHIN)["State"]
+    except EngineError as error:
+        if error.status == 404:
+            raise Lost("the container engine no longer has the job's container") from None
+        raise
+    log.read()
+    if state["Running"]:
+        return None
+    code = int(state["ExitCode"])
+    if state.get("Status") == "created" or (code in KILLED and not watched and not state.get("OOMKilled")):
+        raise Lost(f"the job's container ended while the container engine was away, with exit code {code}")
+    return code
 
 
 def pass_on_sigterm(engine: Engine, name: str, asked: threading.Event) -> None:
@@ -318,7 +332,7 @@ def run_inside(engine: Engine, spec: Mapping[str, Any]) -> int:
 
 def kill_inside(engine: Engine, made: str) -> None:
     """SIGKILL to a command in a container and all below it, where its processes can be seen from here."""
-    with contextlib.suppress(EngineError, OSError):
+    with contextlib.suppress(EngineError, OSError, *UNREADABLE):
         found = engine.call("GET", f"/exec/{made}/json", timeout=ANSWERS_WITHIN)
         pid = int(found.get("Pid") or 0)
         if pid > 1 and found["ContainerID"] in read(f"/proc/{pid}/cgroup"):
@@ -372,7 +386,8 @@ def main(path: str) -> int:
         return run_inside(engine, spec) if "exec" in spec else run_container(engine, spec)
     except Lost as lost:
         tell(spec["told"], f"lost {lost}")
-    except EngineError as error:
+    except (EngineError, *UNREADABLE) as wrong:
+        error = wrong if isinstance(wrong, EngineError) else Unreadable(0, f"its answer cannot be understood: {wrong!r}")
         tell(spec["told"], blamed(error, spec.get("program", "")))
         if "create" in spec:
             with contextlib.suppress(EngineError):

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +34,7 @@ from headrace.node_executor.runtimes.container_run import EngineError
 from headrace.node_executor.runtimes.nursery import Nursery
 from headrace.node_executor.runtimes.output import Output, pieces
 from headrace.node_executor.runtimes.process import ProcessRuntime
-from tests.mock_engine import Engine
+from tests.mock_engine import Contained, Engine
 from tests.mock_nvml import compiler
 from tests.patience import PATIENCE
 from tests.real_engine import NotHere, Podman, podman
@@ -240,9 +242,64 @@ async def test_containers_of_leases_that_are_over_are_removed_and_those_of_other
         await story.runs()
     processes = ProcessRuntime(site.nursery, str(site.directory / "kept"))
     other = ContainerRuntime(processes, site.engine.socket, str(site.directory / "other"), site.init, "other")
-    assert await other.reconcile(set) == []
-    assert await site.containers.reconcile(lambda: {"x.1.0"}) == ["y.1.0"]
+    assert await other.reconcile(set) == ([], {})
+    assert await site.containers.reconcile(lambda: {"x.1.0"}) == (["y.1.0"], {})
     assert site.there == ["x.1.0"]
+
+
+def labelled(site: Site, *names: str) -> None:
+    for name in names:
+        labels = {"headrace.lease": name, "headrace.executor": f"n:{site.directory}"}
+        site.engine.containers[f"headrace-{name}"] = Contained({"Labels": labels}, ["true"])
+
+
+async def test_a_container_that_cannot_be_removed_does_not_keep_the_others_from_it(engine, tmp_path) -> None:
+    site = Site(tmp_path, engine, "")
+    labelled(site, "a.1.0", "b.1.0", "c.1.0")
+    engine.unremovable = {"headrace-a.1.0"}
+    assert await site.containers.reconcile(set) == (["b.1.0", "c.1.0"], {"a.1.0": "device or resource busy"})
+    assert list(engine.containers) == ["headrace-a.1.0"]
+    site.close()
+
+
+async def test_files_that_a_crash_left_before_a_container_was_started_are_removed_also_without_an_engine(
+    engine, tmp_path
+) -> None:
+    site, folder = Site(tmp_path, engine, ""), tmp_path / "containers"
+    engine.stop()
+    kept = ["engine", "x.1.0.json", "x.1.0.abort.json", "x.1.0.printed"]
+    for name in (*kept, "y.1.0.json", "y.1.0.told", "y.1.0.told.new", "y.1.0.printed", "y.1.0.abort.json"):
+        (folder / name).touch()
+    with pytest.raises(EngineError):
+        await site.containers.reconcile(lambda: {"x.1.0"})
+    assert sorted(os.listdir(folder)) == sorted(kept)
+    site.close()
+
+
+@pytest.mark.parametrize("said", ["nonsense", '{"message": 1}', '[{"Labels": null}, 5]', "null"])
+async def test_an_engine_that_answers_nonsense_ends_neither_the_executor_nor_what_it_looks_after(
+    engine, tmp_path, said
+) -> None:
+    site = Site(tmp_path, engine, "")
+    engine.says = said
+    with contextlib.suppress(EngineError):
+        assert await site.containers.reconcile(set) == ([], {})
+    site.close()
+
+
+async def test_while_an_engine_hangs_everything_else_goes_on(tmp_path) -> None:
+    """Its calls have threads of their own."""
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(str(tmp_path / "engine.sock"))
+        deaf.listen(128)
+        site = Site(tmp_path, SimpleNamespace(socket=str(tmp_path / "engine.sock")), "", "image")
+        stories = [started(site, "true", name=f"x.{number}.0") for number in range(100)]
+        async with asyncio.timeout(PATIENCE / 2):
+            assert await asyncio.to_thread(lambda: 7) == 7
+        assert not any(story.running.done() for story in stories)
+    told = await asyncio.gather(*(story.running for story in stories), return_exceptions=True)
+    assert [type(one) for one in told] == [CannotStart] * 100
+    site.close()
 
 
 async def test_what_ignores_it_is_killed(site) -> None:

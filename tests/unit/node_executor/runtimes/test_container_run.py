@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from headrace.node_executor.runtimes import container_run
-from headrace.node_executor.runtimes.container_run import Engine, EngineError, NoImage, blamed, start, tell
+from headrace.node_executor.runtimes.container_run import (
+    Engine,
+    EngineError,
+    Lost,
+    NoImage,
+    Output,
+    Unreadable,
+    blamed,
+    follow,
+    main,
+    start,
+    tell,
+)
 from tests.mock_engine import Engine as Played
 
 
@@ -71,3 +87,49 @@ def test_a_container_whose_engine_goes_away_while_it_is_started_is_started_once(
     monkeypatch.setattr(container_run, "LOOK_EVERY", 0.0)
     engine = Restarted(state)
     assert [start(engine, "x"), engine.starts] == [False, starts]
+
+
+def test_an_answer_that_is_not_json_is_the_engines_error(tmp_path) -> None:
+    engine = Played(tmp_path / "sock")
+    engine.says = "<html>"
+    with pytest.raises(EngineError, match="answers what is not JSON: b'<html>'"):
+        Engine(engine.socket).call("GET", "/version")
+    engine.end()
+
+
+class Odd(Engine):
+    """An engine that says this of a container, and nothing of its output."""
+
+    def __init__(self, said: object) -> None:
+        super().__init__("")
+        self.said = said
+
+    @contextlib.contextmanager
+    def open(self, *_: object, **__: object) -> Iterator[Any]:
+        yield io.BytesIO()
+
+    def call(self, method: str, where: str, body: object = None, timeout: float | None = None) -> Any:
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+@pytest.mark.parametrize(
+    "said", [{}, None, [], {"State": None}, {"State": {"Running": False, "ExitCode": "many"}}, Unreadable(0, "<html>")]
+)
+def test_a_container_of_which_the_engine_says_nonsense_is_lost_with_the_reason(tmp_path, said) -> None:
+    with pytest.raises(
+        Lost, match="what the container engine says of the job's container cannot be understood: .*Error|Unreadable"
+    ):
+        follow(Odd(said), "x", Output(str(tmp_path / "printed")))
+
+
+def test_where_a_container_cannot_be_made_because_of_nonsense_the_node_is_at_fault(tmp_path) -> None:
+    """R36."""
+    engine = Played(tmp_path / "sock")
+    engine.says = "<html>"
+    spec = {"socket": engine.socket, "name": "x", "told": str(tmp_path / "told"), "printed": str(tmp_path / "printed")}
+    (tmp_path / "spec").write_text(json.dumps(spec | {"create": {"Image": "trainer:1"}, "program": "true"}))
+    assert main(str(tmp_path / "spec")) == 125
+    assert (tmp_path / "told").read_text().startswith("failed 0 the container engine at ")
+    engine.end()
