@@ -33,10 +33,11 @@
 #define SEGMENTS 4 /* a log has a head and at most three newer pieces, each a fourth of its limit */
 
 struct job {
-    const char *id, *state, *log, *directory, *program, *group, *kill;
+    const char *id, *state, *log, *directory, *group, *kill;
     long long limit;
     long uid, gid;
-    char **enter, **groups, **argv, **envp;
+    int wait; /* milliseconds in which it has to begin */
+    char **enter, **groups, **prefix, **argv, **envp;
 };
 
 struct log {
@@ -82,13 +83,14 @@ static struct job read_job(char *text, size_t size) {
     job.log = take(&cursor, end);
     job.limit = atoll(take(&cursor, end));
     job.directory = take(&cursor, end);
+    job.wait = atoi(take(&cursor, end));
     job.uid = atol(take(&cursor, end));
     job.gid = atol(take(&cursor, end));
     job.group = take(&cursor, end);
     job.kill = take(&cursor, end);
     job.enter = take_list(&cursor, end);
     job.groups = take_list(&cursor, end);
-    job.program = take(&cursor, end);
+    job.prefix = take_list(&cursor, end);
     job.argv = take_list(&cursor, end);
     job.envp = take_list(&cursor, end);
     return job;
@@ -112,21 +114,68 @@ static void report(const char *text, size_t size, int descriptor) {
     while (sendmsg(reports, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
 }
 
-static void report_failure(const char *id, const char *stage, int number) {
+static void report_failure(const char *id, const char *stage, int number, int place) {
     char text[512];
-    int size = snprintf(text, sizeof text, "%s failed %s %d", id, stage, number);
+    int size = snprintf(text, sizeof text, "%s failed %s %d %d", id, stage, number, place);
     report(text, (size_t)size, -1);
 }
 
 /* The job's own process, before it becomes the job. A stage that fails is told with its errno. */
 
-struct fault { char stage[16]; int number; };
+struct fault { char stage[16]; int number, place; };
 
-static void give_up(int tell, const char *stage) {
-    struct fault fault = {.number = errno};
+static void give_up_at(int tell, const char *stage, int place) {
+    struct fault fault = {.number = errno, .place = place};
     strncpy(fault.stage, stage, sizeof fault.stage - 1);
     if (write(tell, &fault, sizeof fault) < 0) _exit(126);
     _exit(126);
+}
+
+static void give_up(int tell, const char *stage) { give_up_at(tell, stage, -1); }
+
+/* The file that the command means, as a shell would find it, into `found`; else 0, and in errno why the last place had none. */
+static int find(struct job *job, char *found, size_t room, int *place) {
+    const char *name = job->argv[0], *path = "/bin:/usr/bin";
+    for (char **variable = job->envp; *variable; variable++) if (!strncmp(*variable, "PATH=", 5)) path = *variable + 5;
+    if (strchr(name, '/')) path = "";
+    int number = ENOENT;
+    *place = -1;
+    for (int count = 0;; count++) {
+        size_t length = strcspn(path, ":");
+        const char *from = *path == '/' || *name == '/' ? "" : job->directory;
+        const char *before = *from ? "/" : "", *after = length ? "/" : "";
+        int size = snprintf(found, room, "%s%s%.*s%s%s", from, before, (int)length, path, after, name);
+        struct stat kind;
+        if (size < 0 || (size_t)size >= room) number = ENAMETOOLONG;
+        else if (stat(found, &kind) < 0) number = errno;
+        else if (!S_ISDIR(kind.st_mode) && access(found, X_OK) == 0) return 1;
+        else {
+            number = EACCES;
+            if (S_ISREG(kind.st_mode)) *place = count;
+        }
+        if (path[length] == 0) break;
+        path += length + 1;
+    }
+    errno = number;
+    return 0;
+}
+
+/* Replace the process by the program, or by what it is started through, with the program's whole path among its arguments. */
+static void run(struct job *job, char *program, int tell) {
+    size_t before = 0, own = 0;
+    while (job->prefix[before]) before++;
+    while (job->argv[own]) own++;
+    if (before) {
+        char **argv = calloc(before + own + 1, sizeof *argv);
+        if (argv == NULL) give_up(tell, "prefix");
+        memcpy(argv, job->prefix, before * sizeof *argv);
+        memcpy(argv + before, job->argv, own * sizeof *argv);
+        argv[before] = program;
+        execve(argv[0], argv, job->envp);
+        give_up(tell, "prefix");
+    }
+    execve(program, job->argv, job->envp);
+    give_up(tell, errno == ENOENT && access(program, F_OK) == 0 ? "interpreter" : "exec");
 }
 
 static void become(struct job *job, int output, int tell) {
@@ -156,8 +205,10 @@ static void become(struct job *job, int output, int tell) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) give_up(tell, "privileges");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (chdir(job->directory) < 0) give_up(tell, "directory");
-    execve(job->program, job->argv, job->envp);
-    give_up(tell, "exec");
+    char program[4096];
+    int place = -1;
+    if (job->argv[0] == NULL || !find(job, program, sizeof program, &place)) give_up_at(tell, "search", place);
+    run(job, program, tell);
 }
 
 static pid_t start(struct job *job, int output, struct fault *fault) {
@@ -176,6 +227,15 @@ static pid_t start(struct job *job, int output, struct fault *fault) {
     if (group >= 0) close(group);
     close(tell[1]);
     ssize_t size = 0;
+    struct pollfd begun = {tell[0], POLLIN, 0};
+    int ready = 1;
+    if (pid > 0) while ((ready = poll(&begun, 1, job->wait)) < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+        kill(pid, SIGKILL); /* it is not waited for: what it waits for may be a disk that is away */
+        strcpy(fault->stage, "late");
+        fault->number = ETIMEDOUT;
+        return -1;
+    }
     if (pid > 0) while ((size = read(tell[0], fault, sizeof *fault)) < 0 && errno == EINTR) continue;
     close(tell[0]);
     if (pid < 0) {
@@ -436,7 +496,7 @@ static int keeper(char *text, size_t size, int orders) {
     sigprocmask(SIG_BLOCK, &wanted, NULL);
     int signals = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK), output[2];
     int state = open(job.state, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    struct fault fault = {.stage = "state", .number = errno};
+    struct fault fault = {.stage = "state", .number = errno, .place = -1};
     pid_t pid = -1;
     if (state >= 0 && signals >= 0 && pipe2(output, O_CLOEXEC) == 0) {
         flock(state, LOCK_EX);
@@ -445,7 +505,7 @@ static int keeper(char *text, size_t size, int orders) {
     }
     if (pid < 0) {
         unlink(job.state);
-        report_failure(job.id, fault.stage, fault.number);
+        report_failure(job.id, fault.stage, fault.number, fault.place);
         return 0;
     }
     close(output[1]);
@@ -459,7 +519,7 @@ static int keeper(char *text, size_t size, int orders) {
         kill_all(&job, pid);
         collect(&job);
         unlink(job.state);
-        report_failure(job.id, "state", ENOSPC);
+        report_failure(job.id, "state", ENOSPC, -1);
         return 0;
     }
     int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -501,7 +561,7 @@ int main(int argc, char **argv) {
         if (text == NULL || !read_all(orders, text, size)) return 1;
         pid_t pid = fork();
         if (pid == 0) _exit(keeper(text, size, orders));
-        if (pid < 0 && memchr(text, 0, size)) report_failure(text, "fork", errno);
+        if (pid < 0 && memchr(text, 0, size)) report_failure(text, "fork", errno, -1);
         free(text);
     }
     return 0;

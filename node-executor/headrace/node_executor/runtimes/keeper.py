@@ -7,9 +7,12 @@ starts one job as the leader of its own session, and stays: it writes what the j
 ends, kills and collects whatever is left below it (orphans become its children), and writes down how and when. It needs nobody.
 
 - An order, on ORDERS: its size in four bytes, little-endian; then texts, each ended by a NUL: id, state file, log, the log's limit,
-  directory, uid, gid (-1: stay), cgroup of version 2 to begin in (or empty), its `cgroup.kill` (or empty); then lists, each after its
-  length: files to write a 0 into (cgroups of version 1), supplementary groups, program (a single text), arguments, environment.
-- A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO`.
+  directory, milliseconds in which it has to begin, uid, gid (-1: stay), cgroup of version 2 to begin in (or empty), its `cgroup.kill` (or
+  empty); then lists, each after its length: files to write a 0 into (cgroups of version 1), supplementary groups, what it is started
+  through (or nothing), command, environment.
+- The program is looked for in the job's PATH by the job's own process, as its account: any directory there may be the job's.
+- A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO PLACE`;
+  PLACE: the number of the last folder of the PATH that has a file of the command's name which is not executable; -1: none has.
 - The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`.
 - Signals that a keeper takes, each for every process of the job: TERM (which continues them as well), TSTP, CONT, and USR1 to kill.
   After TERM the job ends with the last of its processes; otherwise with its first one, and what that leaves behind is killed.
@@ -26,14 +29,17 @@ import os
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 from typing import NamedTuple, NoReturn
 
+if __name__ == "__main__":
+    sys.path.append(os.path.abspath(f"{__file__}/../../../.."))
+from headrace.node_executor.log_writing import Log
+
 CHUNK = 64 * 1024
 LOOKS = 8  # at most, at processes that fork while they are looked for
-SEGMENTS = 4
-"""A log has a head and at most three newer pieces, each a fourth of its limit."""
 
 _PDEATHSIG, _NO_NEW_PRIVS, _SUBREAPER = 1, 38, 36
 _PASSED_ON: dict[int, tuple[int, ...]] = {
@@ -53,23 +59,24 @@ class Job(NamedTuple):
     log: str
     limit: int
     directory: str
+    wait: int
     uid: int
     gid: int
     group: str
     kill: str
     enter: list[str]
     groups: list[int]
-    program: str
+    prefix: list[str]
     arguments: list[str]
     environment: list[str]
 
 
 class Fault(Exception):
-    """The job could not be started: at which stage, and the errno."""
+    """The job could not be started: at which stage, the errno, and the place of a file that is not executable."""
 
-    def __init__(self, stage: str, number: int) -> None:
+    def __init__(self, stage: str, number: int, place: int = -1) -> None:
         super().__init__(stage, number)
-        self.stage, self.number = stage, number
+        self.stage, self.number, self.place = stage, number, place
 
 
 def read_job(payload: bytes) -> Job:
@@ -79,66 +86,13 @@ def read_job(payload: bytes) -> Job:
     def several() -> list[str]:
         return [next(texts) for _ in range(int(next(texts)))]
 
-    names = [next(texts) for _ in range(9)]
-    job_id, state, log, limit, directory, uid, gid, group, kill = names
+    names = [next(texts) for _ in range(10)]
+    job_id, state, log, limit, directory, wait, uid, gid, group, kill = names
     enter, groups = several(), [int(number) for number in several()]
     return Job(
-        *(job_id, state, log, int(limit), directory, int(uid), int(gid), group, kill),
-        *(enter, groups, next(texts), several(), several()),
+        *(job_id, state, log, int(limit), directory, int(wait), int(uid), int(gid), group, kill),
+        *(enter, groups, several(), several(), several()),
     )
-
-
-class Log:
-    """What the job prints. Two keepers may write one log, a job's and its callback's: the first piece is the lock."""
-
-    def __init__(self, path: str, limit: int) -> None:
-        self._path, self._folder = path, f"{path}.d"
-        self._piece = max(1, limit // SEGMENTS)
-        self._head = self._now = -1
-        self._start = self._dropped = 0
-
-    def write(self, data: bytes) -> None:
-        """Append; what the disk refuses is dropped, and said as soon as it can be."""
-        try:
-            if self._head < 0:
-                self._head = self._now = _open(self._path)
-            fcntl.flock(self._head, fcntl.LOCK_EX)
-            try:
-                self._append(data)
-            finally:
-                fcntl.flock(self._head, fcntl.LOCK_UN)
-        except OSError:
-            self._dropped += len(data)
-
-    def _append(self, data: bytes) -> None:
-        if self._dropped:
-            os.write(self._now, f"\n[headrace] {self._dropped} bytes were dropped: the disk was full\n".encode())
-            self._dropped = 0
-        while data:
-            self._turn()
-            room = self._piece - os.fstat(self._now).st_size
-            written = os.write(self._now, data[:room] if room > 0 else data)
-            data = data[written:]
-
-    def _turn(self) -> None:
-        """To the newest piece, a new one where that is full; the oldest but the head goes when there are too many."""
-        while (size := os.fstat(self._now).st_size) >= self._piece:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(self._folder, 0o750)
-            starts = sorted(int(name) for name in os.listdir(self._folder) if name.isdecimal())
-            newest = max([self._start, *starts])
-            if newest == self._start:
-                newest += size
-                if len(starts) + 1 >= SEGMENTS:
-                    os.unlink(f"{self._folder}/{starts[0]}")
-            following = _open(f"{self._folder}/{newest}")
-            if self._now != self._head:
-                os.close(self._now)
-            self._now, self._start = following, newest
-
-
-def _open(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
 
 
 class Keeper:
@@ -204,12 +158,15 @@ class Keeper:
         if pid == 0:
             self._become(output, tell)
         os.close(tell)
+        if not select.select([read], [], [], self._job.wait / 1000)[0]:
+            _send(pid, signal.SIGKILL)  # it is not waited for: what it waits for may be a disk that is away
+            raise Fault("late", errno.ETIMEDOUT)
         told = os.read(read, 64)
         os.close(read)
         if told:
             os.waitpid(pid, 0)
-            stage, number = told.decode().split()
-            raise Fault(stage, int(number))
+            stage, number, place = told.decode().split()
+            raise Fault(stage, int(number), int(place))
         return pid
 
     def _become(self, output: int, tell: int) -> NoReturn:
@@ -238,18 +195,24 @@ class Keeper:
             _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             stage = "directory"
             os.chdir(self._job.directory)
-            stage = "exec"
             environment = dict(variable.split("=", 1) for variable in self._job.environment)
-            os.execve(self._job.program, self._job.arguments, environment)  # noqa: S606 - exactly what was ordered
+            arguments, program = self._job.arguments, find(self._job.arguments[0], self._job.directory, environment.get("PATH"))
+            stage = "exec"
+            if self._job.prefix:
+                stage, arguments = "prefix", [*self._job.prefix, program, *arguments[1:]]
+            os.execve(self._job.prefix[0] if self._job.prefix else program, arguments, environment)  # noqa: S606 - as ordered
+        except Fault as fault:
+            os.write(tell, f"{fault.stage} {fault.number} {fault.place}".encode())
         except OSError as error:
-            os.write(tell, f"{stage} {error.errno}".encode())
+            stage = "interpreter" if stage == "exec" and error.errno == errno.ENOENT and os.path.exists(program) else stage
+            os.write(tell, f"{stage} {error.errno} -1".encode())
         os._exit(126)
 
     def _failed(self, fault: Fault) -> None:
         with contextlib.suppress(OSError):
             os.unlink(self._job.state)
         with contextlib.suppress(OSError):
-            self._reports.send(f"{self._job.id} failed {fault.stage} {fault.number}".encode())
+            self._reports.send(f"{self._job.id} failed {fault.stage} {fault.number} {fault.place}".encode())
 
     def _keep(self, woken: int, output: int) -> None:
         log = Log(self._job.log, self._job.limit)
@@ -309,6 +272,22 @@ class Keeper:
                 if not pid:
                     time.sleep(0.002)
                     self._kill_all()
+
+
+def find(name: str, directory: str, path: str | None) -> str:
+    """The file that a command in `directory` means, as a shell with this PATH would find it. Raises `Fault`."""
+    number, place = errno.ENOENT, -1
+    for count, folder in enumerate([""] if "/" in name else (os.defpath if path is None else path).split(":")):
+        program = os.path.join(directory, folder, name)
+        try:
+            kind = os.stat(program).st_mode
+        except OSError as error:
+            number = error.errno or 0
+            continue
+        if not stat.S_ISDIR(kind) and os.access(program, os.X_OK):
+            return program
+        number, place = errno.EACCES, count if stat.S_ISREG(kind) else place
+    raise Fault("search", number, place)
 
 
 def _pass_on(output: int, log: Log) -> bool | None:
@@ -385,7 +364,7 @@ def nursery(orders: int, reports: int, lock: int) -> None:
         try:
             pid = os.fork()
         except OSError as error:
-            answers.send(payload.partition(b"\0")[0] + b" failed fork %d" % (error.errno or errno.EAGAIN))
+            answers.send(payload.partition(b"\0")[0] + b" failed fork %d -1" % (error.errno or errno.EAGAIN))
             continue
         if pid == 0:
             os.close(orders)

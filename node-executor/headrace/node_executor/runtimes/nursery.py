@@ -31,16 +31,20 @@ _log = structlog.get_logger("headrace.node_executor")
 
 
 class Order(NamedTuple):
-    """What a keeper is told, beside the job's own words. The `id` has no space and no NUL in it."""
+    """What a keeper is told, beside the job's own words. The `id` has no space and no NUL in it.
+
+    `prefix`: what the command is started through, if anything; `wait`: milliseconds in which it has to begin.
+    """
 
     id: str
     state: str
     log: str
     limit: int
     directory: str
-    program: str
     command: tuple[str, ...]
     env: dict[str, str]
+    prefix: tuple[str, ...] = ()
+    wait: int = 60_000
     uid: int = -1
     gid: int = -1
     group: str = ""
@@ -56,13 +60,14 @@ class Order(NamedTuple):
             self.log,
             str(self.limit),
             self.directory,
+            str(self.wait),
             str(self.uid),
             str(self.gid),
             self.group,
             self.kill,
         ]
         words += [str(len(self.enter)), *self.enter, str(len(self.groups)), *map(str, self.groups)]
-        words += [self.program, str(len(self.command)), *self.command]
+        words += [str(len(self.prefix)), *self.prefix, str(len(self.command)), *self.command]
         words += [str(len(self.env)), *(f"{name}={value}" for name, value in self.env.items())]
         text = "\0".join(words)
         if text.count("\0") != len(words) - 1:
@@ -72,13 +77,17 @@ class Order(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of an order. Started: `pidfd` is of its keeper, `pid` the job's. Failed: at which `stage`, with which `errno`."""
+    """What became of an order. Started: `pidfd` is of its keeper, `pid` the job's. Failed: at which `stage`, with which `errno`.
+
+    `place`: the folder of the PATH, counted from 0, with a file of the command's name that is not executable; -1: there is none.
+    """
 
     pid: int = 0
     at: int = 0
     pidfd: int = -1
     stage: str = ""
     errno: int = 0
+    place: int = -1
 
 
 Told = Callable[[Report], None]
@@ -184,7 +193,7 @@ class _Line:
             if not data:
                 self._ended()
                 return
-            name, kind, first, second = data.decode().split(" ")
+            name, kind, first, second, *place = data.decode().split(" ")
             told = self._waiting.pop(name, None)
             pidfd = descriptors[0] if descriptors else -1
             if told is None:
@@ -193,7 +202,7 @@ class _Line:
             elif kind == "started":
                 told(Report(pid=int(first), at=int(second), pidfd=pidfd))
             else:
-                told(Report(stage=first, errno=int(second)))
+                told(Report(stage=first, errno=int(second), place=int(place[0])))
 
     def _ended(self) -> None:
         _log.warning("nursery_died", unstarted=len(self._waiting))

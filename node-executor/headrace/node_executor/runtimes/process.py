@@ -24,20 +24,27 @@ from headrace.node_executor.runtimes.nursery import Nursery, Order, Report
 
 _FAULTS_OF_THE_NODE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EIO})
 
+BEGINS_WITHIN = 60.0
+"""Seconds in which a job's process has to have found its working directory and its program."""
+
 
 class ProcessRuntime:
-    """Starts processes in the running loop of the thread that uses it. `directory` has a file for each one that is kept."""
+    """Starts processes in the running loop of the thread that uses it.
 
-    def __init__(self, nursery: Nursery, directory: str) -> None:
+    `directory` has a file for each one that is kept; `within`: seconds in which a job's process has to begin.
+    """
+
+    def __init__(self, nursery: Nursery, directory: str, within: float = BEGINS_WITHIN) -> None:
         self._loop = asyncio.get_running_loop()
         self._nursery = nursery
         self._directory = directory
+        self._within = within
         os.makedirs(directory, 0o700, exist_ok=True)
 
     def start(self, launch: Launch, hears: Hears) -> None:
         """Start it; see `Runtime.start`."""
         try:
-            program = find_program(launch.command, launch.env, launch.directory)
+            check_command(launch.command)
             account, place = launch.account, Place() if launch.group is None else launch.group.place(launch.part)
             order = Order(
                 id=launch.name,
@@ -45,9 +52,10 @@ class ProcessRuntime:
                 log=launch.output.path,
                 limit=launch.output.limit,
                 directory=launch.directory,
-                program=launch.prefix[0] if launch.prefix else program,
-                command=(*launch.prefix, program, *launch.command[1:]) if launch.prefix else launch.command,
+                command=launch.command,
                 env=launch.env,
+                prefix=launch.prefix,
+                wait=int(self._within * 1000),
                 uid=-1 if account is None else account.uid,
                 gid=-1 if account is None else account.gid,
                 group=place.group or launch.within,
@@ -55,7 +63,7 @@ class ProcessRuntime:
                 enter=place.enter,
                 groups=() if account is None else account.groups,
             )
-            self._nursery.order(order, lambda report: self._told(launch, program, report, hears))
+            self._nursery.order(order, lambda report: self._told(launch, report, hears))
         except CannotStart as error:
             hears.failed(error)
         except ValueError as error:
@@ -102,9 +110,9 @@ class ProcessRuntime:
     def _state(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
-    def _told(self, launch: Launch, program: str, report: Report, hears: Hears) -> None:
+    def _told(self, launch: Launch, report: Report, hears: Hears) -> None:
         if report.stage:
-            hears.failed(_cannot_start(launch, program, report.stage, report.errno))
+            hears.failed(_cannot_start(launch, report))
         else:
             path = self._state(launch.name)
             hears.started(Process(self._loop, path, report.pid, report.pidfd, launch, hears.ended), report.at)
@@ -152,35 +160,32 @@ def _open_if_locked(descriptor: int, keeper: int) -> int:
     return -1
 
 
-def find_program(command: tuple[str, ...], env: dict[str, str], directory: str) -> str:
-    """The file that `command` names, as a shell would find it. Raises `CannotStart` where there is none to run."""
-    name = command[0] if command else ""
-    if not name or any("\0" in part for part in command):
+def check_command(command: tuple[str, ...]) -> None:
+    """Raises `CannotStart` for what cannot be looked for."""
+    if not command or not command[0] or any("\0" in part for part in command):
         raise CannotStart("there is no command, or it has a NUL byte in it", COMMAND_NOT_FOUND)
-    if "/" in name:
-        return os.path.join(directory, name)
-    places = [os.path.join(directory, folder, name) for folder in env.get("PATH", os.defpath).split(":")]
-    for path in places:
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    for path in reversed(places):
-        if os.path.isfile(path):
-            raise CannotStart(f"{path} is not executable", COMMAND_UNUSABLE)
-    raise CannotStart(f"command not found: {name}", COMMAND_NOT_FOUND)
 
 
-def _cannot_start(launch: Launch, program: str, stage: str, number: int) -> CannotStart:
+def _cannot_start(launch: Launch, report: Report) -> CannotStart:
     """The reason for people, and whose fault it was (R36)."""
+    name, stage, number = launch.command[0], report.stage, report.errno
     reason = os.strerror(number) if number else "its nursery died"
     if stage == "directory":
         return CannotStart(f"the working directory {launch.directory} cannot be used: {reason}", COMMAND_UNUSABLE)
-    if stage != "exec" or number in _FAULTS_OF_THE_NODE:
+    if stage == "late":
+        return CannotStart(f"{name} did not begin in time: its working directory or a directory of its PATH does not answer")
+    if stage == "search" and "/" not in name and report.place >= 0:
+        folder = launch.env.get("PATH", os.defpath).split(":")[report.place]
+        return CannotStart(f"{os.path.join(launch.directory, folder, name)} is not executable", COMMAND_UNUSABLE)
+    if stage == "search" and ("/" not in name or number == errno.ENOENT):
+        return CannotStart(f"command not found: {name}", COMMAND_NOT_FOUND)
+    if stage == "interpreter":
+        return CannotStart(f"{name} cannot be run: the interpreter it names is not there", COMMAND_NOT_FOUND)
+    if stage not in {"search", "exec"} or number in _FAULTS_OF_THE_NODE:
         return CannotStart(f"the node cannot start a process ({stage}): {reason}")
-    if number == errno.ENOENT and os.path.exists(program):
-        return CannotStart(f"{launch.command[0]} cannot be run: the interpreter it names is not there", COMMAND_NOT_FOUND)
-    if number == errno.ENOENT:
-        return CannotStart(f"command not found: {launch.command[0]}", COMMAND_NOT_FOUND)
-    return CannotStart(f"{launch.command[0]} cannot be run: {reason}", COMMAND_UNUSABLE)
+    if number == errno.ENOENT:  # it was there a moment before
+        return CannotStart(f"command not found: {name}", COMMAND_NOT_FOUND)
+    return CannotStart(f"{name} cannot be run: {reason}", COMMAND_UNUSABLE)
 
 
 class Process:

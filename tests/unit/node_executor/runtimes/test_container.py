@@ -310,12 +310,13 @@ async def test_what_ignores_it_is_killed(site) -> None:
 
 
 async def test_a_callback_runs_inside_beside_the_job(site) -> None:
-    story = started(site, "sh", "-c", "echo ready; while [ ! -e saved ]; do sleep 0.01; done")
+    story = started(site, "sh", "-c", "echo ready; while [ ! -e go ]; do sleep 0.01; done")
     await until(site, "ready")
     saving = Story()
-    launch = site.launch("sh", "-c", "echo saving; touch saved; exit 4", part=CALLBACK)._replace(name=f"x.1.0.{CALLBACK}")
+    launch = site.launch("sh", "-c", "echo saving; exit 4", part=CALLBACK)._replace(name=f"x.1.0.{CALLBACK}")
     site.runtime.start(launch, saving.hears)
     assert await saving.ends() == 4
+    (site.directory / "go").touch()
     assert await story.ends() == 0
     assert site.printed == "ready\nsaving\n"
 

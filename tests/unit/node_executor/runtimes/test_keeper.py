@@ -1,37 +1,49 @@
-"""The log of a keeper; everything else of it is shown with real processes, beside its twin in C, in `test_process`."""
+"""How a keeper looks for a program; keepers are shown with real processes, beside their twins in C, in `test_process`."""
 
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
-from headrace.node_executor.runtimes.keeper import Log
-from headrace.node_executor.runtimes.output import pieces
+import pytest
+
+from headrace.node_executor.runtimes.keeper import Fault, find
 
 
-def contents(path: Path) -> list[tuple[int, bytes]]:
-    return [(start, Path(name).read_bytes()) for start, name in pieces(str(path))]
+def made(path: Path, mode: int) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    path.chmod(mode)
 
 
-def test_a_log_keeps_its_head_and_its_end(tmp_path) -> None:
-    log = Log(str(tmp_path / "log"), limit=40)
-    for number in range(10):
-        log.write(b"%d234567\n" % number)
-    whole = b"".join(b"%d234567\n" % number for number in range(10))
-    assert contents(tmp_path / "log") == [(start, whole[start : start + 10]) for start in (0, 50, 60, 70)]
+def test_the_first_executable_file_of_the_path_is_found(tmp_path) -> None:
+    (tmp_path / "folder" / "tool").mkdir(parents=True)
+    made(tmp_path / "closed" / "tool", 0o644)
+    made(tmp_path / "one" / "tool", 0o755)
+    made(tmp_path / "tool", 0o755)
+    here, path = str(tmp_path), "/nowhere:folder:closed:one:"
+    assert [find(name, here, path) for name in ("tool", "./tool", f"{here}/one/tool")] == [
+        f"{here}/one/tool",
+        f"{here}/./tool",
+        f"{here}/one/tool",
+    ]
+    assert find("sh", here, None) in {"/bin/sh", "/usr/bin/sh"}
 
 
-def test_a_disk_that_is_full_costs_output_and_the_log_says_how_much(tmp_path, monkeypatch) -> None:
-    log = Log(str(tmp_path / "log"), limit=1_000)
-    log.write(b"before\n")
-    real = os.write
-
-    def full(_descriptor: int, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "write", full)
-    log.write(b"dropped\n")
-    monkeypatch.setattr(os, "write", real)
-    log.write(b"after\n")
-    assert (tmp_path / "log").read_bytes() == b"before\n\n[headrace] 8 bytes were dropped: the disk was full\nafter\n"
+@pytest.mark.parametrize(
+    ("name", "path", "number", "place"),
+    [
+        ("tool", "/nowhere:/nowhere", errno.ENOENT, -1),
+        ("tool", "/nowhere:closed:two:/nowhere", errno.ENOENT, 2),
+        ("./folder", "", errno.EACCES, -1),
+        ("closed/tool", "", errno.EACCES, 0),
+        ("closed/tool/more", "", errno.ENOTDIR, -1),
+    ],
+)
+def test_where_there_is_none_the_last_file_that_is_not_executable_is_told(tmp_path, name, path, number, place) -> None:
+    for folder in ("closed", "two"):
+        made(tmp_path / folder / "tool", 0o644)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(Fault) as fault:
+        find(name, str(tmp_path), path)
+    assert (fault.value.stage, fault.value.number, fault.value.place) == ("search", number, place)

@@ -13,7 +13,6 @@ ORDER = Order(
     log="/logs/x",
     limit=1_000,
     directory="/work",
-    program="/bin/echo",
     command=("echo", "", "ä b"),
     env={"A": "1=2", "EMPTY": ""},
     uid=1000,
@@ -22,6 +21,8 @@ ORDER = Order(
     kill="/sys/fs/cgroup/x/cgroup.kill",
     enter=("/a/tasks", "/b/tasks"),
     groups=(44, 109),
+    prefix=("/wall", "--"),
+    wait=500,
 )
 
 
@@ -34,13 +35,14 @@ def test_an_order_arrives_as_it_was_given() -> None:
         log="/logs/x",
         limit=1_000,
         directory="/work",
+        wait=500,
         uid=1000,
         gid=1001,
         group="/sys/fs/cgroup/x",
         kill="/sys/fs/cgroup/x/cgroup.kill",
         enter=["/a/tasks", "/b/tasks"],
         groups=[44, 109],
-        program="/bin/echo",
+        prefix=["/wall", "--"],
         arguments=["echo", "", "ä b"],
         environment=["A=1=2", "EMPTY="],
     )

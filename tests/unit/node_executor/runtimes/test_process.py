@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
-import shutil
 import signal
+import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from headrace.node_executor.accounts import Account
 from headrace.node_executor.runtimes import CannotStart, End, Hears, Launch, Running, Runtime
 from headrace.node_executor.runtimes.nursery import SOURCE, Nursery
 from headrace.node_executor.runtimes.output import Output, pieces
-from headrace.node_executor.runtimes.process import Kept, Process, ProcessRuntime, find_program, read_state
+from headrace.node_executor.runtimes.process import Kept, Process, ProcessRuntime, read_state
 from tests.patience import PATIENCE
 
 
@@ -433,13 +434,123 @@ async def test_without_a_nursery_the_node_is_at_fault_itself(keeping, monkeypatc
     assert (error.message, error.exit_code) == ("the node cannot start a process: No such file or directory", None)
 
 
-def test_a_program_is_looked_for_where_the_jobs_path_says(tmp_path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "sleep").symlink_to(shutil.which("sleep") or "")
-    path = {"PATH": f"/nowhere:bin:{tmp_path}"}
-    assert find_program(("sleep",), path, str(tmp_path)) == f"{tmp_path}/bin/sleep"
-    assert find_program(("bin/sleep",), {}, str(tmp_path)) == f"{tmp_path}/bin/sleep"
-    assert find_program(("/bin/sleep",), {}, str(tmp_path)) == "/bin/sleep"
+async def begun(
+    keeping: Keeping, *command: str, path: str, account: Account | None = None, prefix: tuple[str, ...] = ()
+) -> str:
+    """What a command prints that is looked for in this PATH."""
+    job = Job.__new__(Job)
+    job._listen(keeping, keeping.launch(*command, env={"PATH": path})._replace(account=account, prefix=prefix))
+    keeping.runtime.start(job.launch, job.hears)
+    assert await job.ends() == 0
+    keeping.runtime.forget("job")
+    return job.printed.splitlines()[-1]
+
+
+def program_in(folder: Path, name: str, mode: int = 0o755) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\necho {folder.name}\n")
+    (folder / name).chmod(mode)
+
+
+async def test_a_program_is_looked_for_where_the_jobs_path_says(keeping, tmp_path) -> None:
+    for name, mode in (("closed", 0o644), ("one", 0o755), ("two", 0o755)):
+        program_in(tmp_path / name, "tool", mode)
+    (tmp_path / "folders" / "tool").mkdir(parents=True)
+    (tmp_path / "here").write_text("#!/bin/sh\necho here\n")
+    (tmp_path / "here").chmod(0o755)
+    path = f"/nowhere:/dev/null:{'x' * 5000}:folders:{tmp_path}/closed"
+    assert await begun(keeping, "tool", path=f"{path}:one:{tmp_path}/two") == "one"
+    assert await begun(keeping, "tool", path=f"{path}:{tmp_path}/two:one") == "two"
+    assert await begun(keeping, "here", path=f"{path}:") == "here"
+    assert await begun(keeping, "one/tool", path="") == "one"
+    assert await begun(keeping, f"{tmp_path}/two/tool", path="") == "two"
+    assert await begun(keeping, "tool", path="one", prefix=("/bin/echo",)) == f"{tmp_path}/one/tool"
+
+
+async def test_without_a_path_a_program_is_looked_for_where_those_of_the_system_are(keeping) -> None:
+    job = Job.__new__(Job)
+    job._listen(keeping, keeping.launch("echo", "found", env={}))
+    keeping.runtime.start(job.launch, job.hears)
+    assert (await job.ends(), job.printed) == (0, "found\n")
+
+
+async def test_of_several_files_that_are_not_executable_the_last_is_named(keeping, tmp_path) -> None:
+    for name in ("one", "two"):
+        program_in(tmp_path / name, "tool", 0o644)
+    error = await refused(keeping, "tool", env={"PATH": "one:two:/nowhere"})
+    assert (error.message, error.exit_code) == (f"{tmp_path}/two/tool is not executable", 126)
+
+
+async def test_a_text_without_its_interpreter_cannot_be_run(keeping, tmp_path) -> None:
+    (tmp_path / "text").write_text("echo never\n")
+    (tmp_path / "text").chmod(0o755)
+    for command in ("text", "./text"):
+        error = await refused(keeping, command)
+        assert (error.message, error.exit_code) == (f"{command} cannot be run: Exec format error", 126)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that every account may look into, unlike that of a test."""
+    with tempfile.TemporaryDirectory(prefix="headrace-", dir="/tmp") as top:
+        os.chmod(top, 0o755)
+        yield Path(top)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run jobs as others")
+async def test_a_job_learns_nothing_of_directories_that_its_account_may_not_look_into(keeping, public) -> None:
+    for name, mode in (("secret", 0o755), ("secret_too", 0o644), ("open", 0o755)):
+        program_in(public / name, "tool", mode)
+    for name in ("secret", "secret_too"):
+        (public / name).chmod(0o700)
+    path, alice = f"{public}/secret:{public}/secret_too", Account(77, 78, "alice")
+    said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
+    launch = keeping.launch("tool", env={"PATH": path}, where="/")._replace(account=alice)
+    keeping.runtime.start(launch, Hears(lambda *_: None, said.set_result, lambda _: None))
+    async with asyncio.timeout(PATIENCE):
+        error = await said
+    assert (error.message, error.exit_code) == ("command not found: tool", 127)
+    job = Job.__new__(Job)
+    job._listen(keeping, launch._replace(env={"PATH": f"{path}:{public}/open"}))
+    keeping.runtime.start(job.launch, job.hears)
+    assert (await job.ends(), job.printed) == (0, "open\n")
+
+
+@pytest.fixture
+def dead(tmp_path) -> Iterator[Path]:
+    """A directory on a file system that does not answer."""
+    folder = tmp_path / "dead"
+    folder.mkdir()
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        pytest.skip("there is no /dev/fuse here")
+    libc = ctypes.CDLL(None, use_errno=True)
+    how = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()},allow_other".encode()
+    if libc.mount(b"dead", os.fsencode(folder), b"fuse", 0, how):
+        os.close(device)
+        pytest.skip(f"nothing can be mounted here: {os.strerror(ctypes.get_errno())}")
+    yield folder
+    os.close(device)
+    libc.umount2(os.fsencode(folder), 2)
+
+
+@pytest.mark.parametrize("where", ["path", "directory"])
+async def test_a_directory_that_does_not_answer_holds_up_its_job_only_and_not_for_ever(keeping, tmp_path, dead, where) -> None:
+    """R36: it may be there on another node."""
+    runtime = ProcessRuntime(keeping.nursery, str(tmp_path / "kept"), within=2.0)
+    said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
+    launch = keeping.launch("tool", env={"PATH": f"{dead}/bin"})._replace(name="stuck")
+    if where == "directory":
+        launch = launch._replace(directory=f"{dead}/home")
+    runtime.start(launch, Hears(lambda *_: None, said.set_result, lambda _: None))
+    assert await Job(keeping, "true").ends() == 0
+    assert not said.done()
+    async with asyncio.timeout(PATIENCE):
+        error = await said
+    message = "tool did not begin in time: its working directory or a directory of its PATH does not answer"
+    assert (error.message, error.exit_code) == (message, None)
+    assert os.listdir(tmp_path / "kept") == ["job"]
 
 
 async def test_a_suspended_job_stands_still_with_its_group_and_goes_on_where_it_was(keeping, tmp_path) -> None:
