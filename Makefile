@@ -31,9 +31,9 @@ down: $(INSTALLED) ## stop what `make up` started
 demo: $(INSTALLED) ## start everything, play the worked example with real processes, tell the story, stop
 	@$(BIN)/headrace demo
 
-test: $(INSTALLED) ## run every test: those of one process on all cores, then those that start installations, two at a time
+test: $(INSTALLED) ## run every test: those of one process on all cores, then those that start installations, three at a time
 	@$(BIN)/pytest --numprocesses logical --dist loadfile $(INSTALLING:%=--ignore %)
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile $(INSTALLING)
+	@$(BIN)/pytest --numprocesses 3 --dist loadfile $(INSTALLING)
 
 test-api: $(INSTALLED) ## several thousand made-up requests against the served API, by schemathesis in an environment of its own
 	@test -x .schemathesis/bin/schemathesis || { echo "Making .schemathesis"; $(PYTHON) -m venv .schemathesis && \

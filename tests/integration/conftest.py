@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -170,10 +170,33 @@ async def node(feed, nats_server, tmp_path, words) -> AsyncIterator[Executor]:
         await asyncio.to_thread(leftovers.sweep, f"{one.data}/leases")
 
 
-@pytest.fixture
-def machine() -> Iterator[Machine]:
+@contextmanager
+def made_machine() -> Iterator[Machine]:
     """Not in pytest's own folder: that is closed again and again to the account as which root runs PostgreSQL."""
     with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
         made = Machine(Path(folder) / "data")
         yield made
         made.end()
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """A data directory for one test, which starts the installation itself."""
+    with made_machine() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Machine]:
+    """An installation that is up, with the documents of `Machine`."""
+    with made_machine() as made:
+        made.up()
+        made.done("apply", "-f", made.documents)
+        yield made
+
+
+@pytest.fixture
+def shared(installed: Machine) -> Machine:
+    """The installation of all tests of a module that leave it running and without jobs."""
+    installed.released.unlink(missing_ok=True)
+    return installed

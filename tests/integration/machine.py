@@ -18,7 +18,8 @@ import psutil
 from headrace.client import HeadraceError, connect
 from tests.patience import PATIENCE
 
-LOOK_EVERY = 0.05
+LOOK_EVERY = 0.2
+"""Seconds. A look is often a command of its own, which takes as long on a processor."""
 
 
 HEADRACE = (sys.executable, "-m", "headrace.cli")
