@@ -8,10 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from headrace.bus.streams import ensure_streams
 from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.tokens import FEED_SUFFIX
 from headrace.node_executor import leftovers
-from tests.integration.machine import Machine
+from tests.integration.machine import Machine, new_machine
 from tests.integration.nodes import Executor, Feed, until
 from tests.patience import PATIENCE
 
@@ -170,26 +169,17 @@ async def node(feed, nats_server, tmp_path, words) -> AsyncIterator[Executor]:
         await asyncio.to_thread(leftovers.sweep, f"{one.data}/leases")
 
 
-@contextmanager
-def made_machine() -> Iterator[Machine]:
-    """Not in pytest's own folder: that is closed again and again to the account as which root runs PostgreSQL."""
-    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
-        made = Machine(Path(folder) / "data")
-        yield made
-        made.end()
-
-
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     """A data directory for one test, which starts the installation itself."""
-    with made_machine() as made:
+    with new_machine() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Machine]:
     """An installation that is up, with the documents of `Machine`."""
-    with made_machine() as made:
+    with new_machine() as made:
         made.up()
         made.done("apply", "-f", made.documents)
         yield made

@@ -7,9 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,15 @@ class Machine:
             started.communicate()
         for process in self.processes():
             process.kill()
+
+
+@contextmanager
+def new_machine() -> Iterator[Machine]:
+    """A data directory until the block ends.
+
+    Not in pytest's own folder: that is closed again and again to the account as which root runs PostgreSQL.
+    """
+    with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
+        made = Machine(Path(folder) / "data")
+        yield made
+        made.end()

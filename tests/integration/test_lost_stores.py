@@ -4,20 +4,50 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
-from tests.integration.machine import Machine
+import pytest
+
+from tests.integration.machine import Machine, new_machine
 
 STREAMS = "nats/store/jetstream/CORE/streams"
 
 
-def begun(machine: Machine) -> str:
-    """An installation that has run a job, and is down; the job."""
-    machine.up()
-    machine.done("apply", "-f", machine.documents)
-    job = machine.submit("exit 0", "--wait")
-    machine.until(lambda: machine.parts()["accounting"]["lag"] == 0)
-    machine.done("down", "--now")
-    return job
+class Begun(NamedTuple):
+    """An installation that has run a job, and is down; the job; and a copy of its directory as it is then."""
+
+    machine: Machine
+    job: str
+    copy: Path
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Begun]:
+    with new_machine() as machine:
+        machine.up()
+        machine.done("apply", "-f", machine.documents)
+        job = machine.submit("exit 0", "--wait")
+        machine.until(lambda: machine.parts()["accounting"]["lag"] == 0)
+        machine.done("down", "--now")
+        yield Begun(machine, job, copy(machine.data, machine.data.with_name("copy")))
+
+
+@pytest.fixture
+def begun(made: Begun) -> Iterator[Begun]:
+    """As it was when it had run its job, for each test."""
+    shutil.rmtree(made.machine.data)
+    copy(made.copy, made.machine.data)
+    yield made
+    made.machine.end()
+
+
+def copy(directory: Path, to: Path) -> Path:
+    """With the owners of its files: PostgreSQL runs as an account of its own."""
+    subprocess.run(("cp", "-a", directory, to), check=True)
+    return to
 
 
 def goes_on(machine: Machine, *before: str) -> None:
@@ -35,8 +65,8 @@ def refused(machine: Machine, *said: str) -> None:
     assert [process.name() for process in machine.processes()] == []
 
 
-def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_for_an_old_one(machine: Machine) -> None:
-    job = begun(machine)
+def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_for_an_old_one(begun: Begun) -> None:
+    machine, job, _ = begun
     shutil.rmtree(machine.data / STREAMS / "SUBMIT")
 
     refused(machine, "stream SUBMIT is gone, and wishes through 1 were judged", "`headrace repair`")
@@ -50,8 +80,8 @@ def test_a_lost_store_of_wishes_is_named_and_repaired_and_no_new_wish_is_taken_f
     goes_on(machine, job)
 
 
-def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_left(machine: Machine) -> None:
-    job = begun(machine)
+def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_left(begun: Begun) -> None:
+    machine, job, _ = begun
     shutil.rmtree(machine.data / "nats/store")
 
     refused(machine, "the ledger is empty, and the books' copy of it goes to record", "`headrace repair` puts it back")
@@ -60,8 +90,8 @@ def test_a_lost_ledger_is_named_with_its_streams_and_comes_back_from_what_is_lef
     goes_on(machine, job)
 
 
-def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(machine: Machine) -> None:
-    job = begun(machine)
+def test_damaged_books_are_named_with_what_heals_them_and_repair_works_without(begun: Begun) -> None:
+    machine, job, _ = begun
     (machine.data / "postgres/data/PG_VERSION").unlink()
 
     refused(machine, "PG_VERSION is missing", f"move {machine.data / 'postgres'} away and run `headrace up` again")
