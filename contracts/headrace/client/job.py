@@ -67,7 +67,7 @@ attempt: int = int(os.environ.get("HEADRACE_ATTEMPT") or 1)
 """Which attempt this is, from 1."""
 
 resumed_from: str | None = os.environ.get("HEADRACE_RESUME_FROM") or None
-"""The newest checkpoint that an earlier attempt registered, or None."""
+"""The newest checkpoint that an earlier attempt registered; None where there is none, or where it cannot be read on this node."""
 
 preempting: bool
 """Whether the job has to yield; False again when it was suspended and goes on. Reading it says that this job polls, so that it is given

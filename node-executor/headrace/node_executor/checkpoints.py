@@ -145,15 +145,9 @@ class CheckpointWatch:
 
     def _local(self, uri: str) -> str:
         """The path that `uri` means, or empty where it is no file of this machine."""
-        try:
-            if uri.startswith("file://"):
-                uri = unquote(urlsplit(uri).path)
-            elif "://" in uri:
-                return ""
-            path = os.path.normpath(os.path.join(self._paths.checkpoints, uri))
-            return path if uri and b"\0" not in os.fsencode(path) and len(path) <= URI_MAX else ""
-        except ValueError:  # a host in brackets that is none, or characters that no path has
-            return ""
+        path = path_of(uri)
+        path = os.path.normpath(os.path.join(self._paths.checkpoints, path)) if path else ""
+        return path if len(path) <= URI_MAX else ""
 
     def _is_own(self, path: str) -> bool:
         """Whether it is below a directory of the job, with links followed: those that it has, and those of its earlier attempts."""
@@ -201,6 +195,18 @@ class CheckpointWatch:
         if newest is None or not newest[1].isprintable():
             return None
         return Checkpoint(newest[1], 0, newest[0])
+
+
+def path_of(uri: str) -> str:
+    """The path that a checkpoint's URI means, or empty where it is no file, as `s3://...`."""
+    try:
+        if uri.startswith("file://"):
+            uri = unquote(urlsplit(uri).path)
+        elif "://" in uri:
+            return ""
+        return uri if b"\0" not in os.fsencode(uri) else ""
+    except ValueError:  # a host in brackets that is none, or characters that no path has
+        return ""
 
 
 def _changed(path: str) -> int:

@@ -19,6 +19,8 @@ from headrace.node_executor.workspace import Paths
 INHERITED = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
 _INHERITED_PREFIX = "LC_"
 
+RESUME_FROM = "HEADRACE_RESUME_FROM"
+
 _FORBIDDEN = frozenset({"LD_PRELOAD", "LD_AUDIT"})
 _FORBIDDEN_PREFIXES = (
     "HEADRACE_",
@@ -85,7 +87,7 @@ def _ours(order: StartOrder, paths: Paths) -> dict[str, str]:
         "HEADRACE_QUEUE": order.queue,
         "HEADRACE_ATTEMPT": str(order.attempt),
         "HEADRACE_CHECKPOINT_DIR": paths.checkpoints,
-        "HEADRACE_RESUME_FROM": order.resume_from,
+        RESUME_FROM: order.resume_from,
         "HEADRACE_PREEMPT_FILE": paths.polled,
         "HEADRACE_FINISHED_FILE": paths.finished,
         "HEADRACE_CONTROL_DIR": paths.control,

@@ -36,6 +36,7 @@ from headrace.node_executor.logs import read_log
 from headrace.node_executor.looking import Lookout
 from headrace.node_executor.notice import Notice, write_notice
 from headrace.node_executor.preparation import Prepared
+from headrace.node_executor.resuming import Resuming
 from headrace.node_executor.retention import Kept, prune
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Hears, Running
 from headrace.node_executor.runtimes.output import Output
@@ -66,7 +67,9 @@ class Executor:
         self._untidy: list[Held] = []
         self._held: dict[str, Held] = {}
         self._suspension = Suspension(equipment.devices)
-        self._saving = Saving(self.handle, now, Lookout())
+        lookout = Lookout()
+        self._saving = Saving(self.handle, now, lookout)
+        self._resuming = Resuming(lookout)
         self.finished = asyncio.Event()
 
     @property
@@ -169,7 +172,11 @@ class Executor:
         )
 
     def _entered(self, held: Held, entered: Entered) -> None:
-        held.entering, held.entered = False, entered
+        held.entered = entered
+        self._resuming.look_then(held, lambda: self._launch(held))
+
+    def _launch(self, held: Held) -> None:
+        held.entering = False
         if held.unwanted:
             self._leave(held.order.lease)
             self.handle(v.StartFailed(self._now(), held.order.lease, "never_started"))

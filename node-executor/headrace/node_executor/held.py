@@ -63,6 +63,16 @@ class Held:
         """The level that it has, in a container or not."""
         return level_inside(self.entered.level) if self.order.image else self.entered.level
 
+    def set(self, name: str, value: str) -> None:
+        """Change a variable of the job, before it is started."""
+        self.prepared = self.prepared._replace(env={**self.prepared.env, name: value})
+
+    def give(self, directory: str) -> None:
+        """Have its container find one more directory of the node, before it is started."""
+        container = self.prepared.container
+        if container is not None:
+            self.prepared = self.prepared._replace(container=container._replace(binds=(*container.binds, directory)))
+
     def launch(self, command: tuple[str, ...], env: dict[str, str], part: str = JOB) -> Launch:
         """How to start the job, or its callback, which has a name of its own; both in the enclosure."""
         prepared, entered, name = self.prepared, self.entered, self.name if part == JOB else f"{self.name}.{part}"

@@ -483,6 +483,39 @@ async def test_a_stop_that_comes_while_a_job_is_being_enclosed_finds_it_never_st
     assert stage.runtime.started == []
 
 
+async def test_an_attempt_whose_checkpoint_is_on_another_node_starts_without_it_and_its_output_says_so(
+    stage, make_order
+) -> None:
+    """R29."""
+    running = await stage.start(make_order(resume_from="/elsewhere/1.pt"))
+    assert running.launch.env["HEADRACE_RESUME_FROM"] == ""
+    why = "so the job starts without it: No such file or directory"
+    said = f"[headrace] the checkpoint /elsewhere/1.pt cannot be read on this node, {why}\n"
+    assert stage.path("logs", f"{NAME}.log").read_text() == said
+
+
+async def test_an_attempt_whose_checkpoint_is_here_is_told_it(stage, make_order) -> None:
+    """R29."""
+    here = stage.path("here.pt")
+    here.touch()
+    running = await stage.start(make_order(resume_from=str(here)))
+    assert running.launch.env["HEADRACE_RESUME_FROM"] == str(here)
+
+
+async def test_an_attempt_that_is_stopped_while_its_checkpoint_is_looked_for_is_not_started(
+    stage, make_order, monkeypatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    monkeypatch.setattr("headrace.node_executor.resuming.read_as", lambda *_: begun.set() or goes_on.wait())
+    stage.push(make_order(resume_from="/elsewhere/1.pt"))
+    await stage.until(begun.is_set)
+    stage.stop()
+    goes_on.set()
+    await stage.until(lambda: bool(stage.said(LeaseEndedV1)))
+    assert [fact.outcome for fact in stage.said(LeaseEndedV1)] == ["never_started"]
+    assert stage.runtime.started == []
+
+
 async def test_pruning_spares_what_runs(stage, make_order) -> None:
     await stage.start(make_order())
     stage.path("logs", f"{NAME}.log").touch()

@@ -1,0 +1,99 @@
+"""Tells a job what to resume from: a checkpoint that it can read where it runs, or nothing (R29).
+
+Strategy: the ledger names the newest checkpoint, which may lie on the disk of another node. So before the start the node looks, as the
+job's account, in a thread and with a deadline, whether it can be read here; where not, the job starts without it, and that is said in its
+output. What is no file (`s3://...`) is the job's own affair and told as it is. A container finds the checkpoint where it is in one of its
+own directories or mounts, or in the directory of an earlier attempt, which it is given for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+
+import structlog
+
+from headrace.node_executor.accounts import Account
+from headrace.node_executor.checkpoints import path_of
+from headrace.node_executor.environment import RESUME_FROM
+from headrace.node_executor.held import Held
+from headrace.node_executor.looking import Lookout, acting_as
+
+_log = structlog.get_logger("headrace.node_executor")
+
+
+class Resuming:
+    """Looks with `lookout` whether checkpoints can be read."""
+
+    def __init__(self, lookout: Lookout) -> None:
+        self._lookout = lookout
+
+    def look_then(self, held: Held, then: Callable[[], None]) -> None:
+        """Look for the checkpoint that the lease is to resume from, then go on; at once where there is nothing to look for."""
+        uri = held.order.resume_from
+        path = path_of(uri)
+        if not path:
+            then()
+            return
+        path = os.path.join(held.prepared.directory, path)
+        directory = attempt_of(held, path) if held.order.image else ""
+        if held.order.image and not directory and not _is_inside(held, path):
+            self._without(held, "its container has no directory in which that is")
+            then()
+            return
+
+        def looked(done: asyncio.Future[None]) -> None:
+            error = done.exception()
+            if error is not None:
+                self._without(held, getattr(error, "strerror", None) or str(error))
+            elif directory:
+                held.give(directory)
+            then()
+
+        account = held.prepared.account
+        self._lookout.look(held.owner, held.order.lease, lambda: read_as(account, path)).add_done_callback(looked)
+
+    def _without(self, held: Held, reason: str) -> None:
+        uri = held.order.resume_from
+        held.output.note(f"the checkpoint {uri[:200]} cannot be read on this node, so the job starts without it: {reason}")
+        held.set(RESUME_FROM, "")
+        _log.warning("not_resumed", lease=held.order.lease, checkpoint=uri, reason=reason)
+
+
+def read_as(account: Account | None, path: str) -> None:
+    """Raises `OSError` where the account cannot read this file or directory. May take for ever."""
+    with acting_as(account):
+        kind = os.stat(path).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise OSError("it is neither a file nor a directory")
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+        if stat.S_ISDIR(kind):
+            os.stat(f"{path}/.")
+
+
+def attempt_of(held: Held, path: str) -> str:
+    """The directory of an earlier attempt of the job in which the path is; empty where it is in none.
+
+    They lie in directories that are the executor's, so the job cannot put anything else in their place.
+    """
+    paths = held.prepared.paths
+    for folder in (os.path.dirname(paths.checkpoints), os.path.dirname(paths.control)):
+        name, slash, _ = path.removeprefix(f"{folder}/").partition("/")
+        top = f"{folder}/{name}"
+        if slash and path.startswith(f"{top}/") and name.startswith(f"{held.order.job}.") and top not in _places(held):
+            return top
+    return ""
+
+
+def _is_inside(held: Held, path: str) -> bool:
+    return any(path.startswith(f"{place}/") for place in _places(held))
+
+
+def _places(held: Held) -> tuple[str, ...]:
+    """The directories of this node that a container finds at the same path."""
+    container = held.prepared.container
+    if container is None:
+        return ()
+    return (*container.binds, *(mount.source for mount in container.mounts if mount.source == mount.target))
