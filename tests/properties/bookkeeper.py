@@ -17,11 +17,13 @@ from typing import Any, Protocol
 Json = dict[str, Any]
 
 TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved"}
+SUSPENDED_FOR_NOTHING = {"suspend_max", "device_lost", "suspension_lost"}
+"""Causes of the end of a suspended job whose work counts as lost from level 2 on."""
 ONE = {"gpu": 126_000, "cpu": 1_000, "memory": 1_024}
 HOUR = 3_600_000_000
 GPU_UNITS = 126_000
 AMENDED = 2
-"""The level from which a lease is charged from its real start, and not from its grant."""
+"""The level from which a lease is charged from its real start, and not from its grant, and work of suspended jobs can be lost."""
 MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost", "cost", "lost_cost")
 SLICES = {"1g.10gb": 1, "1g.20gb": 2, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8}
 """Memory slices of a device of 80 GB that a MIG slice takes: an eighth of the memory each."""
@@ -349,8 +351,9 @@ class Bookkeeper:
         leases = self._attempt(fact)
         if not leases or any(lease.ended is None for lease in leases):
             return False
+        causes = TAKEN | SUSPENDED_FOR_NOTHING if self.level >= AMENDED else TAKEN
         for lease in leases:
-            if fact["cause"] in TAKEN and lease.started is not None and lease.exited is not None:
+            if fact["cause"] in causes and lease.started is not None and lease.exited is not None:
                 saved = max(lease.started, lease.saved or 0)
                 lease.lost = (saved, lease.exited) if saved < lease.exited else None
         return True
