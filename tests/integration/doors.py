@@ -27,6 +27,7 @@ from headrace.contracts.subjects import LEDGER_STREAM
 from headrace.contracts.tokens import FEED_SUFFIX, Grant, TokenRole
 from headrace.identity.signing import SigningKeys
 from headrace.identity.verifier import Verifier
+from headrace.service.intake import Intake
 from tests.integration.conftest import CREDENTIALS, NatsServer
 from tests.patience import PATIENCE
 
@@ -70,6 +71,14 @@ class Site:
         task = asyncio.create_task(door.run())
         self._doors.append(task)
         await self.until(door.ready.is_set)
+        return task
+
+    async def open_intake(self) -> asyncio.Task[None]:
+        """One more of those who pass on what users submit."""
+        connection = await self.login("governance")
+        task = asyncio.create_task(Intake(connection).run())
+        self._doors.append(task)
+        await connection.flush()
         return task
 
     async def login(self, name: str) -> Connection:
@@ -122,7 +131,7 @@ class Site:
 
 @asynccontextmanager
 async def site(directory: Path, doors: int = 1, level: int = LEVEL) -> AsyncIterator[Site]:
-    """A site with its server and so many doors, at a level of the facts."""
+    """A site with its server, so many doors and an intake, at a level of the facts."""
     home = directory / "nats"
     home.mkdir()
     server = NatsServer(home, CREDENTIALS, AccountKey.at(directory / "callout.key").public)
@@ -133,6 +142,7 @@ async def site(directory: Path, doors: int = 1, level: int = LEVEL) -> AsyncIter
             await whole.begin()
             for _ in range(doors):
                 await whole.open_door()
+            await whole.open_intake()
             yield whole
             await whole.close()
     finally:

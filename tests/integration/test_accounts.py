@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from headrace.bus.jetstream import JetStreamLog
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.bus.streams import ensure_streams
 from headrace.contracts.subjects import LEDGER_STREAM, SUBMIT_STREAM
+from headrace.service.intake import Intake
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -25,10 +27,16 @@ SUBMIT = "hr.submit.acme.alice.dev.half"
 
 
 @pytest.fixture
-async def core(login: Logins) -> Connection:
+async def core(login: Logins) -> AsyncIterator[Connection]:
+    """The operator's connection to a server with its streams, and an intake."""
     operator: Connection = await login("operator")
     await ensure_streams(operator)
-    return operator
+    passing_on = await login("governance")
+    taking_in = asyncio.create_task(Intake(passing_on).run())
+    await passing_on.flush()
+    yield operator
+    taking_in.cancel()
+    await asyncio.gather(taking_in, return_exceptions=True)
 
 
 async def subjects(core: Connection, stream: str) -> dict[str, int]:
@@ -48,7 +56,7 @@ async def test_a_user_gets_the_acknowledgement_of_a_submit_and_a_repeated_one_is
 ) -> None:
     alice = await login("acme-alice")
     answers = [await acknowledged(alice, SUBMIT) for _ in range(2)]
-    assert answers == [{"stream": "SUBMIT", "seq": 1}, {"stream": "SUBMIT", "seq": 2}]
+    assert answers == [{"stream": "SUBMIT", "seq": 1}] * 2
     assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: 2}
 
 
@@ -108,9 +116,9 @@ async def test_an_acknowledgement_sent_elsewhere_writes_nothing(core: Connection
     for reply in REPLIES:
         await alice.publish(SUBMIT, b"{}", reply=reply)
         await node.publish("hr.ledger.node.gpu01", b"{}", reply=reply)
-    last = (await acknowledged(alice, SUBMIT), await acknowledged(node, "hr.ledger.node.gpu01"))  # all before it is stored
+    assert await acknowledged(alice, SUBMIT) == {"stream": "SUBMIT", "seq": 1}
+    assert await acknowledged(node, "hr.ledger.node.gpu01") == {"stream": "LEDGER", "seq": len(REPLIES) + 1}
     await _settled(alice, node, core)
-    assert [ack["seq"] for ack in last] == [len(REPLIES) + 1] * 2
     assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: len(REPLIES) + 1}
     assert await subjects(core, LEDGER_STREAM) == {"hr.ledger.node.gpu01": len(REPLIES) + 1}
 
@@ -158,15 +166,31 @@ async def test_one_node_cannot_write_or_speak_for_another(core: Connection, logi
 
 
 @pytest.mark.parametrize(
+    "header",
+    [
+        {"Nats-Rollup": "all"},
+        {"Nats-TTL": "1s"},
+        {"Nats-Batch-Id": "x", "Nats-Batch-Sequence": "1"},
+        {"Nats-Expected-Last-Subject-Sequence": "9", "Nats-Expected-Last-Subject-Sequence-Subject": "hr.submit.other.>"},
+    ],
+)
+async def test_headers_of_a_user_do_not_reach_the_stream(core: Connection, login: Logins, header: dict[str, str]) -> None:
+    alice = await login("acme-alice")
+    answers = [await acknowledged(alice, SUBMIT), await acknowledged(alice, SUBMIT, header)]
+    assert answers == [{"stream": "SUBMIT", "seq": 1}] * 2
+    assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: 2}
+
+
+@pytest.mark.parametrize(
     "header", [{"Nats-Rollup": "all"}, {"Nats-TTL": "1s"}, {"Nats-Batch-Id": "x", "Nats-Batch-Sequence": "1"}]
 )
-async def test_headers_that_would_change_the_stream_are_refused(
+async def test_headers_of_a_node_that_would_change_the_ledger_are_refused(
     core: Connection, login: Logins, header: dict[str, str]
 ) -> None:
-    alice = await login("acme-alice")
-    await acknowledged(alice, SUBMIT)
-    assert "error" in await acknowledged(alice, SUBMIT, header)
-    assert await subjects(core, SUBMIT_STREAM) == {SUBMIT: 1}
+    node, subject = await login("node-gpu01"), "hr.ledger.node.gpu01"
+    await acknowledged(node, subject)
+    assert "error" in await acknowledged(node, subject, header)
+    assert await subjects(core, LEDGER_STREAM) == {subject: 1}
 
 
 @pytest.mark.parametrize("service", ["admission", "allocator", "preemption", "governance", "feed", "accounting", "audit"])

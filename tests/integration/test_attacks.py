@@ -344,23 +344,10 @@ async def test_a_reader_that_does_not_read_does_not_hold_up_the_others(tmp_path:
         writer.close()
 
 
-async def test_a_message_id_that_somebody_else_has_used_takes_nobodys_submit_away(tmp_path: Path) -> None:
+async def test_headers_of_a_node_that_would_change_the_ledger_or_stand_for_another_are_refused(tmp_path: Path) -> None:
+    """Those of users do not reach a stream: `test_attacks_headers.py`."""
     async with site(tmp_path) as here:
-        alice, bob = await here.user("alice"), await here.user("bob")
-        headers = {"Nats-Msg-Id": f"acme.alice.{JOB}"}
-        await bob.ask("hr.submit.acme.bob.rnd.one", b"{}", headers)
-        async with asyncio.timeout(
-            PATIENCE / 4
-        ):  # the server cannot be told to remember no ids at all; a tenth of a second is the least
-            while "duplicate" in json.loads((await alice.ask("hr.submit.acme.alice.rnd.one", b"{}", headers)).data):
-                await asyncio.sleep(0.02)
-        assert json.loads((await here.core.ask("$JS.API.STREAM.INFO.SUBMIT")).data)["state"]["messages"] == 2
-
-
-async def test_headers_that_would_change_a_stream_or_stand_for_another_are_refused_or_mean_nothing(tmp_path: Path) -> None:
-    async with site(tmp_path) as here:
-        alice, node = await here.user("alice"), await here.node("gpu01")
-        await alice.ask("hr.submit.acme.alice.rnd.one", b"{}")
+        node = await here.node("gpu01")
         for header in (
             {"Nats-Rollup": "all"},
             {"Nats-Rollup": "sub"},
@@ -371,7 +358,5 @@ async def test_headers_that_would_change_a_stream_or_stand_for_another_are_refus
             {"Nats-Incr": "5"},
             {"Nats-Schedule": "@every 1s"},
         ):
-            for connection, subject in ((alice, "hr.submit.acme.alice.rnd.one"), (node, "hr.ledger.node.gpu01")):
-                assert "error" in json.loads((await connection.ask(subject, b"{}", header)).data), (header, subject)
-        assert json.loads((await here.core.ask("$JS.API.STREAM.INFO.SUBMIT")).data)["state"]["messages"] == 1
+            assert "error" in json.loads((await node.ask("hr.ledger.node.gpu01", b"{}", header)).data), header
         assert await here.ledger.tip() == here.governance.last

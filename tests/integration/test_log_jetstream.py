@@ -21,6 +21,7 @@ from headrace.contracts.facts import NodeCordonedV1
 from headrace.contracts.ids import IdError
 from headrace.contracts.records import digest
 from headrace.contracts.subjects import FEED_STREAM, LEDGER_STREAM, SUBMIT_STREAM, parse_submit
+from headrace.service.intake import Intake
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -258,11 +259,31 @@ POISON = (
 )
 
 
-async def test_no_message_a_submitter_can_send_stops_the_readers_of_submit(
+async def test_no_message_a_submitter_can_send_stops_the_intake(
+    nats_server: NatsServer, operator: Connection, login: Logins
+) -> None:
+    passing_on, alice = await login("admission"), await login("acme-alice")
+    taking_in = asyncio.create_task(Intake(passing_on).run())
+    await passing_on.flush()
+    for raw in POISON:
+        await asyncio.to_thread(_send_raw, nats_server, raw, "acme-alice")
+    answer = await alice.ask("hr.submit.acme.alice.dev.half", b"good")
+    taking_in.cancel()
+    await asyncio.gather(taking_in, return_exceptions=True)
+    log = JetStreamLog(operator, SUBMIT_STREAM)
+    reader = await log.read(0)
+    messages = await _take(reader, await log.tip())
+    assert json.loads(answer.data) == {"stream": "SUBMIT", "seq": 1}
+    assert (len(messages), messages[-1].payload) == (len(POISON) + 1, b"good")
+    assert (passing_on.stats["reconnects"], operator.stats["reconnects"]) == (0, 0)
+    await reader.close()
+
+
+async def test_no_message_of_whatever_subject_and_headers_stops_the_readers_of_submit(
     nats_server: NatsServer, operator: Connection
 ) -> None:
     for raw in POISON:
-        await asyncio.to_thread(_send_raw, nats_server, raw)
+        await asyncio.to_thread(_send_raw, nats_server, raw, "operator")
     await _fill(operator, "hr.submit.acme.bob.dev.half", (b"good",))
     log = JetStreamLog(operator, SUBMIT_STREAM)
     tip = await log.tip()
@@ -277,10 +298,10 @@ async def test_no_message_a_submitter_can_send_stops_the_readers_of_submit(
     await reader.close()
 
 
-def _send_raw(server: NatsServer, raw: bytes) -> None:
-    """Publish as alice without any client that would tidy up."""
-    password = server.credentials["acme-alice"].password
-    login = {"user": "acme-alice", "pass": password, "headers": True, "verbose": False, "pedantic": False}
+def _send_raw(server: NatsServer, raw: bytes, who: str) -> None:
+    """Publish without any client that would tidy up."""
+    password = server.credentials[who].password
+    login = {"user": who, "pass": password, "headers": True, "verbose": False, "pedantic": False}
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as wire:
         wire.settimeout(PATIENCE)
         stream = wire.makefile("rwb")

@@ -25,7 +25,7 @@ from headrace.contracts.orders import LogsAnswer
 from headrace.contracts.queries import Answer, FactView, JobRequest, JobsRequest, JobView, NodeView, PoolView, QueueView
 from headrace.contracts.why import WhyView
 from headrace.contracts.wishes import CANCELS_MAX, CancelManyWish, CancelWish, JobWish, RequeueWish
-from headrace.wire.acknowledgement import DUPLICATE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
+from headrace.wire.acknowledgement import DUPLICATE, TOO_MANY_AT_ONCE, TOO_MANY_WISHES, TRY_AGAIN_AFTER, Acknowledgement
 
 T = TypeVar("T")
 
@@ -265,13 +265,14 @@ class Client:
         until = time.monotonic() + STORED_WITHIN
         while True:
             try:
-                answer = await self._link.ask(subject, payload)
+                answer = msgspec.json.decode(await self._link.ask(subject, payload), type=Acknowledgement)
             except Unreachable:
                 if time.monotonic() + TRY_AGAIN > until:
                     raise
-                await asyncio.sleep(TRY_AGAIN)
             else:
-                return _see_stored(answer)
+                if not answer.is_busy or time.monotonic() + TRY_AGAIN > until:
+                    return _see_stored(answer)
+            await asyncio.sleep(TRY_AGAIN)
 
     def _whose(self, job: str, on_behalf_of: str = "") -> tuple[str, str, str]:
         """In whose name it is spoken of a job: its owner's, or this user's where that acts for the owner."""
@@ -292,9 +293,8 @@ def _written(request: object) -> bytes:
         raise Refused("INVALID", f"{error.object[:80]!r} is not UTF-8; names and texts are written in UTF-8") from None
 
 
-def _see_stored(answer: bytes) -> None:
+def _see_stored(acknowledgement: Acknowledgement) -> None:
     """Raise `Refused` where the server's answer does not say that it has stored the message."""
-    acknowledgement = msgspec.json.decode(answer, type=Acknowledgement)
     fault = acknowledgement.error
     if fault is None:
         if acknowledgement.duplicate:
@@ -302,6 +302,8 @@ def _see_stored(answer: bytes) -> None:
         return
     if fault.is_full:
         raise Refused("TOO_FAST", TOO_MANY_WISHES, retry_after=TRY_AGAIN_AFTER)
+    if acknowledgement.is_busy:
+        raise Refused("TOO_FAST", TOO_MANY_AT_ONCE, retry_after=TRY_AGAIN_AFTER)
     if fault.of_the_disk:
         text = f"{fault.of_the_disk}; try again in {TRY_AGAIN_AFTER} s"
         raise Refused("DISK_FULL", text, retry_after=TRY_AGAIN_AFTER)

@@ -105,11 +105,12 @@ def _plain_channels() -> Schema:
     }
 
 
+_PASSED_ON = "that user or service account; admission or governance passes it on without its headers"
 _PUBLISHERS = {
-    "submit": "that user or service account",
-    "cancel": "that user or service account",
-    "cancel-many": "that user or service account",
-    "requeue": "that user or service account",
+    "submit": _PASSED_ON,
+    "cancel": _PASSED_ON,
+    "cancel-many": _PASSED_ON,
+    "requeue": _PASSED_ON,
     "feed": "feed",
     "orders": "feed",
     "node-logs": "feed asks, that node answers",

@@ -11,8 +11,9 @@ SNAPSHOT_BUCKET = "snapshots"
 SNAPSHOT_STREAM = f"OBJ_{SNAPSHOT_BUCKET}"
 """The stream of an object store, as NATS names it: whoever knows object stores can look into it."""
 
-_OF_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
-SUBMIT_SUBJECTS = (*_OF_USERS, *(f"{subject}.by.*.*" for subject in _OF_USERS))
+WISH_SUBJECTS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*")
+"""Subjects of SUBMIT on which users publish."""
+SUBMIT_SUBJECTS = (*WISH_SUBJECTS, *(f"{subject}.by.*.*" for subject in WISH_SUBJECTS))
 """The second of each says besides who it was for the user that it names; nobody outside `CORE` reaches those."""
 
 LEDGER_SUBJECTS = ("hr.ledger.*", "hr.ledger.node.*")
@@ -20,6 +21,7 @@ FEED_SUBJECTS = ("hr.feed.>",)
 SNAPSHOT_SUBJECTS = (f"$O.{SNAPSHOT_BUCKET}.C.>", f"$O.{SNAPSHOT_BUCKET}.M.>")
 
 _MANY = "many"
+_INTAKE = "hr.intake."
 
 NODE_WRITER = "node."
 """Writers that are nodes are called `node.<name>` in records; services go by their own name."""
@@ -48,6 +50,16 @@ def requeue(tenant: str, user: str, job_id: str) -> str:
 def by(subject: str, tenant: str, handle: str) -> str:
     """The same wish of `handle`, for the user whom the subject names."""
     return f"{subject}.by.{tenant}.{handle}"
+
+
+def intake(subject: str) -> str:
+    """Where `CORE` receives what a user publishes on a subject of SUBMIT; no stream listens there."""
+    return _INTAKE + subject.removeprefix("hr.")
+
+
+def from_intake(subject: str) -> str:
+    """The subject of SUBMIT for one made by `intake`; any other as it is."""
+    return f"hr.{subject.removeprefix(_INTAKE)}" if subject.startswith(_INTAKE) else subject
 
 
 def split_by(subject: str) -> tuple[str, str]:

@@ -10,11 +10,15 @@ NO_STORAGE = 10_047
 """The one where there is no room on the disk."""
 TOO_LARGE = 10_054
 """The one of a message beyond the stream's bound."""
+TOO_MANY_REQUESTS = 10_167
+"""The one where so many messages wait for the stream that no more are taken."""
 
 TRY_AGAIN_AFTER = 5
 """Seconds after which either may have passed: some of the subject has been read, somebody made room."""
 TOO_MANY_WISHES = f"too many wishes of this queue are not judged yet; try again in {TRY_AGAIN_AFTER} s"
-
+TOO_MANY_AT_ONCE = (
+    f"too many wishes of this tenant, or of all, are being stored at this moment; try again in {TRY_AGAIN_AFTER} s"
+)
 
 DUPLICATE = "NATS took it for the repetition of another message with the same Nats-Msg-Id, and has not stored it"
 
@@ -51,3 +55,8 @@ class Acknowledgement(msgspec.Struct):
     seq: int = 0
     duplicate: bool = False
     error: Fault | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """There are too many requests at this moment: it may be asked again at once."""
+        return self.error is not None and self.error.err_code == TOO_MANY_REQUESTS

@@ -5,6 +5,9 @@ asks nobody whether the publisher may write there. So outsiders live in accounts
 streams are, only through the subjects imported here. An answer to an outsider goes back into the outsider's account, where no
 stream listens; whatever reply subject is named, nothing is written in `CORE`.
 
+A stream also obeys the headers of its publishers, and answers with the sequence. So what users publish for SUBMIT arrives in `CORE`
+on other subjects (`hr.intake.…`), from which services publish it again without its headers (`service.intake`).
+
 - `USERS`: people and service accounts of tenants, and viewers. They submit and ask; they hear their own inbox and nothing else.
 - `LISTENERS`: the same people's connections that hear the feed: those whose user name ends in `_feed`. In this account publishing
   is denied, so no answer can be directed to subscribers of the feed.
@@ -33,6 +36,9 @@ from headrace.contracts.subjects import (
     SNAPSHOT_STREAM,
     SNAPSHOT_SUBJECTS,
     SUBMIT_STREAM,
+    WISH_SUBJECTS,
+    from_intake,
+    intake,
     presence,
     turn,
 )
@@ -94,6 +100,8 @@ def _reads(stream: str) -> tuple[str, ...]:
 _ANSWERS = ("_R_.>",)
 """Where answers to questions from other accounts go; the server makes these subjects up for one answer each."""
 
+_INTAKE = intake("hr.>")
+
 _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
 """What folding takes: a snapshot to begin with, and the ledger."""
 
@@ -104,9 +112,9 @@ SERVICES: dict[str, Rights] = {
             *_FOLDS,
             *_reads(SUBMIT_STREAM),
             f"$JS.API.STREAM.PURGE.{SUBMIT_STREAM}",
-            *(*_ANSWERS, "_INBOX_governance.>"),
+            *(*WISH_SUBJECTS, *_ANSWERS, "_INBOX_governance.>"),
         ),
-        ("hr.query.admission.>",),
+        ("hr.query.admission.>", _INTAKE),
     ),
     "allocator": Rights(
         ("hr.ledger.allocator", turn("allocator"), *_FOLDS, *_ANSWERS),
@@ -124,7 +132,7 @@ SERVICES: dict[str, Rights] = {
             *_FOLDS,
             *(*_ANSWERS, "_INBOX_callout.>"),
         ),
-        ("hr.query.governance.>", "hr.feed.>", "hr.telemetry.*.heartbeat", presence("*")),
+        ("hr.query.governance.>", _INTAKE, "hr.feed.>", "hr.telemetry.*.heartbeat", presence("*")),
     ),
     "feed": Rights(
         ("hr.feed.>", "hr.orders.*", "hr.logs.*", turn("feed"), *_FOLDS, *_reads(FEED_STREAM), *_ANSWERS),
@@ -155,7 +163,7 @@ provider's token claims, and writes nothing."""
 SYSTEM = Rights((*(f"$SYS.REQ.SERVER.PING.{what}" for what in ("CONNZ", "VARZ", "JSZ")), "$SYS.REQ.SERVER.*.KICK"), ())
 """In the servers' own account: sees how they are and who is connected, and ends a connection."""
 
-_FROM_USERS = ("hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*", "hr.query.*.*.*.*")
+_FROM_USERS = (*map(intake, WISH_SUBJECTS), "hr.query.*.*.*.*")
 _ASKING = ("USERS", "FORMER", "ADMINS")
 _FROM_NODES = ("hr.ledger.node.*", "hr.telemetry.*.*", "hr.query.orders.node.*")
 _VIEWS = tuple(f"feed.{what}" for what in ("jobs", "job", "why", "facts", "queues", "pools", "nodes", "state", "diff"))
@@ -340,7 +348,13 @@ def _user(login: Credential, may: Rights, suffix: str = "") -> str:
 
 
 def _imports(kind: str, account: str, subjects: Iterable[str]) -> list[str]:
-    return [f"{{{kind}: {{account: {account}, subject: {_quoted(subject)}}}}}" for subject in subjects]
+    return [f"{{{kind}: {{account: {account}, subject: {_quoted(subject)}}}{_called(subject)}}}" for subject in subjects]
+
+
+def _called(subject: str) -> str:
+    """What an imported subject is called in the account that imports it, where it has another name there."""
+    local = from_intake(subject)
+    return "" if local == subject else f", to: {_quoted(local)}"
 
 
 def _list(name: str, items: Sequence[str]) -> list[str]:

@@ -37,12 +37,15 @@ class GuardedClient(ReturningClient):
         super().__init__()
         self.listeners: dict[int, Listener] = {}
 
-    async def listen(self, subject: str, listener: Listener) -> Subscription:
-        """Subscribe, and have `listener` called for each message as it is read: it must not take long, and cannot wait."""
+    async def listen(self, subject: str, listener: Listener, queue: str = "") -> Subscription:
+        """Subscribe, and have `listener` called for each message as it is read: it must not take long, and cannot wait.
+
+        `queue`: the group of which one member hears each message.
+        """
         sid = self._sid + 1
         self.listeners[sid] = listener
         try:
-            return await self.subscribe(subject)
+            return await self.subscribe(subject, queue)
         except BaseException:
             self.listeners.pop(sid, None)
             raise

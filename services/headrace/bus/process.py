@@ -39,6 +39,7 @@ from headrace.contracts.reach import servers
 from headrace.health.health import Health
 from headrace.health.place import BadPlace, place_of, shown
 
+DEFAULT_URL = "nats://127.0.0.1:4222"
 NATS = "nats"
 """The check that the server is there."""
 
@@ -147,11 +148,17 @@ async def _watched(name: str, main: Callable[[Service], Awaitable[None]], enviro
         await _connected(main, environment, log, health)
 
 
+async def beside(service: Service, what: str) -> Connection:
+    """One more connection with the login of this process. What floods it leaves the first one alone."""
+    url, user = os.environ.get(URL, DEFAULT_URL), os.environ.get(USER, service.name)
+    return await connect(url, user, os.environ.get(PASSWORD, ""), name=f"{service.name}-{what}")
+
+
 async def _connected(
     main: Callable[[Service], Awaitable[None]], environment: Mapping[str, str], log: Any, health: Health
 ) -> None:
     name = health.name
-    url = environment.get(URL, "nats://127.0.0.1:4222")
+    url = environment.get(URL, DEFAULT_URL)
     connection = await connect(url, environment.get(USER, name), environment.get(PASSWORD, ""), name=name)
     health.check(NATS, lambda: "" if connection.is_connected else "the NATS server is away")
     health.figures.gauge("headrace_nats_connected", "1 while the NATS server is there", lambda: int(connection.is_connected))

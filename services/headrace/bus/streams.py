@@ -54,6 +54,7 @@ PASSING = frozenset(
         10074,  # too few servers for the replicas yet
         10076,  # JetStream is not enabled yet
         10164,  # another append on the subject is under way
+        10167,  # too many requests wait for the stream
     }
 )
 """Refusals that are a matter of time: the server starts, elects, or still has an earlier try of ours in its hands."""

@@ -110,6 +110,25 @@ def test_every_commit_goes_to_the_disk_and_passwords_are_quoted() -> None:
     assert 'ports_file_dir: "ports"' in text
 
 
+def test_what_users_publish_for_submit_arrives_where_no_stream_listens_and_only_two_services_hear_it() -> None:
+    text = server_config([Credential("operator", "x", "operator")], STORE)
+    core = text.split("  CORE {")[1].split("\n  }")[0]
+    pairs = [
+        ("hr.intake.submit.*.*.*.*", "hr.submit.*.*.*.*"),
+        ("hr.intake.cancel.*.*.*", "hr.cancel.*.*.*"),
+        ("hr.intake.requeue.*.*.*", "hr.requeue.*.*.*"),
+    ]
+    for account in ("USERS", "FORMER", "ADMINS"):
+        inside = text.split(f"  {account} {{")[1].split("\n  }")[0]
+        imports = [
+            line.strip() for line in inside.splitlines() if "hr.submit" in line or "hr.cancel" in line or "hr.requeue" in line
+        ]
+        assert imports == [f'{{service: {{account: CORE, subject: "{there}"}}, to: "{here}"}}' for there, here in pairs]
+    exports = [line.split('"')[1] for line in core.splitlines() if line.strip().startswith("{service:")]
+    assert exports[:4] == [*(there for there, _ in pairs), "hr.query.*.*.*.*"]
+    assert [name for name, may in SERVICES.items() if "hr.intake.>" in may.subscribe] == ["admission", "governance"]
+
+
 def test_each_login_stands_in_its_account() -> None:
     text = server_config(
         [
@@ -147,7 +166,12 @@ def test_the_feed_reaches_accounts_in_which_tenants_may_not_publish_and_those_of
 
 
 def test_no_service_answers_into_a_stream_that_it_does_not_write() -> None:
-    own = {"feed": {"hr.feed.>"}, "governance": {"hr.submit.>", "hr.cancel.>", "hr.requeue.>"}, "audit": {*SNAPSHOT_SUBJECTS}}
+    own = {
+        "admission": {"hr.submit.*.*.*.*", "hr.cancel.*.*.*", "hr.requeue.*.*.*"},
+        "feed": {"hr.feed.>"},
+        "governance": {"hr.submit.>", "hr.cancel.>", "hr.requeue.>"},
+        "audit": {*SNAPSHOT_SUBJECTS},
+    }
     written = {
         name: {subject for subject in may.publish if not subject.startswith(("$JS.", "_", "hr.query."))}
         for name, may in SERVICES.items()

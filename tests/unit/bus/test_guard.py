@@ -37,6 +37,12 @@ async def test_who_listens_is_known_before_the_first_message_can_come_and_forgot
     assert client.listeners == {}
 
 
+async def test_who_listens_in_a_queue_group_says_so_to_the_server() -> None:
+    client, heard = Wired(), list[Delivered]()
+    subscription = await client.listen("hr.a", heard.append, "group")
+    assert b"".join(client.sent).split() == [b"SUB", b"hr.a", b"group", str(subscription._id).encode()]
+
+
 async def test_a_socket_that_is_closed_while_somebody_publishes_is_an_error_of_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -66,6 +66,19 @@ async def test_a_service_finds_its_name_its_connection_and_its_data(calls: Calls
     assert calls.connection.closed
 
 
+async def test_a_service_gets_one_more_connection_with_the_same_login(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(service: Service) -> None:
+        first = calls.connection
+        second = await process.beside(service, "intake")
+        assert (second is calls.connection, second is first) == (True, False)
+
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert await process._serve("admission", main, ENVIRONMENT) == STOPPED
+    login = ("nats://there:4222", "alloc", "secret")
+    assert calls.arguments == [(*login, "admission"), (*login, "admission-intake")]
+
+
 async def test_without_an_environment_the_server_is_the_local_one_and_the_user_the_service(calls: Calls) -> None:
     async def main(_service: Service) -> None:
         return

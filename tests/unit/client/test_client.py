@@ -133,6 +133,23 @@ async def test_a_submit_beyond_the_cap_of_its_queue_is_refused_with_word_when_to
     assert (refused.value.code, refused.value.retry_after) == ("TOO_FAST", 5)
 
 
+BUSY = b'{"error": {"code": 429, "err_code": 10167, "description": "too many requests"}, "stream": "SUBMIT", "seq": 0}'
+
+
+async def test_a_submit_among_too_many_is_repeated_with_the_same_id(make):
+    hr = make(BUSY, BUSY, ACK)
+    await hr.submit("ai-dev/half", ["true"], id=ID)
+    assert [asked == hr._link.asked[0] for asked in hr._link.asked] == [True] * 3
+
+
+async def test_a_submit_for_which_there_is_no_room_all_the_time_is_refused_with_word_when_to_try_again(make):
+    hr = make(BUSY)
+    with pytest.raises(Refused, match="^too many wishes of this tenant, or of all, are being stored .* in 5 s$") as refused:
+        await hr.submit("ai-dev/half", ["true"])
+    assert (refused.value.code, refused.value.retry_after) == ("TOO_FAST", 5)
+    assert len(hr._link.asked) > 3
+
+
 async def test_a_full_disk_is_said_in_the_words_of_who_has_seen_it(make):
     hr = make(b'{"error": {"code": 500, "err_code": 10047, "description": "the disk is full: it goes on by itself"}}')
     with pytest.raises(Refused, match="the disk is full: it goes on by itself; try again in 5 s") as caught:

@@ -28,6 +28,13 @@ def test_every_subject_has_its_place_in_the_tree_of_names(built, subject):
     assert built == subject
 
 
+@pytest.mark.parametrize("subject", ["hr.submit.acme.alice.ai-dev.half", f"hr.cancel.acme.alice.{JOB}", "hr.submit.*.*.*.*"])
+def test_what_a_user_publishes_reaches_services_on_another_subject_that_leads_back_to_it(subject):
+    assert subjects.intake(subject) == f"hr.intake.{subject.removeprefix('hr.')}"
+    assert subjects.from_intake(subjects.intake(subject)) == subject
+    assert subjects.from_intake("hr.query.feed.jobs.acme.alice") == "hr.query.feed.jobs.acme.alice"
+
+
 def test_who_speaks_for_a_user_stands_behind_the_subject_of_the_user():
     subject = subjects.submit("acme", "alice", "ai-dev", "half")
     spoken = subjects.by(subject, "acme", "ci")

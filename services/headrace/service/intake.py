@@ -1,0 +1,163 @@
+"""The way of users' wishes into SUBMIT: each is published again without its headers, and what the stream says is the answer.
+
+Strategy: a stream obeys the headers of its publishers (an expected sequence, a message id), whose answers tell what other tenants have
+published, and the server cannot be told to ignore them. So users publish to subjects on which no stream listens (`subjects.intake`).
+Every instance of the services that run this hears them in one queue group: each message reaches one instance, and one that is there is
+enough. Nothing is acknowledged that the stream has not acknowledged, and nothing is judged here; *admission* does that.
+
+A few messages are under way to the stream at a time; the rest wait in a line per tenant, so a tenant that floods delays itself. A second
+connection of the process carries all of it, so that what fills it does not reach the first one, on which the service reads the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from nats import errors
+
+from headrace.bus.log import LogRefused, LogUnavailable
+from headrace.bus.process import beside
+from headrace.contracts.subjects import SUBMIT_STREAM, awaits_answer, from_intake, intake
+from headrace.service.lines import Lines
+from headrace.service.places import NoPlace
+from headrace.service.together import together
+from headrace.wire.acknowledgement import TOO_MANY_REQUESTS, Acknowledgement
+
+if TYPE_CHECKING:
+    from headrace.bus.connection import Connection
+    from headrace.bus.delivered import Delivered
+    from headrace.bus.process import Service
+    from headrace.health.figures import Figures
+
+QUEUE = "intake"
+SUBJECTS = intake("hr.>")
+
+UNDER_WAY_MAX = 64
+"""Messages that the stream has not acknowledged yet: enough to keep it busy, few enough to be stored within seconds on a slow disk."""
+WAITING_MAX, WAITING_BYTES = 16_384, 64 * 1024 * 1024
+"""Messages, and bytes of them, that wait before they are sent to the stream; half of either for one tenant."""
+ENDS_WITHIN = 2.0
+"""Seconds in which an instance that stops finishes what it has received."""
+
+STORED = msgspec.json.encode({"stream": SUBMIT_STREAM, "seq": 1})
+"""What a user is told of a stored message. The true `seq` would tell how much other tenants submit; clients want a positive number."""
+UNHEARD = {"Status": "503"}
+"""Header of an empty answer: nobody listens. Clients try again, as where the server itself says so."""
+
+_ack = msgspec.json.Decoder(Acknowledgement)
+
+
+class _Answer(NamedTuple):
+    data: bytes
+    headers: dict[str, str] | None = None
+
+
+class Intake:
+    """One instance, on a connection of its own."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lines = Lines[tuple[str, str, bytes]](WAITING_MAX, WAITING_BYTES)
+        self._under_way = 0
+        self._doing: set[asyncio.Task[None]] = set()
+        self._refused = 0
+
+    def show(self, figures: Figures) -> None:
+        """Let be seen how many wishes wait here, and how many found no room."""
+        figures.gauge("headrace_intake_waiting_wishes", "wishes of users that wait to be stored", lambda: len(self._lines))
+        figures.counter("headrace_intake_refused_total", "wishes that found no room here", lambda: self._refused)
+
+    async def run(self) -> None:
+        """Publish again what arrives, until cancelled; then finish what has arrived. Raises `LogUnavailable` if NATS throws it out."""
+        subscription = await self._connection.listen(SUBJECTS, self.take, QUEUE)
+        try:
+            await self._connection.closed_for_good.wait()
+            raise LogUnavailable("the NATS server has closed the connection of the intake for good")
+        finally:
+            with suppress(errors.Error, TimeoutError):
+                async with asyncio.timeout(ENDS_WITHIN):
+                    await subscription.drain()  # type: ignore[no-untyped-call]
+                    while self._doing:
+                        await asyncio.wait(self._doing)
+
+    def take(self, message: Delivered) -> None:
+        """Line a message up. One whose answer would go elsewhere than to a client's inbox is dropped."""
+        if message.reply and not awaits_answer(message.reply):
+            return
+        subject = from_intake(message.subject)
+        try:
+            self._lines.put(subject.split(".", 3)[2], (subject, message.reply, message.data), len(message.data))
+        except NoPlace:
+            self._refused += 1
+            if message.reply:
+                self._do(self._tell(message.reply, _BUSY))
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        while len(self._lines) and self._under_way < UNDER_WAY_MAX:
+            self._under_way += 1
+            self._do(self._forward(*self._lines.take()))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._doing.add(task)
+        task.add_done_callback(self._doing.discard)
+
+    async def _forward(self, subject: str, reply: str, payload: bytes) -> None:
+        try:
+            answer = await self._stored(subject, payload)
+        finally:
+            self._under_way -= 1
+            self._go_on()
+        await self._tell(reply, answer)
+
+    async def _stored(self, subject: str, payload: bytes) -> _Answer:
+        """Publish without headers; what the user is told."""
+        try:
+            answer = (await self._connection.ask(subject, payload)).data
+            ack = _ack.decode(answer)
+        except LogRefused as refusal:
+            return _fault(400, 10_003, str(refusal))
+        except (LogUnavailable, msgspec.DecodeError):
+            return _Answer(b"", UNHEARD)
+        if ack.error is not None:
+            return _Answer(answer)
+        return _Answer(STORED) if ack.seq else _Answer(b"", UNHEARD)
+
+    async def _tell(self, reply: str, answer: _Answer) -> None:
+        if reply:
+            with suppress(errors.Error):  # the connection went meanwhile: the client asks again
+                await self._connection.publish(reply, answer.data, headers=answer.headers)
+
+
+def _fault(code: int, number: int, description: str) -> _Answer:
+    """A refusal in the words of JetStream."""
+    fault = {"code": code, "err_code": number, "description": description}
+    return _Answer(msgspec.json.encode({"error": fault, "stream": SUBMIT_STREAM, "seq": 0}))
+
+
+_BUSY = _fault(429, TOO_MANY_REQUESTS, "too many requests")
+
+
+def with_intake(main: Callable[[Service], Awaitable[None]]) -> Callable[[Service], Awaitable[None]]:
+    """A service's `main` that takes users' wishes in as well, whether or not the instance is the one that decides."""
+
+    async def both(service: Service) -> None:
+        await together(_take_in(service), main(service))
+
+    return both
+
+
+async def _take_in(service: Service) -> None:
+    connection = await beside(service, QUEUE)
+    try:
+        intake_here = Intake(connection)
+        intake_here.show(service.health.figures)
+        await intake_here.run()
+    finally:
+        await connection.close()

@@ -1,0 +1,59 @@
+"""What waits to be done, one line per tenant; the tenants take turns, so that one with much to do does not delay the others. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, NamedTuple, TypeVar
+
+from headrace.service.places import NoPlace
+
+T = TypeVar("T")
+
+
+class _Waiting(NamedTuple, Generic[T]):
+    item: T
+    size: int
+
+
+class Lines(Generic[T]):
+    """At most `most` items and `most_bytes` bytes; of one tenant at most half of either, so that others always find room."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._lines: dict[str, deque[_Waiting[T]]] = {}
+        self._bytes: dict[str, int] = {}
+        self._all = 0
+        self._all_bytes = 0
+
+    def __len__(self) -> int:
+        return self._all
+
+    def put(self, tenant: str, item: T, size: int) -> None:
+        """Add an item of so many bytes at the end of the tenant's line. Raises `NoPlace`."""
+        line = self._lines.get(tenant, ())
+        mine = self._bytes.get(tenant, 0) + size
+        if line and (len(line) >= self._most // 2 or mine > self._most_bytes // 2):
+            raise NoPlace(own=True)
+        if self._all and (self._all >= self._most or self._all_bytes + size > self._most_bytes):
+            raise NoPlace(own=False)
+        self._lines.setdefault(tenant, deque()).append(_Waiting(item, size))
+        self._bytes[tenant] = mine
+        self._all += 1
+        self._all_bytes += size
+
+    def take(self) -> T:
+        """The first item of the tenant whose turn it is. Raises `IndexError` if nothing waits."""
+        if not self._lines:
+            raise IndexError("nothing waits")
+        tenant = next(iter(self._lines))
+        line = self._lines.pop(tenant)
+        item, size = line.popleft()
+        self._all -= 1
+        self._all_bytes -= size
+        self._bytes[tenant] -= size
+        if line:
+            self._lines[tenant] = line  # behind the other tenants
+        else:
+            del self._bytes[tenant]
+        return item

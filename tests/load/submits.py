@@ -1,0 +1,71 @@
+"""What a submit over NATS costs: the time of each of 300, one behind the other, and how many a second 32 clients get stored.
+
+`python tests/load/submits.py [--asks 300] [--clients 32] [--each 100]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import secrets
+import statistics
+import time
+from pathlib import Path
+
+from burst import documents
+from installed import bus, site
+
+from headrace.bus.connection import Connection
+from headrace.contracts.ids import ENTROPY_BYTES, make_job_id
+
+
+async def submitted(client: Connection, user: str) -> float:
+    """The seconds until one submit is acknowledged."""
+    job = make_job_id(time.time_ns() // 1_000_000, secrets.token_bytes(ENTROPY_BYTES))
+    body = json.dumps({"id": job, "command": ["true"]}).encode()
+    began = time.perf_counter()
+    answer = json.loads((await client.ask(f"hr.submit.t0.{user}.p.one", body, within=60.0)).data)
+    if answer.get("stream") != "SUBMIT" or "error" in answer:
+        raise SystemExit(f"not stored: {answer}")
+    return time.perf_counter() - began
+
+
+async def measure(folder: Path, asks: int, clients: int, each: int) -> None:
+    """Print both figures."""
+    alone = await bus(folder, "owner")
+    for _ in range(20):
+        await submitted(alone, "u0")
+    took = sorted([await submitted(alone, "u0") for _ in range(asks)])
+    print(
+        f"  {asks} submits, one behind the other: median {statistics.median(took) * 1e3:.2f} ms,"
+        f" p90 {took[asks * 9 // 10] * 1e3:.2f} ms, p99 {took[asks * 99 // 100] * 1e3:.2f} ms"
+    )
+    crowd = [await bus(folder, "owner") for _ in range(clients)]
+
+    async def many(client: Connection) -> None:
+        for _ in range(each):
+            await submitted(client, "u1")
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(many, crowd))
+    print(f"  {clients} clients, {each} submits each: {clients * each / (time.perf_counter() - began):.0f} a second")
+    for client in (alone, *crowd):
+        await client.close()
+
+
+def main() -> None:
+    """Both figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--asks", type=int, default=300)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--each", type=int, default=100)
+    args = parser.parse_args()
+    with site(documents(), "--nodes", "1", "--gpus", "1") as folder:
+        print(f"submits over NATS, {os.cpu_count()} cores")
+        asyncio.run(measure(folder, args.asks, args.clients, args.each))
+
+
+if __name__ == "__main__":
+    main()
